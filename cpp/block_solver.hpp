@@ -1,0 +1,37 @@
+// The (nearly) exact solve of one block of the single-variable dual: arithmetic only, no policy.
+#pragma once
+#include <cstdint>
+
+namespace dimargin {
+
+// phi_i(g) = slope_right g + curvature_right g^2/2 for g >= 0, likewise left for g < 0, on [lower, upper], one entry
+// a row of the whole problem (design: a loss is data to the solver, not a class).
+struct Pieces {
+    const double *slope_right, *curvature_right, *slope_left, *curvature_left, *lower, *upper;
+};
+
+struct BlockProblem {
+    std::int64_t size;          // rows in the block
+    const std::int64_t* index;  // their places in the whole problem
+    const double* gram;         // [size, size] kernel values, without labels
+    Pieces pieces;
+    const double* y;  // the rest: one entry a row of the whole problem, labels +-1
+    double* dual;     // updated at the block's places
+    double* margins;  // updated at the block's places only
+    double* change;   // [size] y * (new dual - old dual)
+};
+
+// LAPACK, as scipy ships it: set once at import.
+struct Lapack {
+    void (*dpotrf)(char* uplo, int* n, double* a, int* lda, int* info);
+    void (*dpotrs)(char* uplo, int* n, int* nrhs, double* a, int* lda, double* b, int* ldb, int* info);
+};
+extern Lapack lapack;
+
+// Sweeps of coordinate descent, each followed by a Newton step, until no coordinate of the block violates its
+// optimality condition by more than `tolerance` times the largest violation at the start (or by more than `absolute`),
+// or `max_steps` are done. The dual objective does not rise. With tolerance 0 the block is solved to rounding: losses
+// with curvature by primal Newton steps alone. Returns the violation at the start.
+double solve_block(const BlockProblem& problem, double tolerance, double absolute, int max_steps);
+
+}  // namespace dimargin

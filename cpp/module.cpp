@@ -1,0 +1,265 @@
+// Python bindings. Every call releases the interpreter lock for its arithmetic.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <omp.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "block_solver.hpp"
+#include "tile.hpp"
+
+namespace nb = nanobind;
+using namespace dimargin;
+using std::int64_t;
+
+namespace {
+
+template <class T, int N> using In = nb::ndarray<const T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
+template <class T, int N> using Out = nb::ndarray<T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
+using Index = In<int64_t, 1>;
+
+// ---- instruction sets ------------------------------------------------------------------------------------------
+
+struct InstructionSet {
+    const char* name;
+    const TileTable<float>* single;
+    const TileTable<double>* dual;
+};
+
+std::vector<InstructionSet> available() {
+    std::vector<InstructionSet> sets{{"baseline", &baseline::table_float, &baseline::table_double}};
+#ifdef DIMARGIN_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        sets.push_back({"avx2", &avx2::table_float, &avx2::table_double});
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+        sets.push_back({"avx512", &avx512::table_float, &avx512::table_double});
+#endif
+    return sets;
+}
+
+InstructionSet chosen = available().back();
+template <class T> const TileTable<T>& tile();
+template <> const TileTable<float>& tile() { return *chosen.single; }
+template <> const TileTable<double>& tile() { return *chosen.dual; }
+
+// ---- threads ---------------------------------------------------------------------------------------------------
+
+// GNU libgomp keeps its team of threads in the thread that used it. A child made by fork inherits the record but not
+// the threads, and would wait for them for ever; a new thread has no such record. So in a forked child parallel work
+// starts from a new thread.
+bool forked = false;
+
+template <class F> void in_parallel(int n_threads, F&& work) {
+    if (n_threads > 1 && forked) {
+        std::thread(std::forward<F>(work)).join();
+    } else {
+        work();
+    }
+}
+
+// ---- kernels ---------------------------------------------------------------------------------------------------
+
+KernelSpec kernel_spec(const std::string& name, double coef0, int degree, bool difference) {
+    KernelSpec k;
+    if (name == "linear") k.family = Family::linear;
+    else if (name == "poly") k.family = Family::polynomial;
+    else if (name == "rbf") k.family = Family::rbf;
+    else if (name == "laplacian") k.family = Family::laplacian;
+    else throw std::invalid_argument("kernel name " + name);
+    k.coef0 = coef0;
+    k.degree = degree;
+    k.difference = difference;
+    return k;
+}
+
+// Rows ready for the tile: scaled and centred by the caller, kept alive here.
+template <class T> struct Rows {
+    In<T, 2> dense;
+    std::optional<In<T, 1>> data;
+    std::optional<In<int64_t, 1>> offsets;
+    std::optional<In<int32_t, 1>> columns;
+    int64_t n_rows = 0, n_features = 0;
+    std::vector<T> norms;
+
+    RowsView<T> view(const int64_t* index, int64_t size) const {
+        return {offsets ? data->data() : dense.data(), norms.empty() ? nullptr : norms.data(),
+                offsets ? offsets->data() : nullptr,    columns ? columns->data() : nullptr,
+                n_features, index, size};
+    }
+    RowsView<T> view(const Index& index) const {
+        const int64_t size = int64_t(index.shape(0));
+        for (int64_t i = 0; i < size; ++i)
+            if (index.data()[i] < 0 || index.data()[i] >= n_rows) throw nb::index_error("row index out of range");
+        return view(index.data(), size);
+    }
+    // A damaged CSR array must not make the tile read or write elsewhere.
+    void check() const {
+        const int64_t stored = std::min(int64_t(data->shape(0)), int64_t(columns->shape(0)));
+        bool sound = n_rows >= 0 && offsets->data()[0] == 0 && offsets->data()[n_rows] <= stored;
+        for (int64_t i = 0; sound && i < n_rows; ++i) sound = offsets->data()[i] <= offsets->data()[i + 1];
+        for (int64_t p = 0; sound && p < offsets->data()[n_rows]; ++p)
+            sound = columns->data()[p] >= 0 && columns->data()[p] < n_features;
+        if (!sound) throw std::invalid_argument("offsets or columns of the sparse rows are out of range");
+    }
+    void compute_norms(bool absolute) {
+        std::vector<int64_t> all(size_t(n_rows), 0);
+        for (int64_t i = 0; i < n_rows; ++i) all[size_t(i)] = i;
+        std::vector<T> to(size_t(n_rows), T(0));
+        tile<T>().norms(view(all.data(), n_rows), absolute, to.data());
+        norms.swap(to);
+    }
+};
+
+template <class T> void check_width(const Rows<T>& x, const Rows<T>& z) {
+    if (x.n_features != z.n_features || bool(x.offsets) != bool(z.offsets))
+        throw std::invalid_argument("rows of different width or storage");
+}
+
+template <class T> void bind_rows(nb::module_& m, const char* name) {
+    nb::class_<Rows<T>>(m, name)
+        .def("__init__",
+             [](Rows<T>* self, In<T, 2> dense) {
+                 new (self) Rows<T>();
+                 self->dense = dense;
+                 self->n_rows = int64_t(dense.shape(0));
+                 self->n_features = int64_t(dense.shape(1));
+             }, nb::arg("dense"))
+        .def("__init__",
+             [](Rows<T>* self, In<T, 1> data, In<int64_t, 1> offsets, In<int32_t, 1> columns, int64_t n_features) {
+                 new (self) Rows<T>();
+                 self->data = data;
+                 self->offsets = offsets;
+                 self->columns = columns;
+                 self->n_rows = int64_t(offsets.shape(0)) - 1;
+                 self->n_features = n_features;
+                 self->check();
+             }, nb::arg("data"), nb::arg("offsets"), nb::arg("columns"), nb::arg("n_features"))
+        .def_ro("n_rows", &Rows<T>::n_rows)
+        .def_ro("n_features", &Rows<T>::n_features)
+        .def("compute_norms", &Rows<T>::compute_norms, nb::arg("absolute"), nb::call_guard<nb::gil_scoped_release>());
+
+    m.def("multiply",
+          [](const std::string& kernel, double coef0, int degree, bool difference, const Rows<T>& x, const Index& xi,
+             const Rows<T>& z, const Index& zi, In<double, 2> coefficients, Out<double, 2> out, int n_threads) {
+              check_width(x, z);
+              const auto xv = x.view(xi), zv = z.view(zi);
+              if (coefficients.shape(0) != out.shape(0) || int64_t(coefficients.shape(1)) != zv.size ||
+                  int64_t(out.shape(1)) != xv.size)
+                  throw std::invalid_argument("coefficients and out do not fit the rows");
+              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference);
+              nb::gil_scoped_release release;
+              in_parallel(n_threads, [&] {
+                  tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)), out.data(), n_threads);
+              });
+          },
+          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("x"),
+          nb::arg("x_index"), nb::arg("z"), nb::arg("z_index"), nb::arg("coefficients"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"), "out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]");
+
+    m.def("block",
+          [](const std::string& kernel, double coef0, int degree, bool difference, const Rows<T>& x, const Index& xi,
+             const Rows<T>& z, const Index& zi, Out<T, 2> out, int n_threads) {
+              check_width(x, z);
+              const auto xv = x.view(xi), zv = z.view(zi);
+              if (int64_t(out.shape(0)) != xv.size || int64_t(out.shape(1)) != zv.size)
+                  throw std::invalid_argument("out does not fit the rows");
+              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference);
+              nb::gil_scoped_release release;
+              in_parallel(n_threads, [&] { tile<T>().block(k, xv, zv, out.data(), n_threads); });
+          },
+          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("x"),
+          nb::arg("x_index"), nb::arg("z"), nb::arg("z_index"), nb::arg("out").noconvert(), nb::arg("n_threads"),
+          "out[i, j] = k(x_i, z_j)");
+}
+
+// ---- block solver ----------------------------------------------------------------------------------------------
+
+double solve_blocks(In<double, 2> gram, const Index& index, In<double, 2> pieces, In<double, 2> y, Out<double, 2> dual,
+                    Out<double, 2> margins, Out<double, 2> change, double tolerance, double absolute, int max_steps,
+                    int n_threads) {
+    const int64_t size = int64_t(index.shape(0)), n = int64_t(y.shape(1)), outputs = int64_t(y.shape(0));
+    if (int64_t(gram.shape(0)) != size || int64_t(gram.shape(1)) != size || pieces.shape(0) != 6 ||
+        int64_t(pieces.shape(1)) != n || int64_t(dual.shape(1)) != n || int64_t(margins.shape(1)) != n ||
+        int64_t(change.shape(1)) != size || dual.shape(0) != y.shape(0) || margins.shape(0) != y.shape(0) ||
+        change.shape(0) != y.shape(0))
+        throw std::invalid_argument("arrays of a block do not fit together");
+    for (int64_t i = 0; i < size; ++i)
+        if (index.data()[i] < 0 || index.data()[i] >= n) throw nb::index_error("row index out of range");
+    const double* p = pieces.data();
+    std::vector<double> violations(size_t(outputs), 0.0);
+    std::exception_ptr failure;
+    const int threads = int(std::min<int64_t>(n_threads, outputs));
+    {
+        nb::gil_scoped_release release;
+        in_parallel(threads, [&] {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+            for (int64_t q = 0; q < outputs; ++q) {
+                try {
+                    const BlockProblem problem{size, index.data(), gram.data(),
+                                               {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n},
+                                               y.data() + q * n, dual.data() + q * n, margins.data() + q * n,
+                                               change.data() + q * size};
+                    violations[size_t(q)] = solve_block(problem, tolerance, absolute, max_steps);
+                } catch (...) {
+#pragma omp critical
+                    failure = std::current_exception();
+                }
+            }
+        });
+    }
+    if (failure) std::rethrow_exception(failure);
+    double largest = 0.0;
+    for (double v : violations) largest = std::max(largest, v);
+    return largest;
+}
+
+template <class F> void from_capsule(F& to, nb::handle api, const char* name) {
+    PyObject* capsule = nb::object(api[name]).ptr();
+    to = reinterpret_cast<F>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
+    if (!to) throw nb::python_error();
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "Compiled core of dimargin: kernel tiles and the block solver.";
+    pthread_atfork(nullptr, nullptr, [] { forked = true; });
+
+    nb::object api = nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
+    from_capsule(lapack.dpotrf, api, "dpotrf");
+    from_capsule(lapack.dpotrs, api, "dpotrs");
+
+    bind_rows<float>(m, "Rows32");
+    bind_rows<double>(m, "Rows64");
+    m.def("solve_block", &solve_blocks, nb::arg("gram"), nb::arg("index"), nb::arg("pieces"), nb::arg("y"),
+          nb::arg("dual").noconvert(), nb::arg("margins").noconvert(), nb::arg("change").noconvert(),
+          nb::arg("tolerance"), nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"),
+          "Solve one block for every output; returns the largest violation found at the start.");
+    m.attr("features_per_sum") = features_per_sum;
+    m.def("max_threads", [] { return omp_get_max_threads(); }, "Threads that OpenMP (and threadpoolctl) allow.");
+    m.def("instruction_sets", [] {
+        std::vector<std::string> names;
+        for (const auto& set : available()) names.push_back(set.name);
+        return names;
+    }, "Instruction sets that this processor can run, best last.");
+    m.def("instruction_set", [] { return std::string(chosen.name); }, "The instruction set in use.");
+    m.def("use_instruction_set", [](const std::string& name) {
+        for (const auto& set : available())
+            if (name == set.name) {
+                chosen = set;
+                return;
+            }
+        throw std::invalid_argument("instruction set " + name + " is not available on this processor");
+    }, nb::arg("name"), "For tests and benchmarks.");
+}

@@ -1,0 +1,434 @@
+// Fused kernel tiles. Compiled once per instruction set (DIMARGIN_ARCH); only freestanding headers may be included,
+// because an inline library function compiled here for AVX-512 could replace the common one at link time.
+#include "tile.hpp"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef DIMARGIN_ARCH
+#error "DIMARGIN_ARCH names the table to define"
+#endif
+
+namespace dimargin {
+namespace DIMARGIN_ARCH {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64, tile_rows = 8;
+#elif defined(__AVX2__)
+constexpr int vector_bytes = 32, tile_rows = 4;
+#else
+constexpr int vector_bytes = 16, tile_rows = 4;
+#endif
+constexpr int64_t chunk_columns = 512;  // columns whose kernel values wait in the first-level cache
+constexpr int64_t panel_budget = 192 * 1024;  // bytes of packed columns: they shall stay in the second-level cache
+
+template <class T> struct Simd;
+template <> struct Simd<float> {
+    typedef float vec __attribute__((vector_size(vector_bytes), may_alias));
+    typedef int32_t ivec __attribute__((vector_size(vector_bytes), may_alias));
+    static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
+    static constexpr float lowest = -126.0f;
+    static constexpr int mantissa = 23;
+    // (2^f - 1) / f on [-1/2, 1/2], Chebyshev fit, error 8e-9
+    static constexpr int terms = 6;
+    static constexpr float exp2[terms] = {0.69314718802622878106f,  0.24022650760568126945f,   0.055503571142190778186f,
+                                          0.0096180825572778514913f, 0.0013390863364671234381f, 0.00015453162945120690177f};
+};
+template <> struct Simd<double> {
+    typedef double vec __attribute__((vector_size(vector_bytes), may_alias));
+    typedef int64_t ivec __attribute__((vector_size(vector_bytes), may_alias));
+    static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr double lowest = -1022.0;
+    static constexpr int mantissa = 52;
+    static constexpr int terms = 11;  // error 1e-17
+    static constexpr double exp2[terms] = {
+        0.69314718055994530942,    0.2402265069591009822,     0.055504108664821594339,   0.0096181291076088685273,
+        0.001333355814641693531,   0.00015403530441736050155, 0.000015252733829836118394, 1.3215442587921689653e-6,
+        1.0178062445845773521e-7,  7.0725859492692236999e-9,  4.4549605981865183938e-10};
+};
+
+template <class T> using Vec = typename Simd<T>::vec;
+template <class T> constexpr int lanes() { return vector_bytes / int(sizeof(T)); }
+template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
+
+#define INLINE static inline __attribute__((always_inline))
+
+// 2^u for u <= 0, zero below the normal numbers (subnormal products would be slow, and are nothing to a margin).
+template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u) {
+    typedef Simd<T> S;
+    typedef typename S::ivec IVec;
+    const Vec<T> zero = {}, lowest = zero + S::lowest;
+    u = u < zero ? u : zero;
+    const Vec<T> clamped = u < lowest ? lowest : u;
+    const Vec<T> shifted = clamped + S::magic;
+    const Vec<T> fraction = clamped - (shifted - S::magic);
+    Vec<T> p = fraction * S::exp2[S::terms - 1] + S::exp2[S::terms - 2];
+#pragma GCC unroll 16
+    for (int t = S::terms - 3; t >= 0; --t) p = p * fraction + S::exp2[t];
+    p = p * fraction + T(1);
+    const Vec<T> scaled = (Vec<T>)((IVec)p + ((IVec)shifted << S::mantissa));
+    return u < lowest ? zero : scaled;
+}
+
+enum class Sum { product, squared_difference, absolute_difference, absolute_overlap };
+
+template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
+    if constexpr (S == Sum::product) return sum + x * z;
+    const Vec<T> zero = {}, difference = x - z;
+    if constexpr (S == Sum::squared_difference) return sum + difference * difference;
+    const Vec<T> distance = difference < zero ? -difference : difference;
+    if constexpr (S == Sum::absolute_difference) return sum + distance;
+    // sparse laplacian: |x - z| - (|x| + |z|), which is zero where either is
+    const Vec<T> size = (z < zero ? -z : z) + (x < T(0) ? -x : x);
+    return sum + (distance - size);
+}
+
+template <Sum S, class T>
+INLINE Vec<T> kernel_value(const KernelSpec& k, Vec<T> sum, T x_norm, Vec<T> z_norm) {
+    switch (k.family) {
+        case Family::rbf:
+            if constexpr (S == Sum::squared_difference) return exp2_nonpositive<T>(sum * T(-0.5));
+            return exp2_nonpositive<T>(sum - (z_norm + x_norm));
+        case Family::laplacian:
+            if constexpr (S == Sum::absolute_overlap) return exp2_nonpositive<T>(-((z_norm + x_norm) + sum));
+            return exp2_nonpositive<T>(-sum);
+        case Family::polynomial: {
+            const Vec<T> base = sum + T(k.coef0);
+            Vec<T> power = base;
+            for (int i = 1; i < k.degree; ++i) power = power * base;
+            return power;
+        }
+        default: return sum;
+    }
+}
+
+// Columns packed for the tile: panel after panel, feature-major inside a panel, padded with zeros.
+template <class T> struct Panels {
+    T* values;
+    T* norms;
+    int64_t n_columns, padded;
+};
+
+template <class T> void* aligned(int64_t count) {
+    void* p = nullptr;
+    if (posix_memalign(&p, 64, size_t(count > 0 ? count : 1) * sizeof(T))) return nullptr;
+    return p;
+}
+
+template <class T> void pack(const RowsView<T>& z, int64_t first, int64_t count, Panels<T>& panels) {
+    constexpr int W = panel_width<T>();
+    const int64_t d = z.n_features;
+    panels.n_columns = count;
+    panels.padded = (count + W - 1) / W * W;
+    for (int64_t c = 0; c < panels.padded; ++c) {
+        T* to = panels.values + (c / W) * d * W + c % W;
+        const int64_t row = c < count ? z.index[first + c] : -1;
+        const T* from = z.values + row * d;
+        for (int64_t k = 0; k < d; ++k) to[k * W] = row < 0 ? T(0) : from[k];
+        panels.norms[c] = row < 0 || !z.norms ? T(0) : z.norms[row];
+    }
+}
+
+// Kernel values of tile_rows rows with every packed column, into buffer[tile_rows][padded].
+template <Sum S, class T>
+void strip(const KernelSpec& k, const T* const* x, const T* x_norms, const Panels<T>& panels, int64_t d, T* buffer) {
+    constexpr int W = panel_width<T>(), L = lanes<T>(), R = tile_rows;
+    for (int64_t c = 0; c < panels.padded; c += W) {
+        const T* z = panels.values + c * d;
+        Vec<T> sum[R][2];
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = Vec<T>{};
+        for (int64_t f = 0; f < d;) {
+            const int64_t end = f + features_per_sum < d ? f + features_per_sum : d;
+            Vec<T> part[R][2];
+#pragma GCC unroll 8
+            for (int r = 0; r < R; ++r) part[r][0] = part[r][1] = Vec<T>{};
+            for (; f < end; ++f) {
+                const Vec<T> z0 = *(const Vec<T>*)(z + f * W), z1 = *(const Vec<T>*)(z + f * W + L);
+#pragma GCC unroll 8
+                for (int r = 0; r < R; ++r) {
+                    const T value = x[r][f];
+                    part[r][0] = accumulate<S, T>(part[r][0], value, z0);
+                    part[r][1] = accumulate<S, T>(part[r][1], value, z1);
+                }
+            }
+#pragma GCC unroll 8
+            for (int r = 0; r < R; ++r) {
+                sum[r][0] = sum[r][0] + part[r][0];
+                sum[r][1] = sum[r][1] + part[r][1];
+            }
+        }
+        const Vec<T> n0 = *(const Vec<T>*)(panels.norms + c), n1 = *(const Vec<T>*)(panels.norms + c + L);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+            *(Vec<T>*)(buffer + r * panels.padded + c) = kernel_value<S, T>(k, sum[r][0], x_norms[r], n0);
+            *(Vec<T>*)(buffer + r * panels.padded + c + L) = kernel_value<S, T>(k, sum[r][1], x_norms[r], n1);
+        }
+    }
+}
+
+template <class T> INLINE double horizontal(Vec<T> v) {
+    double s = 0.0;
+    for (int l = 0; l < lanes<T>(); ++l) s += double(v[l]);
+    return s;
+}
+
+// out[q * stride + r] += buffer[r] . coefficients[q]
+template <int R, class T>
+void multiply_strip(const T* buffer, int64_t padded, const T* coefficients, int64_t n_outputs, int rows, double* out,
+                    int64_t stride) {
+    for (int64_t q = 0; q < n_outputs; ++q) {
+        const T* c = coefficients + q * padded;
+        Vec<T> sum[R] = {};
+        for (int64_t j = 0; j < padded; j += lanes<T>()) {
+            const Vec<T> cj = *(const Vec<T>*)(c + j);
+#pragma GCC unroll 8
+            for (int r = 0; r < R; ++r) sum[r] = sum[r] + *(const Vec<T>*)(buffer + r * padded + j) * cj;
+        }
+        for (int r = 0; r < rows; ++r) out[q * stride + r] += horizontal<T>(sum[r]);
+    }
+}
+
+// Where the kernel values of a strip go.
+template <class T> struct Sink {
+    const T* coefficients;  // [n_outputs][padded], or nullptr: store
+    int64_t n_outputs;
+    double* products;  // [n_outputs][x.size]
+    T* values;         // [x.size][z.size]
+    int64_t first_column, n_columns, x_size, z_size;
+};
+
+template <int R, class T>
+void drain(const Sink<T>& sink, const T* buffer, int64_t padded, int64_t first_row, int rows) {
+    if (sink.coefficients) {
+        multiply_strip<R, T>(buffer, padded, sink.coefficients, sink.n_outputs, rows, sink.products + first_row,
+                             sink.x_size);
+        return;
+    }
+    for (int r = 0; r < rows; ++r)
+        memcpy(sink.values + (first_row + r) * sink.z_size + sink.first_column, buffer + r * padded,
+               size_t(sink.n_columns) * sizeof(T));
+}
+
+template <Sum S, class T>
+void dense_rows(const KernelSpec& k, const RowsView<T>& x, const Panels<T>& panels, const Sink<T>& sink, int n_threads) {
+    const int64_t d = x.n_features, groups = (x.size + tile_rows - 1) / tile_rows;
+    (void)n_threads;
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+    {
+        alignas(64) T buffer[tile_rows * chunk_columns];
+#pragma omp for schedule(dynamic, 16)
+        for (int64_t g = 0; g < groups; ++g) {
+            const int64_t first = g * tile_rows;
+            const int rows = int(x.size - first < tile_rows ? x.size - first : tile_rows);
+            const T* pointers[tile_rows];
+            T norms[tile_rows];
+            for (int r = 0; r < tile_rows; ++r) {
+                const int64_t row = x.index[first + (r < rows ? r : rows - 1)];
+                pointers[r] = x.values + row * d;
+                norms[r] = x.norms ? x.norms[row] : T(0);
+            }
+            strip<S, T>(k, pointers, norms, panels, d, buffer);
+            drain<tile_rows, T>(sink, buffer, panels.padded, first, rows);
+        }
+    }
+}
+
+// Coefficients in the panel's precision and padding; the caller takes out powers of two that would not fit.
+template <class T>
+void pack_coefficients(const double* coefficients, int64_t n_outputs, int64_t stride, int64_t first, int64_t count,
+                       int64_t padded, T* out) {
+    for (int64_t q = 0; q < n_outputs; ++q)
+        for (int64_t c = 0; c < padded; ++c) out[q * padded + c] = c < count ? T(coefficients[q * stride + first + c]) : T(0);
+}
+
+template <Sum S, class T>
+void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, Sink<T> sink, const double* coefficients,
+           int n_threads) {
+    constexpr int W = panel_width<T>();
+    int64_t width = panel_budget / (int64_t(sizeof(T)) * (z.n_features > 0 ? z.n_features : 1)) / W * W;
+    width = width < W ? W : (width > chunk_columns ? chunk_columns : width);
+    Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), 0, 0};
+    T* packed = (T*)aligned<T>(width * sink.n_outputs);
+    for (int64_t first = 0; first < z.size; first += width) {
+        const int64_t count = z.size - first < width ? z.size - first : width;
+        pack<T>(z, first, count, panels);
+        sink.first_column = first;
+        sink.n_columns = count;
+        if (coefficients) {
+            pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
+            sink.coefficients = packed;
+        }
+        dense_rows<S, T>(k, x, panels, sink, n_threads);
+    }
+    free(panels.values);
+    free(panels.norms);
+    free(packed);
+}
+
+// One panel of sparse columns: the features that occur in it get a slot each, slot 0 is a row of zeros.
+template <class T> struct SparsePanel {
+    static constexpr int V = 4;
+    static constexpr int W = V * lanes<T>();
+    int32_t* slot;  // [n_features]
+    T* values;      // [slots][W]
+    T norms[W];
+    int64_t capacity;
+};
+
+template <class T> void scatter(const RowsView<T>& z, int64_t first, int64_t count, SparsePanel<T>& panel) {
+    constexpr int W = SparsePanel<T>::W;
+    int64_t slots = 1;
+    for (int64_t c = 0; c < count; ++c) slots += z.offsets[z.index[first + c] + 1] - z.offsets[z.index[first + c]];
+    if (slots > z.n_features + 1) slots = z.n_features + 1;
+    if (slots > panel.capacity) {
+        free(panel.values);
+        panel.values = (T*)aligned<T>(slots * W);
+        panel.capacity = slots;
+    }
+    int32_t used = 1;
+    memset(panel.values, 0, W * sizeof(T));
+    for (int64_t c = 0; c < count; ++c) {
+        const int64_t row = z.index[first + c];
+        panel.norms[c] = z.norms ? z.norms[row] : T(0);
+        for (int64_t p = z.offsets[row]; p < z.offsets[row + 1]; ++p) {
+            int32_t& s = panel.slot[z.columns[p]];
+            if (s == 0) {
+                s = used++;
+                memset(panel.values + int64_t(s) * W, 0, W * sizeof(T));
+            }
+            panel.values[int64_t(s) * W + c] = z.values[p];
+        }
+    }
+    for (int64_t c = count; c < W; ++c) panel.norms[c] = T(0);
+}
+
+template <class T> void unscatter(const RowsView<T>& z, int64_t first, int64_t count, SparsePanel<T>& panel) {
+    for (int64_t c = 0; c < count; ++c) {
+        const int64_t row = z.index[first + c];
+        for (int64_t p = z.offsets[row]; p < z.offsets[row + 1]; ++p) panel.slot[z.columns[p]] = 0;
+    }
+}
+
+template <Sum S, class T>
+void sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+            const double* coefficients, int n_threads) {
+    typedef SparsePanel<T> Panel;
+    constexpr int W = Panel::W, V = Panel::V, L = lanes<T>();
+    const int64_t parts = n_threads < 1 ? 1 : n_threads;
+#pragma omp parallel for schedule(static, 1) num_threads(n_threads) if (n_threads > 1)
+    for (int64_t part = 0; part < parts; ++part) {
+        const int64_t begin = x.size * part / parts, end = x.size * (part + 1) / parts;
+        Panel panel;
+        panel.slot = (int32_t*)calloc(size_t(z.n_features > 0 ? z.n_features : 1), sizeof(int32_t));
+        panel.values = nullptr;
+        panel.capacity = 0;
+        T* packed = (T*)aligned<T>(W * whole.n_outputs);
+        alignas(64) T buffer[W];
+        Sink<T> sink = whole;
+        for (int64_t first = 0; first < z.size; first += W) {
+            const int64_t count = z.size - first < W ? z.size - first : W;
+            scatter<T>(z, first, count, panel);
+            sink.first_column = first;
+            sink.n_columns = count;
+            if (coefficients) {
+                pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, W, packed);
+                sink.coefficients = packed;
+            }
+            for (int64_t i = begin; i < end; ++i) {
+                const int64_t row = x.index[i];
+                Vec<T> sum[V] = {};
+                for (int64_t p = x.offsets[row]; p < x.offsets[row + 1]; ++p) {
+                    const Vec<T>* column = (const Vec<T>*)(panel.values + int64_t(panel.slot[x.columns[p]]) * W);
+#pragma GCC unroll 4
+                    for (int v = 0; v < V; ++v) sum[v] = accumulate<S, T>(sum[v], x.values[p], column[v]);
+                }
+                const T norm = x.norms ? x.norms[row] : T(0);
+                for (int v = 0; v < V; ++v) {
+                    Vec<T> z_norm;
+                    memcpy(&z_norm, panel.norms + v * L, sizeof z_norm);
+                    *(Vec<T>*)(buffer + v * L) = kernel_value<S, T>(k, sum[v], norm, z_norm);
+                }
+                drain<1, T>(sink, buffer, W, i, 1);
+            }
+            unscatter<T>(z, first, count, panel);
+        }
+        free(panel.slot);
+        free(panel.values);
+        free(packed);
+    }
+}
+
+template <class T>
+void run(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& sink, const double* coefficients,
+         int n_threads) {
+    if (x.offsets) {
+        if (k.family == Family::laplacian) return sparse<Sum::absolute_overlap, T>(k, x, z, sink, coefficients, n_threads);
+        return sparse<Sum::product, T>(k, x, z, sink, coefficients, n_threads);
+    }
+    if (k.family == Family::laplacian) return dense<Sum::absolute_difference, T>(k, x, z, sink, coefficients, n_threads);
+    if (k.difference) return dense<Sum::squared_difference, T>(k, x, z, sink, coefficients, n_threads);
+    dense<Sum::product, T>(k, x, z, sink, coefficients, n_threads);
+}
+
+template <class T>
+void multiply(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const double* coefficients,
+              int64_t n_outputs, double* out, int n_threads) {
+    run<T>(k, x, z, Sink<T>{nullptr, n_outputs, out, nullptr, 0, 0, x.size, z.size}, coefficients, n_threads);
+}
+
+template <class T>
+void block(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, T* out, int n_threads) {
+    run<T>(k, x, z, Sink<T>{nullptr, 0, nullptr, out, 0, 0, x.size, z.size}, nullptr, n_threads);
+}
+
+// x * y + z as a tile computes it: fused where the instruction set has it. Plain expressions on a single value are
+// not safe here, compilers fuse them differently from vectors.
+INLINE float multiply_add(float x, float y, float z) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fmaf(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+INLINE double multiply_add(double x, double y, double z) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fma(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+
+// In the order in which a tile sums its products, so that k(x, x) comes out as exactly one.
+template <class T> T norm(const T* values, int64_t count, bool absolute, int64_t per_sum) {
+    T sum = 0;
+    for (int64_t p = 0; p < count;) {
+        const int64_t end = count - p > per_sum ? p + per_sum : count;
+        T part = 0;
+        for (; p < end; ++p) {
+            const T size = values[p] < 0 ? -values[p] : values[p];
+            part = absolute ? part + size : multiply_add(size, size, part);
+        }
+        sum = sum + part;
+    }
+    return absolute ? sum : sum * T(0.5);
+}
+
+template <class T> void norms(const RowsView<T>& x, bool absolute, T* out) {
+    for (int64_t i = 0; i < x.size; ++i) {
+        const int64_t row = x.index[i];
+        const int64_t begin = x.offsets ? x.offsets[row] : row * x.n_features;
+        const int64_t count = x.offsets ? x.offsets[row + 1] - begin : x.n_features;
+        out[i] = norm<T>(x.values + begin, count, absolute, x.offsets ? count : features_per_sum);
+    }
+}
+
+}  // namespace
+
+extern const TileTable<float> table_float = {multiply<float>, block<float>, norms<float>};
+extern const TileTable<double> table_double = {multiply<double>, block<double>, norms<double>};
+
+}  // namespace DIMARGIN_ARCH
+}  // namespace dimargin

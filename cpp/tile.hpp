@@ -1,0 +1,56 @@
+// What the compiled core knows of kernels: rows in, kernel values (or their products with coefficients) out.
+//
+// tile.cpp is compiled once for each instruction set, every time into a table of its own, and the table is chosen
+// when the module is imported. Each kernel value is computed by one fixed sequence of operations over the features,
+// whatever its place in a tile and whatever the number of threads: results are the same bit for bit.
+#pragma once
+#include <cstdint>
+
+namespace dimargin {
+
+// Dense rows: features that are summed before the sum is added to the rest. Rounding errors grow with the length of
+// a chain of additions; this bounds it by features_per_sum + n_features / features_per_sum. Sparse rows: one chain.
+constexpr std::int64_t features_per_sum = 16;
+
+enum class Family : int { linear = 0, polynomial = 1, rbf = 2, laplacian = 3 };
+
+// gamma never appears here: rows arrive scaled, so that
+//   polynomial (x.z + coef0)^degree,  rbf 2^(-|x - z|^2 / 2),  laplacian 2^(-|x - z|_1).
+struct KernelSpec {
+    Family family = Family::linear;
+    double coef0 = 0.0;
+    int degree = 1;
+    bool difference = false;  // rbf: sum (x - z)^2 instead of norms and a product
+};
+
+// Dense rows are row-major; sparse rows are CSR with sorted columns (offsets != nullptr).
+template <class T> struct RowsView {
+    const T* values;
+    const T* norms;  // rbf: |x|^2 / 2; laplacian: |x|_1; else unused
+    const std::int64_t* offsets;
+    const std::int32_t* columns;
+    std::int64_t n_features;
+    const std::int64_t* index;  // the rows of the storage that take part, in this order
+    std::int64_t size;
+};
+
+template <class T> struct TileTable {
+    // out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]
+    void (*multiply)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, const double* coefficients,
+                     std::int64_t n_outputs, double* out, int n_threads);
+    // out[i, j] = k(x_i, z_j)
+    void (*block)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, T* out, int n_threads);
+    // norms[i] = |x_i|^2 / 2 or |x_i|_1, summed in the order in which a tile sums its products
+    void (*norms)(const RowsView<T>& x, bool absolute, T* norms);
+};
+
+#define DIMARGIN_DECLARE_TABLES(ARCH)            \
+    namespace ARCH {                             \
+    extern const TileTable<float> table_float;   \
+    extern const TileTable<double> table_double; \
+    }
+DIMARGIN_DECLARE_TABLES(baseline)
+DIMARGIN_DECLARE_TABLES(avx2)
+DIMARGIN_DECLARE_TABLES(avx512)
+
+}  // namespace dimargin

@@ -1,0 +1,125 @@
+"""Compiled core: fused kernel tiles and the block solver (cpp/).
+
+Arrays are C-contiguous and of exactly these types. Every function releases the interpreter lock for its
+arithmetic, and its results do not depend on `n_threads`.
+"""
+
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+_Float32: TypeAlias = NDArray[np.float32]
+_Float64: TypeAlias = NDArray[np.float64]
+_Int32: TypeAlias = NDArray[np.int32]
+_Int64: TypeAlias = NDArray[np.int64]
+_KernelName: TypeAlias = Literal["linear", "poly", "rbf", "laplacian"]
+
+features_per_sum: int
+"""Features of a dense row that are added up before their sum is added to the rest."""
+
+class Rows32:
+    """Prepared float32 rows, dense or CSR with sorted columns; the arrays are kept, not copied."""
+
+    @overload
+    def __init__(self, dense: _Float32) -> None: ...
+    @overload
+    def __init__(self, data: _Float32, offsets: _Int64, columns: _Int32, n_features: int) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+    def compute_norms(self, absolute: bool) -> None:
+        """Compute ``|x|_1`` of every row (laplacian on sparse rows needs it) or ``|x|^2 / 2`` (rbf does)."""
+
+class Rows64:
+    """Prepared float64 rows, dense or CSR with sorted columns; the arrays are kept, not copied."""
+
+    @overload
+    def __init__(self, dense: _Float64) -> None: ...
+    @overload
+    def __init__(self, data: _Float64, offsets: _Int64, columns: _Int32, n_features: int) -> None: ...
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+    def compute_norms(self, absolute: bool) -> None:
+        """Compute ``|x|_1`` of every row (laplacian on sparse rows needs it) or ``|x|^2 / 2`` (rbf does)."""
+
+_Rows: TypeAlias = Rows32 | Rows64  # both arguments of a call of one type
+
+def multiply(
+    kernel: _KernelName,
+    coef0: float,
+    degree: int,
+    difference: bool,
+    x: _Rows,
+    x_index: _Int64,
+    z: _Rows,
+    z_index: _Int64,
+    coefficients: _Float64,
+    out: _Float64,
+    n_threads: int,
+) -> None:
+    """Add ``sum_j k(x_i, z_j) coefficients[q, j]`` to ``out[q, i]``, for the rows at these places."""
+
+def block(
+    kernel: _KernelName,
+    coef0: float,
+    degree: int,
+    difference: bool,
+    x: _Rows,
+    x_index: _Int64,
+    z: _Rows,
+    z_index: _Int64,
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """Set ``out[i, j] = k(x_i, z_j)`` for the rows at these places; `out` has their type."""
+
+def solve_block(
+    gram: _Float64,
+    index: _Int64,
+    pieces: _Float64,
+    y: _Float64,
+    dual: _Float64,
+    margins: _Float64,
+    change: _Float64,
+    tolerance: float,
+    absolute: float,
+    max_steps: int,
+    n_threads: int,
+) -> float:
+    """Solve the block of rows `index` for every output, and return the largest violation found at the start.
+
+    Parameters
+    ----------
+    gram : array of shape (size, size)
+        Kernel values of the block, without labels.
+    index : array of shape (size,)
+    pieces : array of shape (6, n)
+        `dimargin.losses.Pieces.stack`.
+    y : array of shape (n_outputs, n)
+        Labels, plus or minus one.
+    dual, margins : arrays of shape (n_outputs, n)
+        Updated at the places of the block.
+    change : array of shape (n_outputs, size)
+        Receives ``y * (new dual - old dual)``.
+    tolerance, absolute : float
+        The block is solved when no violation exceeds `tolerance` times the first one, or `absolute`.
+    max_steps : int
+    n_threads : int
+        Outputs are solved side by side.
+    """
+
+def max_threads() -> int:
+    """Return the threads that OpenMP (and threadpoolctl) allow."""
+
+def instruction_sets() -> list[str]:
+    """Return the instruction sets that this processor can run, best last."""
+
+def instruction_set() -> str:
+    """Return the instruction set in use."""
+
+def use_instruction_set(name: str) -> None:
+    """Choose an instruction set, for the whole process: for tests and benchmarks."""

@@ -1,0 +1,301 @@
+"""Kernel functions, and rows prepared so that float32 tiles compute them right.
+
+Distances do not change when training column means are subtracted in float64, and ``gamma`` is multiplied into
+the rows. `RowTransform` then chooses the cheapest form whose error bound keeps kernel values within 1e-5 of
+float64 (products of float32, differences of float32, float64), or names the column that makes this hopeless.
+Errors of unbounded kernels are relative to the largest value that rows of such size could have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin import _core
+
+Floats = NDArray[np.float64]
+Rows = _core.Rows32 | _core.Rows64
+KernelName = Literal["linear", "poly", "rbf", "laplacian"]
+KERNEL_NAMES: tuple[KernelName, ...] = ("linear", "poly", "rbf", "laplacian")
+
+_LOG2E = 1.4426950408889634
+_ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch memory
+_TOLERATED = 1e-5  # error of a kernel value that a form may have by its bound
+_LARGEST_OFFSET = 30.0  # of linear and poly in float32: size of rows over their distance from the mean
+_UNIT = {np.float32: 2.0**-24, np.float64: 2.0**-53}
+_FAR = {np.float32: 1e15, np.float64: 1e100}  # beyond any training row, and its square is finite
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function.
+
+    ``linear`` x.z; ``poly`` (gamma x.z + coef0)^degree; ``rbf`` exp(-gamma |x-z|^2); ``laplacian``
+    exp(-gamma |x-z|_1): the same conventions as scikit-learn.
+
+    Parameters
+    ----------
+    name : {"linear", "poly", "rbf", "laplacian"}
+    gamma : float, default=1.0
+        Positive; unused by ``linear``.
+    degree : int, default=3
+        Of ``poly``.
+    coef0 : float, default=0.0
+        Of ``poly``.
+    """
+
+    name: KernelName
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+    @property
+    def stationary(self) -> bool:
+        """Whether k(x, z) depends on x - z alone; then k(x, x) = 1."""
+        return self.name in ("rbf", "laplacian")
+
+    @property
+    def power(self) -> int:
+        """Degree as a polynomial in the rows' product."""
+        return self.degree if self.name == "poly" else 1
+
+    @property
+    def row_scale(self) -> float:
+        """Factor on the rows that takes gamma (and the base of exp2) out of the tile."""
+        if self.name == "rbf":
+            return float(np.sqrt(2 * self.gamma * _LOG2E))
+        if self.name == "laplacian":
+            return self.gamma * _LOG2E
+        return float(np.sqrt(self.gamma)) if self.name == "poly" else 1.0
+
+
+def _chunks(n: int) -> Iterator[slice]:
+    return (slice(i, min(i + _ROWS_AT_ONCE, n)) for i in range(0, n, _ROWS_AT_ONCE))
+
+
+def _means(X: Any, weights: Floats | None) -> Floats:
+    """Column means, in float64 whatever the type of X."""
+    weights = np.ones(len(X)) if weights is None else weights
+    return np.asarray(sum(np.einsum("i,ij->j", weights[s], X[s]) for s in _chunks(len(X))) / weights.sum())
+
+
+def _centred(X: Any, center: Floats | None) -> Floats:
+    return np.asarray(X, dtype=np.float64) if center is None else np.subtract(X, center, dtype=np.float64)
+
+
+def _absolute(X: Any) -> Any:
+    """Absolute values of CSR rows, in float64."""
+    return sp.csr_array((np.abs(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+
+
+def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
+    """Sum ``|x_k - center_k|^order`` over the features of every row, in float64.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n, n_features)
+    order : {1, 2}
+    center : ndarray of shape (n_features,), optional
+        Of dense rows.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if sp.issparse(X):
+        sizes = _absolute(X)
+        return np.asarray((sizes if order == 1 else sizes.multiply(sizes)).sum(axis=1))
+    sums = np.empty(len(X))
+    for s in _chunks(len(X)):
+        rows = _centred(X[s], center)
+        sums[s] = np.abs(rows).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", rows, rows)
+    return sums
+
+
+def largest_column(X: Any, center: Floats | None = None) -> int:
+    """Return the place of the column that reaches furthest from the centre (by default zero)."""
+    if sp.issparse(X):
+        return int(_absolute(X).max(axis=0).toarray().argmax())
+    reach = np.max([np.abs(_centred(X[s], center)).max(axis=0) for s in _chunks(len(X))], axis=0)
+    return int(reach.argmax())
+
+
+def _longest_sum(X: Any) -> int:
+    """Additions one after the other in a kernel value of these rows (cpp/tile.hpp says why)."""
+    if sp.issparse(X):
+        return int(np.diff(X.indptr).max(initial=0))
+    blocks = -(-X.shape[1] // _core.features_per_sum)
+    return int(min(X.shape[1], _core.features_per_sum) + blocks)
+
+
+@dataclass(frozen=True)
+class RowTransform:
+    """How rows are prepared for the tile; made from training rows, applied to any rows.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    center : ndarray of shape (n_features,) or None
+        Subtracted in float64 before rounding; None where that would change the kernel (linear, poly) or the
+        sparsity.
+    dtype : {float32, float64}
+        Of the tile.
+    difference : bool
+        Whether ``rbf`` sums squared differences instead of using norms and products.
+    size : float
+        Largest norm of a prepared training row.
+    """
+
+    kernel: Kernel
+    center: Floats | None
+    dtype: type[np.float32] | type[np.float64]
+    difference: bool
+    size: float
+
+    @classmethod
+    def fit(cls, X: Any, kernel: Kernel, weights: Floats | None = None) -> RowTransform:
+        """Choose centre and precision for training rows.
+
+        Parameters
+        ----------
+        X : array or CSR array of shape (n, n_features)
+        kernel : Kernel
+        weights : ndarray of shape (n,), optional
+            Row weights: a weight of two centres like a row given twice.
+
+        Raises
+        ------
+        ValueError
+            Where not even float64 keeps the kernel values; the message names the column.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = None if sp.issparse(X) else _means(X, weights)
+            center = means if kernel.stationary else None
+            size = _largest_norm(X, kernel, center)
+            spread = size if kernel.stationary or means is None else _largest_norm(X, kernel, means)
+        exact = cls(kernel, center, np.float64, kernel.name == "rbf" and center is not None, size)
+        exact._check_size(X, size)
+        # a common offset carries no information but takes the digits: float32 only where it is small
+        if size <= _LARGEST_OFFSET * spread and exact._fits_float32(size):
+            single = replace(exact, dtype=np.float32, difference=False)
+            for form in [single, replace(single, difference=True)] if exact.difference else [single]:
+                if form._error_bound(_longest_sum(X)) <= _TOLERATED:
+                    return form
+        return exact
+
+    def for_queries(self, X: Any) -> RowTransform:
+        """Return this transform, or the one in float64 where rows at prediction outgrow float32.
+
+        Raises
+        ------
+        ValueError
+            Where kernel values would overflow; the message names the column.
+        """
+        if self.kernel.stationary:
+            # rows far away have a kernel value of zero; longer sums than those of training rows err more
+            precise = self.center is not None or self._error_bound(_longest_sum(X)) <= _TOLERATED
+            return self if precise else self.in_float64()
+        with np.errstate(over="ignore"):
+            size = _largest_norm(X, self.kernel, None)
+        self._check_size(X, size)
+        precise = self._error_bound(_longest_sum(X)) <= _TOLERATED and self._fits_float32(size)
+        return self if precise else self.in_float64()
+
+    def in_float64(self) -> RowTransform:
+        """Return the same preparation without rounding to float32."""
+        differences = self.kernel.name == "rbf" and self.center is not None
+        return replace(self, dtype=np.float64, difference=differences)
+
+    def _error_bound(self, longest_sum: int) -> float:
+        """Bound on the error of kernel values by rounding.
+
+        Entries err by a ``unit`` of themselves, sums by up to ``unit * longest_sum`` of their terms' sizes.
+        The constants are of first order; adversarial searches reached 0.9 of the bounds.
+        """
+        unit = _UNIT[self.dtype]
+        if not self.kernel.stationary:
+            return unit * self.kernel.power * (4 + 0.5 * longest_sum)
+        exponent = self._exponent
+        if self.difference:  # 4 a s exp(-s^2) <= 1.72 a and s^2 exp(-s^2) <= 0.37, where a^2 is the exponent
+            return unit * (1.72 * math.sqrt(exponent) + 0.37 * longest_sum + 3)
+        if self.kernel.name == "laplacian" and self.center is not None:
+            return unit * (2 * exponent + 0.37 * longest_sum + 3)
+        return unit * (exponent + 0.25) * (5 + 1.1 * longest_sum)  # norms and a sum cancel
+
+    @property
+    def _exponent(self) -> float:
+        """Largest gamma |x|^2 or gamma |x|_1 of a training row."""
+        return self.size**2 / (2 * _LOG2E) if self.kernel.name == "rbf" else self.size / _LOG2E
+
+    def _magnitude(self, norm: float) -> float:
+        """Decimal logarithm of the largest kernel value of a row with training rows, for linear and poly."""
+        constant = abs(self.kernel.coef0) if self.kernel.name == "poly" else 0.0
+        return self.kernel.power * math.log10(max(norm * self.size + constant, 1e-300))
+
+    def _fits_float32(self, norm: float) -> bool:
+        """Whether float32 has the range for kernel values of a row of this norm with training rows."""
+        if self.kernel.stationary:
+            return True  # the error bound is stricter
+        return norm < 1e36 and self._magnitude(self.size) > -25 and self._magnitude(norm) < 30
+
+    def _check_size(self, X: Any, norm: float) -> None:
+        """Raise where values for a row of this norm overflow, or float64 does not resolve them."""
+        if math.isfinite(norm):
+            if self.kernel.stationary:
+                sound = self.size < 1e150 and self._error_bound(_longest_sum(X)) <= _TOLERATED
+            else:
+                sound = self._magnitude(norm) < 250
+            if sound:
+                return
+        detail = f" with gamma={self.kernel.gamma:.3g}" if self.kernel.name != "linear" else ""
+        with np.errstate(over="ignore", invalid="ignore"):
+            column = largest_column(X, self.center)
+        raise ValueError(
+            f"column {column} of X is too large for the {self.kernel.name} kernel{detail}: kernel values "
+            "would overflow or drown in rounding. Scale the columns first, to [0, 1] for example."
+        )
+
+    def apply(self, X: Any) -> Rows:
+        """Prepare rows of shape (n, n_features) for the compiled core."""
+        if sp.issparse(X):
+            rows = self._apply_sparse(X)
+        else:
+            dense = np.empty(X.shape, dtype=self.dtype)
+            with np.errstate(over="ignore"):
+                for s in _chunks(len(X)):
+                    dense[s] = self._scaled(_centred(X[s], self.center))
+            rows = self._make(dense)
+        if self.kernel.name == "rbf" or (self.kernel.name == "laplacian" and sp.issparse(X)):
+            rows.compute_norms(self.kernel.name == "laplacian")
+        return rows
+
+    def _apply_sparse(self, X: Any) -> Rows:
+        limit = np.iinfo(np.int32).max
+        if X.shape[1] > limit:
+            raise ValueError(f"X has {X.shape[1]} columns; sparse rows may have at most {limit}")
+        if not X.has_canonical_format:  # the tile wants columns in order, each once
+            X = X.copy()
+            X.sum_duplicates()
+        with np.errstate(over="ignore"):
+            data = self._scaled(X.data.astype(np.float64)).astype(self.dtype)
+        return self._make(data, X.indptr.astype(np.int64), X.indices.astype(np.int32), X.shape[1])
+
+    def _make(self, *arrays: Any) -> Rows:
+        return _core.Rows32(*arrays) if self.dtype is np.float32 else _core.Rows64(*arrays)
+
+    def _scaled(self, values: Floats) -> Floats:
+        values = values * self.kernel.row_scale
+        far = _FAR[self.dtype] if self.kernel.stationary else np.inf
+        return np.clip(values, -far, far, out=values)  # infinite squares would give nan
+
+
+def _largest_norm(X: Any, kernel: Kernel, center: Floats | None) -> float:
+    """Largest norm of a row, prepared for the kernel."""
+    order = 1 if kernel.name == "laplacian" else 2
+    return float(power_sums(X, order, center).max(initial=0.0) ** (1 / order)) * kernel.row_scale
