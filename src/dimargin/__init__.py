@@ -1,0 +1,20 @@
+"""Distributed margin machines: large-margin classifiers that carry a certificate."""
+
+from importlib.metadata import version
+
+from dimargin.callbacks import LevelScores
+from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
+from dimargin.estimators import ODMClassifier
+from dimargin.strategies import DiODM, Exact
+
+__all__ = [
+    "ConvergenceDisplay",
+    "DiODM",
+    "Exact",
+    "LevelScores",
+    "MarginDistributionDisplay",
+    "ODMClassifier",
+    "__version__",
+]
+
+__version__ = version("dimargin")

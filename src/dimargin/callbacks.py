@@ -1,0 +1,98 @@
+"""Callbacks for scikit-learn's callback protocol (``estimator.set_callbacks``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.metrics import check_scoring
+from sklearn.utils import check_consistent_length
+
+_LEVEL = "level "  # what CallbackProgress calls the task of a level
+
+
+class LevelScores:
+    """Score the model of every level, as if the fit had stopped there.
+
+    Strategy "exact" has one level, 0; strategy "diodm" the levels ``n_levels, ..., 1, 0``, where a level
+    above 0 is scored as the average of its local machines: the model that ``stop_level`` returns, except that
+    it is solved to the looser ``level_tol``.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        Rows to score on, as the classifier itself sees them: inside a pipeline, already transformed.
+    y : array-like of shape (n_samples,)
+        True labels.
+    scoring : str, callable or None, default=None
+        One score as in scikit-learn: a name, or a callable with signature ``scorer(estimator, X, y)``. None
+        is the estimator's own ``score``, which is accuracy.
+
+    Attributes
+    ----------
+    scores_ : list of dict
+        ``{"level": int, "score": float}``, in the order in which the levels were solved; of the fit that
+        began last.
+
+    Raises
+    ------
+    ValueError
+        If X and y have different lengths; when the fit begins, if `scoring` is no single score.
+
+    See Also
+    --------
+    ConvergenceDisplay : Draws the scores beside objective and gap.
+    sklearn.callback.ScoringMonitor : Scores on the training rows.
+
+    Notes
+    -----
+    Clones made by a grid search share the callback, and the fit that began last is the one with the best
+    parameters, if ``refit=True``. Fits in other processes score copies that do not come back.
+
+    Examples
+    --------
+    >>> from dimargin import LevelScores, ODMClassifier
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(800, noise=0.2, random_state=0)
+    >>> scores = LevelScores(X[600:], y[600:])
+    >>> machine = ODMClassifier(strategy="diodm", n_levels=1, random_state=0).set_callbacks(scores)
+    >>> machine = machine.fit(X[:600], y[:600])
+    >>> [entry["level"] for entry in scores.scores_]
+    [1, 0]
+    >>> scores.scores_[-1]["score"] == machine.score(X[600:], y[600:])
+    True
+    """
+
+    scores_: list[dict[str, Any]]
+
+    def __init__(self, X: Any, y: Any, scoring: str | Callable[..., float] | None = None) -> None:
+        check_consistent_length(X, y)
+        self.X = X
+        self.y = y
+        self.scoring = scoring
+        # by the context of the fit, because clones in several threads may share this object
+        self._running: dict[Any, tuple[Callable[..., float], list[dict[str, Any]]]] = {}
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Forget the previous fit."""
+        if isinstance(self.scoring, (list, tuple, set, dict)):
+            raise ValueError(
+                f"scoring must be None, a name or a callable that returns one number, got {self.scoring!r}"
+            )
+        scorer = check_scoring(estimator, self.scoring)
+        self.scores_ = []
+        self._running[context] = scorer, self.scores_
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Keep the scores; the fit is over."""
+        self._running.pop(context, None)
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Nothing to do."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None:
+        """Score, where the task is a level."""
+        if context.task_name.startswith(_LEVEL) and fitted_estimator is not None:
+            scorer, scores = self._running[context.parent]
+            score = scorer(fitted_estimator, self.X, self.y)
+            scores.append({"level": int(context.task_name.removeprefix(_LEVEL)), "score": float(score)})

@@ -1,0 +1,6 @@
+"""Pictures in scikit-learn's Display style; matplotlib (extra "report") is imported when one is drawn."""
+
+from dimargin.displays.convergence import ConvergenceDisplay
+from dimargin.displays.margin_distribution import MarginDistributionDisplay
+
+__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay"]

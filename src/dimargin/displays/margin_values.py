@@ -1,0 +1,85 @@
+"""What a margin is, for two classes and for more, and the numbers that describe many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length, column_or_1d
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class WeightedMargins:
+    """Margins of a set of rows, both arrays of shape (n_samples,)."""
+
+    margins: Floats
+    weights: Floats
+
+    @property
+    def mean(self) -> float:
+        """Weighted mean."""
+        return float(np.average(self.margins, weights=self.weights))
+
+    @property
+    def variance(self) -> float:
+        """Weighted mean of squared distances to the mean."""
+        return float(np.average((self.margins - self.mean) ** 2, weights=self.weights))
+
+    @property
+    def error(self) -> float:
+        """Share of weight at or below zero."""
+        return float(np.average(self.margins <= 0, weights=self.weights))
+
+    @property
+    def cumulative(self) -> tuple[Floats, Floats]:
+        """Sorted margins, the first one twice, and the share of weight up to each, from zero."""
+        order = np.argsort(self.margins, kind="stable")
+        share = np.cumsum(self.weights[order]) / self.weights.sum()
+        return self.margins[np.r_[order[:1], order]], np.r_[0.0, share]
+
+    def __str__(self) -> str:
+        return f"mean {self.mean:.2f}, variance {self.variance:.3f}, errors {self.error:.1%}"
+
+
+def margins_of(y_true: Any, y_score: Any, classes: NDArray[Any]) -> Floats:
+    """Margins of decision values.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+    y_score : array-like of shape (n_samples,) for two classes, else (n_samples, n_classes)
+    classes : ndarray of shape (n_classes,)
+        Labels that the columns stand for; a positive value of two classes means ``classes[1]``.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        ``y f(x)`` for two classes, the value of the true class minus the best other one for more.
+
+    Raises
+    ------
+    ValueError
+        If shapes and labels do not fit together.
+    """
+    y_true, scores = column_or_1d(y_true), np.asarray(y_score, dtype=np.float64)
+    check_consistent_length(y_true, scores)
+    unknown = np.setdiff1d(y_true, classes)
+    if len(unknown):
+        raise ValueError(f"labels must be among the classes {classes.tolist()}, got {unknown.tolist()} too")
+    if len(classes) < 2:
+        raise ValueError(f"margins need two classes or more, got {classes.tolist()}; name them with classes=")
+    expected = (len(y_true),) if len(classes) == 2 else (len(y_true), len(classes))
+    if scores.shape != expected:
+        raise ValueError(
+            f"decision values of {len(classes)} classes and {len(y_true)} rows must have shape {expected}, "
+            f"got {scores.shape}"
+        )
+    if len(classes) == 2:
+        return np.where(y_true == classes[1], scores, -scores)
+    true = y_true[:, None] == classes
+    margins: Floats = scores[true] - np.where(true, -np.inf, scores).max(axis=1)
+    return margins

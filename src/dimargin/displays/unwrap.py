@@ -1,0 +1,19 @@
+"""The classifier inside pipelines and searches, whose parameters and history the displays read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
+
+
+def innermost(estimator: Any) -> Any:
+    """Return the classifier: last step of a pipeline, best estimator of a search, to any depth."""
+    while True:
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        elif isinstance(estimator, (GridSearchCV, RandomizedSearchCV)):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator

@@ -1,0 +1,5 @@
+"""Where tasks run."""
+
+from dimargin.engines.local import LocalEngine
+
+__all__ = ["LocalEngine"]

@@ -1,0 +1,457 @@
+"""What every kernel margin classifier shares: data in, strategy out, prediction."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from dimargin.engines import LocalEngine
+from dimargin.estimators.progress import CallbackProgress
+from dimargin.estimators.validation import check_finite, check_memory, check_number
+from dimargin.kernels import KERNEL_NAMES, Floats, Indices, Kernel, KernelMatrix, RowTransform
+from dimargin.losses import Loss
+from dimargin.solution import DualProblem
+from dimargin.solvers import BlockCoordinateDescent, Limits
+from dimargin.strategies import STRATEGIES, Outcome, Strategy, Training, TreeShape
+from dimargin.threads import effective_n_threads, single_threaded_blas
+
+_AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
+_QUERIES_AT_ONCE = 65_536
+_STORED_DTYPES = [np.float64, np.float32]
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Validated training data; rows with zero weight are gone."""
+
+    X: Any
+    y: Indices  # places in classes
+    classes: NDArray[Any]
+    weights: Floats
+    kept: Indices  # places of these rows in the caller's X
+    n_given: int
+
+    @property
+    def labels(self) -> Floats:
+        """Plus or minus one, of shape (n_outputs, n): one output for two classes, else one a class."""
+        if len(self.classes) == 2:
+            return np.where(self.y == 1, 1.0, -1.0)[None]
+        return np.where(self.y == np.arange(len(self.classes))[:, None], 1.0, -1.0)
+
+
+class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
+    """Base of the kernel classifiers; subclasses name their loss."""
+
+    # parameters every subclass has
+    kernel: str
+    gamma: str | float
+    degree: int
+    coef0: float
+    strategy: str | Strategy
+    branching: int
+    n_levels: int | None
+    n_landmarks: int
+    stop_level: int
+    tol: float
+    max_iter: int
+    max_time: float | None
+    class_weight: dict[Any, float] | str | None
+    warm_start: bool
+    memory_limit: int | None
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """Validated loss of the estimator's parameters."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---- training ------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train the machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels of any type, two classes or more.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative; a weight of two equals the row given twice, zero equals leaving it out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or data out of range; the message names the parameter, row or column.
+        MemoryError
+            Before the work begins, when `memory_limit` or the machine's memory cannot suffice.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the tolerance was not reached; ``status_`` says why.
+        """
+        began = time.perf_counter()
+        with self._unchanged_on_failure(), single_threaded_blas():
+            loss, strategy, shape = self._loss(), self._check_strategy(), self._check_shape()
+            self._check_numbers()
+            n_threads = effective_n_threads(self.n_jobs)
+            data = self._check_data(X, y, sample_weight)
+            kernel = Kernel(self.kernel, self._gamma_value(data), int(self.degree), float(self.coef0))  # type: ignore[arg-type]
+            strategy = self._choose(strategy, len(data.y))
+            check_memory(self._memory_needed(data), self.memory_limit)
+            problem = self._problem(data, kernel, loss, n_threads)
+            cancelled = Event()
+            n_levels = strategy.n_levels(problem.n_rows, shape)
+            context = self._init_callback_context(max_subtasks=n_levels + 1 - shape.stop_level)
+            hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+            context.call_on_fit_task_begin(estimator=self, **hooks)
+            training = Training(
+                problem=problem,
+                limits=Limits(
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    deadline=None if self.max_time is None else began + self.max_time,
+                    cancelled=cancelled,
+                ),
+                engine=LocalEngine(n_threads, cancelled),
+                shape=shape,
+                random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
+                start=self._previous_dual(data),
+                progress=CallbackProgress(
+                    self, context, hooks, lambda dual: self._model_attributes(data, problem, dual)
+                ),
+            )
+            outcome = strategy.train(training)
+            attributes = self._attributes(data, problem, outcome)
+            for name, value in attributes.items():
+                setattr(self, name, value)
+            context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
+        if self.status_ in ("max_iter", "max_time", "precision"):
+            warnings.warn(
+                f"{type(self).__name__} stopped before the tolerance was reached: {outcome.reason}. The model is the "
+                f"best so far, with a relative duality gap of {self.duality_gap_:.2e} ({self.certificate_}).",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    @contextmanager
+    def _unchanged_on_failure(self) -> Any:
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            # the callback machinery tears down by attributes of its own, set during the fit
+            own = {k: v for k, v in vars(self).items() if k.startswith(("_skl_callback", "_callback"))}
+            vars(self).clear()
+            vars(self).update(before | own)
+            raise
+
+    def _check_strategy(self) -> Strategy | None:
+        """The strategy object, or None for "auto"."""
+        if isinstance(self.strategy, Strategy):
+            self.strategy.validate()
+            return self.strategy
+        if self.strategy == "auto":
+            return None
+        if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
+            raise ValueError(
+                f"strategy must be 'auto', {', '.join(map(repr, STRATEGIES))} or a strategy object, "
+                f"got {self.strategy!r}"
+            )
+        return STRATEGIES[self.strategy]()
+
+    def _check_shape(self) -> TreeShape:
+        check_number("branching", self.branching, 2, low_included=True, whole=True)
+        check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
+        check_number("stop_level", self.stop_level, 0, low_included=True, whole=True)
+        if self.n_levels is not None:
+            check_number("n_levels", self.n_levels, 1, low_included=True, whole=True)
+            if self.stop_level > self.n_levels:
+                raise ValueError(
+                    f"stop_level must be at most n_levels={self.n_levels} (the leaves), got {self.stop_level}"
+                )
+        shape = TreeShape(int(self.branching), self.n_levels, int(self.n_landmarks), int(self.stop_level))
+        strategy = self._check_strategy()
+        for name, default in vars(TreeShape()).items():
+            if strategy is not None and name not in strategy.uses and getattr(shape, name) != default:
+                raise ValueError(
+                    f"{name}={getattr(shape, name)!r} was set, but strategy {self.strategy!r} does not use {name}; "
+                    "leave it at its default or choose strategy='diodm'"
+                )
+        return shape
+
+    def _choose(self, strategy: Strategy | None, n_rows: int) -> Strategy:
+        if strategy is not None:
+            return strategy
+        # a tree that was asked for is built, however few the rows
+        tree = self.n_levels is not None or self.stop_level > 0
+        return STRATEGIES["diodm" if tree or n_rows > _AUTO_EXACT_ROWS else "exact"]()
+
+    def _check_numbers(self) -> None:
+        if self.kernel not in KERNEL_NAMES:
+            raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNEL_NAMES))}, got {self.kernel!r}")
+        if isinstance(self.gamma, str):
+            if self.gamma not in ("scale", "auto"):
+                raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {self.gamma!r}")
+        else:
+            check_number("gamma", self.gamma, 0)
+        check_number("degree", self.degree, 1, low_included=True, whole=True)
+        check_number("coef0", self.coef0, -math.inf)
+        check_number("tol", self.tol, 0)
+        check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, 0)
+        if self.memory_limit is not None:
+            check_number("memory_limit", self.memory_limit, 0, whole=True)
+        if self.n_jobs is not None:
+            check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> _Data:
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=_STORED_DTYPES, order="C", ensure_all_finite=False,
+            accept_large_sparse=True,
+        )  # fmt: skip
+        names = getattr(self, "feature_names_in_", None)
+        check_finite(X, columns=names)
+        check_classification_targets(y)
+        given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        kept = np.flatnonzero(given > 0)
+        present, codes = np.unique(y[kept], return_inverse=True)
+        if len(present) < 2:
+            trimmed = " after rows with zero weight were dropped" if len(kept) < len(y) else ""
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; y has one class only{trimmed}: {present[:1].tolist()[0]!r}"
+            )
+        weights = given[kept]
+        if self.class_weight is not None:
+            factors = compute_class_weight(
+                self.class_weight, classes=present, y=y[kept], sample_weight=weights
+            )
+            weights = weights * factors[codes]
+            if not (np.isfinite(weights).all() and (weights > 0).all()):
+                raise ValueError(f"class_weight must be positive for every class, got {self.class_weight!r}")
+        X = X if len(kept) == len(y) else X[kept]
+        if sp.issparse(X):
+            X = sp.csr_array(X)
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+        return _Data(X, codes.astype(np.int64), present, weights, kept, len(y))
+
+    def _gamma_value(self, data: _Data) -> float:
+        """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
+        n_features = data.X.shape[1]
+        if self.gamma == "auto":
+            return 1.0 / n_features
+        if self.gamma != "scale":
+            return float(self.gamma)
+        share = data.weights / data.weights.sum() / n_features
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = (share @ data.X).sum(dtype=np.float64)
+            if sp.issparse(data.X):
+                variance = (share @ data.X.multiply(data.X)).sum() - mean**2
+            else:
+                variance = share @ np.square(data.X - mean, dtype=np.float64).sum(axis=1)
+        if not np.isfinite(variance):
+            size = abs(data.X).max(axis=0)
+            column = int(np.argmax(size.toarray() if sp.issparse(size) else size))
+            raise ValueError(
+                f"column {column} of X is too large for gamma='scale': the variance of X overflows. "
+                "Scale the columns first."
+            )
+        return 1.0 / (n_features * variance) if variance > 0 and math.isfinite(1 / variance) else 1.0
+
+    def _memory_needed(self, data: _Data) -> int:
+        values = data.X.nnz if sp.issparse(data.X) else data.X.size
+        n, outputs = len(data.y), 1 if len(data.classes) == 2 else len(data.classes)
+        rows = values * (4 if self.tol >= 1e-4 else 12)
+        return int(rows + 8 * n * (12 + 8 * outputs) + 24 * 2**20)
+
+    def _problem(self, data: _Data, kernel: Kernel, loss: Loss, n_threads: int) -> DualProblem:
+        transform = RowTransform.fit(data.X, kernel, data.weights)
+        matrix = KernelMatrix(transform, data.X, n_threads=n_threads)
+        total = float(data.weights.sum())
+        return DualProblem(matrix, data.labels, data.weights, loss, mass=total, total=total)
+
+    def _previous_dual(self, data: _Data) -> Floats | None:
+        if not self.warm_start or not hasattr(self, "dual_coef_"):
+            return None
+        known = self._n_given == data.n_given and np.array_equal(self.classes_, data.classes)
+        if not known:
+            raise ValueError(
+                f"warm_start=True needs the rows and classes of the previous fit ({self._n_given} rows, classes "
+                f"{self.classes_!r}), got {data.n_given} rows, classes {data.classes!r}"
+            )
+        signed = np.zeros((len(self.dual_coef_), data.n_given))
+        signed[:, self.support_] = self.dual_coef_
+        pieces = self._loss().pieces(data.weights, 1.0, 1.0)
+        return np.clip(data.labels * signed[:, data.kept], pieces.lower, pieces.upper)
+
+    # ---- fitted attributes ---------------------------------------------------------------------------------------
+
+    def _model_attributes(self, data: _Data, problem: DualProblem, dual: Floats) -> dict[str, Any]:
+        """What prediction needs, for given dual coefficients."""
+        support = np.flatnonzero(dual.any(axis=0))
+        precise = problem.n_rows <= BlockCoordinateDescent.block_size or self.tol < 1e-4
+        transform = problem.kernel.transform
+        return {
+            "classes_": data.classes,
+            "support_": data.kept[support].astype(np.int32),
+            "support_vectors_": data.X[support],
+            "dual_coef_": (problem.labels * dual)[:, support],
+            "intercept_": np.zeros(len(dual)),
+            "n_support_": np.bincount(data.y[support], minlength=len(data.classes)).astype(np.int32),
+            "_transform": transform.in_float64() if precise else transform,
+            "_n_given": data.n_given,
+        }
+
+    def _attributes(self, data: _Data, problem: DualProblem, outcome: Outcome) -> dict[str, Any]:
+        single = len(outcome.dual) == 1
+
+        def per_class(values: Floats) -> Any:
+            return float(values[0]) if single else values
+
+        history = [
+            {**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in outcome.history
+        ]
+        return self._model_attributes(data, problem, outcome.dual) | {
+            "objective_": per_class(outcome.objectives.primal),
+            "dual_objective_": per_class(outcome.objectives.dual),
+            "duality_gap_": outcome.objectives.worst_gap,
+            "certificate_": outcome.scope,
+            "status_": outcome.status,
+            "n_iter_": outcome.passes,
+            "history_": history,
+        }
+
+    def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
+        """Compute the global certificate of the fitted model on its training rows.
+
+        Costs one pass over the kernel, ``n`` times the number of support vectors, in float64; `fit` never pays for
+        it silently. Sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            What the model was fitted on.
+        max_time : float, optional
+            Seconds.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If these are not the training rows.
+        TimeoutError
+            If the pass did not end in `max_time`; the model keeps the certificate that it had.
+        """
+        check_is_fitted(self)
+        began = time.perf_counter()
+        checker = type(self)(**self.get_params(deep=False))
+        data = checker._check_data(X, y, sample_weight)
+        places = np.searchsorted(data.kept, self.support_)
+        rows = data.X[np.minimum(places, len(data.y) - 1)]
+        same = data.n_given == self._n_given and data.X.shape[1] == self.n_features_in_
+        same = same and np.array_equal(data.kept[np.minimum(places, len(data.y) - 1)], self.support_)
+        difference = abs(rows - self.support_vectors_) if same else None
+        if difference is None or (difference.max() if difference.size else 0) > 0:
+            raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
+        dual = np.zeros(data.labels.shape)
+        dual[:, places] = data.labels[:, places] * self.dual_coef_
+        total = float(data.weights.sum())
+        with single_threaded_blas():
+            matrix = KernelMatrix(
+                self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs)
+            )
+            problem = DualProblem(matrix, data.labels, data.weights, self._loss(), total, total)
+            margins = np.empty_like(dual)
+            step = max(512, int(1e8 / max(1, len(places))))
+            for first in range(0, len(data.y), step):
+                part = np.arange(first, min(first + step, len(data.y)))
+                margins[:, part] = matrix.multiply(places, self.dual_coef_, part) * data.labels[:, part]
+                if max_time is not None and time.perf_counter() - began > max_time:
+                    raise TimeoutError(
+                        f"the global certificate needs more than max_time={max_time} s: {part[-1] + 1} of "
+                        f"{len(data.y)} rows were done"
+                    )
+        objectives = problem.objectives(dual, margins)
+        single = len(dual) == 1
+        self.objective_ = float(objectives.primal[0]) if single else objectives.primal
+        self.dual_objective_ = float(objectives.dual[0]) if single else objectives.dual
+        self.duality_gap_ = objectives.worst_gap
+        self.certificate_ = "global"
+        return self
+
+    # ---- prediction ----------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive means ``classes_[1]``; with more classes, one against the rest each.
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=_STORED_DTYPES, order="C", ensure_all_finite=False
+        )
+        check_finite(X, columns=getattr(self, "feature_names_in_", None))
+        vectors = self.support_vectors_
+        if sp.issparse(X) != sp.issparse(vectors):
+            # centring would change sparse rows: the model's storage decides
+            X = sp.csr_array(X) if sp.issparse(vectors) else X
+        values = np.zeros((len(self.dual_coef_), X.shape[0]))
+        every = np.arange(vectors.shape[0])
+        if len(every):
+            for first in range(0, X.shape[0], _QUERIES_AT_ONCE):
+                part = X[first : first + _QUERIES_AT_ONCE]
+                if sp.issparse(part) and not sp.issparse(vectors):
+                    part = part.toarray()
+                matrix = KernelMatrix(
+                    self._transform, vectors, queries=part, n_threads=effective_n_threads(self.n_jobs)
+                )
+                values[:, first : first + part.shape[0]] = matrix.multiply(every, self.dual_coef_)
+        values += self.intercept_[:, None]
+        return values[0] if len(values) == 1 else values.T
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class labels of shape (n_samples,)."""
+        values = self.decision_function(X)
+        places = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+        return np.asarray(self.classes_[places])

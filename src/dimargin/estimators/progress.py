@@ -1,0 +1,81 @@
+"""A strategy's progress, told to scikit-learn's callbacks and to the terminal.
+
+The task tree of a fit: ``fit`` / ``level l`` / one task a partition, or one a check of the gap where the level is a
+single problem. A callback whose ``on_fit_task_end`` returns True at a level or at a check stops the fit there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dimargin.solution import Floats
+from dimargin.strategies import Progress
+
+
+class CallbackProgress(Progress):
+    """Reports to callbacks.
+
+    Parameters
+    ----------
+    estimator : estimator being fitted
+    context : sklearn.callback.CallbackContext
+        Of the whole fit.
+    data : dict
+        ``X``, ``y`` and ``metadata`` for the hooks.
+    reconstruct : callable
+        Fitted attributes of the model with given dual coefficients.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        context: Any,
+        data: dict[str, Any],
+        reconstruct: Callable[[Floats], dict[str, Any]],
+    ) -> None:
+        self._estimator = estimator
+        self._context = context
+        self._data = {"estimator": estimator, **data}
+        self._reconstruct = reconstruct
+        self._level: Any = None
+        self._single = False
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """Open the level's task."""
+        self._single = n_tasks is None
+        self._level = self._context.subcontext(
+            task_name=f"level {level}", max_subtasks=n_tasks, sequential_subtasks=self._single
+        )
+        self._level.call_on_fit_task_begin(**self._data)
+
+    def _subtask(self, name: str, place: int | None = None) -> bool:
+        task = self._level.subcontext(task_name=name, task_id=place)
+        task.call_on_fit_task_begin(**self._data)
+        return bool(task.call_on_fit_task_end(**self._data))
+
+    def task_end(self, place: int) -> None:
+        """A partition is solved (a single problem reports its checks instead)."""
+        if not self._single:
+            self._subtask("partition", place)
+
+    def check(self, entry: dict[str, Any]) -> bool:
+        """The gap was looked at."""
+        if self._estimator.verbose > 1:
+            print(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
+        return self._subtask("check")
+
+    def level_end(self, entry: dict[str, Any], dual: Callable[[], Floats]) -> bool:
+        """The level is done."""
+        if self._estimator.verbose:
+            parts = entry["partitions"]
+            print(
+                f"[dimargin] level {entry['level']}: {parts} partition{'s' if parts > 1 else ''}, "
+                f"{entry['seconds']:.2f} s, relative gap {entry['relative_gap']:.2e} "
+                f"({'worst partition' if parts > 1 else 'global'})"
+            )
+        return bool(
+            self._level.call_on_fit_task_end(
+                **self._data, reconstruction_attributes=lambda: self._reconstruct(dual())
+            )
+        )

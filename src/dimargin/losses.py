@@ -1,0 +1,201 @@
+"""What a loss is: its value on margins, and the pieces of its conjugate that the dual solver steps on.
+
+Every loss here gives the dual (``DualProblem``)
+
+    minimise  1/2 g'Qg + sum_i phi_i(g_i),   Q_ij = y_i y_j k(x_i, x_j),   margins m = Qg,
+
+where ``phi_i(g) = loss_i*(-g)`` is piecewise quadratic with at most one kink, at zero, on a box that contains zero.
+To add a loss, write one subclass of `Loss`; no solver needs to know its name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The conjugate ``phi`` of a loss, one entry a row.
+
+    ``phi(g) = slope_right g + curvature_right g^2 / 2`` for ``g >= 0``, with the ``left`` pair for ``g < 0``, on
+    ``[lower, upper]`` with ``lower <= 0 <= upper``.
+    """
+
+    slope_right: Array
+    curvature_right: Array
+    slope_left: Array
+    curvature_left: Array
+    lower: Array
+    upper: Array
+
+    def stack(self) -> Array:
+        """All six as one contiguous (6, n) array, as the compiled block solver takes them."""
+        return np.ascontiguousarray(
+            [
+                self.slope_right,
+                self.curvature_right,
+                self.slope_left,
+                self.curvature_left,
+                self.lower,
+                self.upper,
+            ]
+        )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any dual coefficient has a bound."""
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    def value(self, dual: Array) -> Array:
+        """``phi`` of dual coefficients of shape (..., n)."""
+        right = dual >= 0
+        slope = np.where(right, self.slope_right, self.slope_left)
+        curvature = np.where(right, self.curvature_right, self.curvature_left)
+        return (slope + 0.5 * curvature * dual) * dual
+
+    def subgradient_distance(self, gradient: Array, dual: Array) -> Array:
+        """How far, and in which direction, zero is from ``gradient + phi'(dual)``: positive where `dual` must rise.
+
+        Zero where the optimality condition holds: to the right the objective must not fall, nor to the left, and a
+        bound excuses its side.
+        """
+        right = self.slope_right + self.curvature_right * dual
+        left = self.slope_left + self.curvature_left * dual
+        rise = -gradient - np.where(dual >= 0, right, left)
+        fall = gradient + np.where(dual > 0, right, left)
+        rise = np.where(dual < self.upper, np.maximum(rise, 0.0), 0.0)
+        return rise - np.where(dual > self.lower, np.maximum(fall, 0.0), 0.0)
+
+
+class Loss(ABC):
+    """A loss of margins, as the dual solvers need it.
+
+    Attributes
+    ----------
+    selection : {"permutation", "greedy"}
+        How a solver chooses its blocks: all rows in random order where most dual coefficients move (the optimal
+        margin distribution loss), the worst violators where few do (the hinge).
+    """
+
+    selection: Literal["permutation", "greedy"]
+
+    @abstractmethod
+    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+        """Loss of every row.
+
+        Parameters
+        ----------
+        margins : ndarray of shape (..., n)
+            ``m_i = y_i f(x_i)``.
+        weights : ndarray of shape (n,)
+            Positive row weights ``s_i``.
+        mass : float
+            Weight of the rows that this problem represents (``W_k``; the total weight ``W`` for a whole problem).
+        total : float
+            Weight of all rows of the whole problem, ``W``.
+
+        Returns
+        -------
+        ndarray of the shape of `margins`
+        """
+
+    @abstractmethod
+    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+        """Pieces of the conjugate ``phi_i(g) = loss_i*(-g)``; parameters as in `value`."""
+
+
+@dataclass(frozen=True)
+class ODMLoss(Loss):
+    r"""Loss of the Optimal margin Distribution Machine.
+
+    ``lam s_i / (2 W (1-theta)^2) [ (1-theta-m)_+^2 + upsilon (m-1-theta)_+^2 ]``: margins are wanted within
+    ``theta`` of one, those that fall short weighted 1, those beyond weighted ``upsilon`` (DiODM paper, section 2; its
+    text puts ``upsilon`` on the other term, its formula is right). With ``c = (1-theta)^2 / (lam upsilon)`` the
+    conjugate is ``(theta-1) g + W c upsilon/(2 s_i) g^2`` for ``g >= 0`` and ``-(theta+1) g + W c/(2 s_i) g^2`` below:
+    the pair ``zeta, beta`` of the paper is ``g = zeta - beta``, since ``zeta_i beta_i = 0`` at the optimum.
+
+    Parameters
+    ----------
+    lam : float
+        Weight of the loss, positive; larger is less regularised.
+    upsilon : float
+        Weight of margins beyond ``1 + theta``, in (0, 1].
+    theta : float
+        Half width of the band without loss, in [0, 1).
+    """
+
+    lam: float
+    upsilon: float
+    theta: float
+    selection = "permutation"
+
+    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+        scale = self.lam * weights / (2 * mass * (1 - self.theta) ** 2)
+        below = np.maximum(1 - self.theta - margins, 0)
+        beyond = np.maximum(margins - 1 - self.theta, 0)
+        return scale * (below**2 + self.upsilon * beyond**2)
+
+    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+        n = len(weights)
+        curvature = mass * (1 - self.theta) ** 2 / (self.lam * weights)
+        return Pieces(
+            slope_right=np.full(n, self.theta - 1.0),
+            curvature_right=curvature,
+            slope_left=np.full(n, -1.0 - self.theta),
+            curvature_left=curvature / self.upsilon,
+            lower=np.full(n, -np.inf),
+            upper=np.full(n, np.inf),
+        )
+
+
+def _one_sided(slope: float, curvature: Array, upper: Array) -> Pieces:
+    zero = np.zeros_like(curvature)
+    return Pieces(np.full_like(zero, slope), curvature, zero, zero, zero, upper)
+
+
+@dataclass(frozen=True)
+class HingeLoss(Loss):
+    """``C_i (1 - m)_+`` with ``C_i = C s_i W / W_k``; conjugate ``-g`` on ``[0, C_i]``.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the loss, positive; larger is less regularised.
+    """
+
+    C: float
+    selection = "greedy"
+
+    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+        return self.C * total / mass * weights * np.maximum(1 - margins, 0)
+
+    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+        return _one_sided(-1.0, np.zeros_like(weights), self.C * total / mass * weights)
+
+
+@dataclass(frozen=True)
+class SquaredHingeLoss(Loss):
+    """``C_i (1 - m)_+^2`` with ``C_i = C s_i W / W_k``; conjugate ``-g + g^2 / (4 C_i)`` on ``[0, inf)``.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the loss, positive; larger is less regularised.
+    """
+
+    C: float
+    selection = "greedy"
+
+    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+        return self.C * total / mass * weights * np.maximum(1 - margins, 0) ** 2
+
+    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+        box = self.C * total / mass * weights
+        return _one_sided(-1.0, 1 / (2 * box), np.full_like(weights, np.inf))

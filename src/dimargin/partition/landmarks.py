@@ -1,0 +1,77 @@
+"""Landmarks in the reproducing kernel Hilbert space (DiODM paper, section 3.2; handbook, section 2.3).
+
+The paper chooses ``z_{s+1} = argmax_z SC_s(z)`` with the Schur complement ``SC_s(z) = k(z,z) - k_z' K_s^{-1} k_z``
+(its equation 5, where the division sign before the set is a set difference). That is greedy pivoted Cholesky: no
+inverse is ever formed. For kernels with constant diagonal the first choice is a tie, broken by the seed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from dimargin.kernels import Indices, KernelMatrix
+
+_RANK_TOLERANCE = 1e-7  # of the largest diagonal entry; float32 kernel values carry no more
+_ROWS_AT_ONCE = 65536
+
+
+def pivoted_cholesky(
+    kernel: KernelMatrix,
+    candidates: Indices,
+    n_landmarks: int,
+    rng: np.random.Generator,
+    choice: Literal["greedy", "random"] = "greedy",
+) -> Indices:
+    """Rows that span the others best.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of shape (n, n)
+    candidates : ndarray of shape (m,)
+        Rows to choose from.
+    n_landmarks : int
+        Wanted; fewer are returned where the rank of the kernel is lower.
+    rng : numpy.random.Generator
+        Breaks the tie of the first landmark, and draws all of them when `choice` is "random".
+    choice : {"greedy", "random"}
+        The largest Schur complement as in the paper (which likes outliers), or a draw in proportion to it.
+
+    Returns
+    -------
+    ndarray of shape (at most n_landmarks,)
+        Landmarks, in the order in which they were chosen.
+    """
+    residual = kernel.diagonal(candidates).astype(np.float64)
+    floor = _RANK_TOLERANCE * residual.max()
+    factor = np.empty((min(n_landmarks, len(candidates)), len(candidates)))
+    chosen: list[int] = []
+    while len(chosen) < len(factor) and residual.max() > floor:
+        if choice == "random":
+            pivot = int(rng.choice(len(candidates), p=residual / residual.sum()))
+        else:
+            tied = np.flatnonzero(residual == residual.max())
+            pivot = int(tied[rng.integers(len(tied))])
+        rank = len(chosen)
+        row = kernel.block(candidates[pivot : pivot + 1], candidates)[0]
+        row -= factor[:rank, pivot] @ factor[:rank]
+        factor[rank] = row / np.sqrt(residual[pivot])
+        residual = np.maximum(residual - factor[rank] ** 2, 0.0)
+        residual[pivot] = 0.0  # never chosen twice, whatever the rounding
+        chosen.append(pivot)
+    return candidates[chosen]
+
+
+def nearest_landmark(kernel: KernelMatrix, landmarks: Indices) -> Indices:
+    """Stratum of every row: the place of the landmark nearest to it in the kernel's space.
+
+    Minimises ``k(z,z) - 2 k(x,z)``, which is the squared distance but for ``k(x,x)``.
+    """
+    own = kernel.diagonal(landmarks)
+    n = kernel.shape[0]
+    strata = np.empty(n, dtype=np.int64)
+    for first in range(0, n, _ROWS_AT_ONCE):
+        rows = np.arange(first, min(first + _ROWS_AT_ONCE, n))
+        strata[rows] = np.argmin(own - 2 * kernel.block(rows, landmarks), axis=1)
+    return strata

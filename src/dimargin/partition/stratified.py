@@ -1,0 +1,82 @@
+"""Partitions whose parts all look like the whole: random, and stratified by landmark and label.
+
+A part of such a partition *represents* the whole data set, so its local problem carries the weight of its own rows as
+mass (design: ``W_k``), and coefficients are rescaled by ``W_k / W_merged`` when parts are merged.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dimargin.kernels import Indices
+from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
+from dimargin.solution import DualProblem
+
+
+class Partition(ABC):
+    """Deals the rows of a problem into parts whose sizes differ by at most one."""
+
+    @abstractmethod
+    def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
+        """All rows, in the order in which they are dealt."""
+
+    def split(self, problem: DualProblem, n_parts: int, rng: np.random.Generator) -> list[Indices]:
+        """Rows of each part, ascending.
+
+        Raises
+        ------
+        ValueError
+            If there are more parts than rows.
+        """
+        if n_parts > problem.n_rows:
+            raise ValueError(
+                f"{n_parts} partitions (branching to the power of n_levels) are more than the {problem.n_rows} rows "
+                "with positive weight; lower n_levels or branching"
+            )
+        order = self.order(problem, rng)
+        # round-robin over the whole order carries the offset from stratum to stratum
+        return [np.sort(order[part::n_parts]) for part in range(n_parts)]
+
+
+@dataclass(frozen=True)
+class RandomPartition(Partition):
+    """Rows dealt in random order."""
+
+    def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
+        """A permutation."""
+        return rng.permutation(problem.n_rows)
+
+
+@dataclass(frozen=True)
+class StratifiedPartition(Partition):
+    """Rows dealt stratum by stratum, a stratum being a landmark crossed with a label.
+
+    The paper ignores the label; with few positives and small parts a class could then vanish from a part.
+
+    Parameters
+    ----------
+    n_landmarks : int, default=50
+        As in the authors' released code; the paper does not say.
+    sample_size : int or None, default=None
+        Rows from which landmarks are chosen: ``max(2000, 10 n_landmarks)`` when None.
+    choice : {"greedy", "random"}, default="greedy"
+        See `pivoted_cholesky`.
+    """
+
+    n_landmarks: int = 50
+    sample_size: int | None = None
+    choice: Literal["greedy", "random"] = "greedy"
+
+    def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
+        """Strata one after the other, each in random order."""
+        size = max(2000, 10 * self.n_landmarks) if self.sample_size is None else self.sample_size
+        sample = rng.permutation(problem.n_rows)[:size]
+        landmarks = pivoted_cholesky(problem.kernel, np.sort(sample), self.n_landmarks, rng, self.choice)
+        strata = nearest_landmark(problem.kernel, landmarks)
+        shuffled = rng.permutation(problem.n_rows)
+        keys = (strata[shuffled], *problem.labels[:, shuffled])
+        return shuffled[np.lexsort(keys)]

@@ -1,0 +1,312 @@
+"""Block coordinate descent on the single-variable dual: the exact solver, for every loss.
+
+A block of at most `block_size` rows is solved (nearly) exactly by the compiled core on its own Gram matrix, by sweeps
+of coordinate steps and Newton steps on the free coefficients (handbook, sections 2.2 and F5); then the margins of
+*all* rows are updated from the rows of the block that changed, in one fused product without storing the kernel:
+memory is O(n d). Rows whose coefficient is zero and wants to stay there are left out of a pass, which on Optimal
+margin Distribution Machines with large ``lam`` halves the kernel evaluations.
+
+How blocks are chosen is a property of the loss. "permutation": the rows that are nonzero or violated, in random
+order, dealt into blocks, once a pass. "greedy": half of the previous block stays; the other half are the rows that
+violate their optimality condition most, as many whose decision value must rise as must fall (without that balance the
+hinge zigzags).
+
+Precision. Solves run on float32 kernel values. Problems of at most one block are solved on float64 values, rows in
+canonical order, to rounding. A gap that meets `tol` is compared with float64 kernel values on a sample of rows before
+it is believed. Where rounding could matter to it, when `tol` is below 1e-4, or when float32 stalls, margins are
+recomputed with float64 kernel values and the solve goes on with those; the certificate is then that of the float64
+kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin import _core
+from dimargin.kernels import Indices
+from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
+from dimargin.solvers.loop import Limits, Solver
+
+_CHECKS_PER_PASS = 8
+_SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
+_SAMPLE = 256  # rows on which float32 margins are compared with float64 ones
+_TRUSTED = 0.03  # relative error of a gap that may come from float32
+_NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
+_PATIENCE = 12  # passes without improvement after which precision is to blame
+_PROGRESS = {False: 1e-6, True: 1e-12}  # rise of the dual objective that is not rounding, in single and double
+
+
+@dataclass
+class _Best:
+    """The iterate with the smallest gap, output by output."""
+
+    dual: Floats
+    margins: Floats
+    primal: Floats
+    dual_objective: Floats
+    gap: Floats
+
+    @classmethod
+    def of(cls, problem: DualProblem, dual: Floats, margins: Floats) -> _Best:
+        now = problem.objectives(dual, margins)
+        return cls(dual.copy(), margins.copy(), now.primal, now.dual, now.relative_gap)
+
+    def update(self, outputs: Indices, dual: Floats, margins: Floats, objectives: Objectives) -> None:
+        better = objectives.relative_gap < self.gap[outputs]
+        places = outputs[better]
+        self.dual[places], self.margins[places] = dual[better], margins[better]
+        self.primal[places] = objectives.primal[better]
+        self.dual_objective[places] = objectives.dual[better]
+        self.gap[places] = objectives.relative_gap[better]
+
+    @property
+    def objectives(self) -> Objectives:
+        return Objectives(self.primal.copy(), self.dual_objective.copy(), self.gap.copy())
+
+
+@dataclass
+class _State:
+    whole: DualProblem
+    problem: DualProblem  # of the outputs that have not met the tolerance yet
+    outputs: Indices  # which those are
+    limits: Limits
+    rng: np.random.Generator
+    dual: Floats
+    margins: Floats
+    pieces: Floats
+    order: Indices | None  # canonical order of a problem of one block
+    best: _Best
+    spent: int = 0  # evaluations of kernels left behind
+    since_check: int = 0  # rows visited since the last check
+    visited: int = 0  # rows visited in all
+    queue: list[Indices] = field(default_factory=list)
+    previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    unchecked: bool = True
+    improved_at: int = 0  # rows visited at the last improvement
+    reached: tuple[float, Floats] = (np.inf, np.empty(0))  # worst gap and dual objectives then
+
+    def focus(self, outputs: Indices) -> None:
+        """Go on with some of the outputs, from their best iterates."""
+        self.outputs = outputs
+        self.problem = self.whole.select(outputs)
+        self.dual, self.margins = self.best.dual[outputs], self.best.margins[outputs]
+
+
+@dataclass(frozen=True)
+class BlockCoordinateDescent(Solver[_State]):
+    """Block coordinate descent.
+
+    Parameters
+    ----------
+    block_size : int, default=512
+        Rows of a block: its Gram matrix stays in the second-level cache.
+    random_state : int or numpy Generator seed, default=0
+        Seeds the order of the rows.
+    """
+
+    block_size: int = 512
+    random_state: int = 0
+
+    def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:
+        """Margins of the start cost one pass over its support."""
+        order = None
+        if problem.n_rows <= self.block_size:
+            order = _canonical_order(problem)
+            problem = problem.with_kernel(problem.kernel.in_float64())
+        before = problem.kernel.evaluations
+        dual = np.zeros(problem.labels.shape)
+        if start is not None:
+            dual = np.clip(np.asarray(start, dtype=np.float64), problem.pieces.lower, problem.pieces.upper)
+        margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
+        return _State(
+            whole=problem,
+            problem=problem,
+            outputs=np.arange(len(dual)),
+            limits=limits,
+            rng=np.random.default_rng(self.random_state),
+            dual=dual,
+            margins=margins,
+            pieces=problem.pieces.stack(),
+            order=order,
+            best=_Best.of(problem, dual, margins),
+            spent=-before,
+            reached=(np.inf, np.full(len(dual), -np.inf)),
+        )
+
+    def evaluations(self, state: _State) -> int:
+        """Kernel values computed so far."""
+        return state.spent + state.whole.kernel.evaluations
+
+    def check(self, state: _State) -> Objectives | None:
+        """Gap, an eighth of a pass after the last check; outputs that meet the tolerance rest from then on."""
+        if not state.unchecked:
+            return None
+        state.unchecked = False
+        state.since_check = 0
+        objectives = state.problem.objectives(state.dual, state.margins)
+        state.best.update(state.outputs, state.dual, state.margins, objectives)
+        _note_progress(state, objectives)
+        if state.best.gap.max() <= state.limits.tol and not state.whole.kernel.double:
+            _certify(state)
+        unmet = state.outputs[state.best.gap[state.outputs] > state.limits.tol]
+        if state.order is None and 0 < len(unmet) < len(state.outputs):
+            state.focus(unmet)
+        return state.best.objectives
+
+    def verdict(self, state: _State, objectives: Objectives) -> tuple[Status, str] | None:
+        """Whether the tolerance is met, on kernel values precise enough to say so."""
+        tol, n = state.limits.tol, state.whole.n_rows
+        stalled = state.visited - state.improved_at > _PATIENCE * n
+        met = objectives.worst_gap <= tol
+        if met and state.order is not None and state.visited == 0 and objectives.worst_gap > 0:
+            met = False  # a problem of one block is always finished
+        if stalled and not met and not state.whole.kernel.double:
+            _go_on_in_float64(state)
+            return None
+        if met:
+            return "converged", f"relative gap {objectives.worst_gap:.2e} <= tol {tol:.2e}"
+        if stalled:
+            return "precision", (
+                f"the relative gap stays at {objectives.worst_gap:.2e}: tol={tol:.2e} is below what float64 kernel "
+                "values can certify here"
+            )
+        if state.visited >= state.limits.max_iter * n:
+            return "max_iter", f"max_iter={state.limits.max_iter} passes were done"
+        return None
+
+    def step(self, state: _State) -> None:
+        """Solve one block and update the margins of all rows."""
+        problem = state.problem
+        n = problem.n_rows
+        block = self._next_block(state)
+        one_block = state.order is not None
+        change = np.empty((len(problem.labels), len(block)))
+        margins = state.margins[:, block].copy()
+        _core.solve_block(
+            problem.kernel.block(block, block), block, state.pieces, problem.labels, state.dual, state.margins, change,
+            tolerance=0.0 if one_block else 0.1, absolute=0.0,
+            max_steps=200 if one_block else (2 if problem.loss.selection == "permutation" else 30),
+            n_threads=problem.kernel.n_threads,
+        )  # fmt: skip
+        changed = np.flatnonzero(change.any(axis=0))
+        if one_block:
+            # margins afresh: accumulated differences would leave their rounding in the certificate
+            state.margins = problem.margins(state.dual)
+        else:
+            state.margins[:, block] = margins
+            state.margins += problem.labels * problem.kernel.multiply(block[changed], change[:, changed])
+        state.visited += len(block)
+        state.since_check += len(block)
+        state.unchecked = one_block or state.since_check * _CHECKS_PER_PASS >= n
+
+    def _next_block(self, state: _State) -> Indices:
+        if state.order is not None:
+            return state.order
+        if state.problem.loss.selection == "greedy":
+            return self._greedy_block(state)
+        if not state.queue:
+            violation = state.problem.pieces.subgradient_distance(state.margins, state.dual)
+            wanted = np.flatnonzero(((state.dual != 0) | (violation != 0)).any(axis=0))
+            if not len(wanted):
+                wanted = np.arange(state.problem.n_rows)
+            # rows left out of the pass count as visited: they were looked at
+            state.visited += state.problem.n_rows - len(wanted)
+            blocks = np.array_split(state.rng.permutation(wanted), -(-len(wanted) // self.block_size))
+            state.queue = [np.sort(b) for b in blocks]
+        return state.queue.pop()
+
+    def _greedy_block(self, state: _State) -> Indices:
+        problem = state.problem
+        objectives = problem.objectives(state.dual, state.margins)
+        q = int(objectives.relative_gap.argmax())
+        direction = problem.labels[q] * problem.pieces.subgradient_distance(state.margins[q], state.dual[q])
+        direction[state.previous] = 0.0
+        half = self.block_size // 4
+        rise = _largest(direction, half)
+        fall = _largest(-direction, half)
+        fresh = np.concatenate([rise, fall])
+        kept = state.rng.permutation(state.previous)[: self.block_size - len(fresh)]
+        block = np.union1d(fresh, kept)
+        if not len(block):  # nothing left to move, and yet the gap is too large: it is rounding
+            block = np.arange(self.block_size)
+        state.previous = block
+        return block
+
+    def finish(self, state: _State, status: Status, reason: str, history: list[dict[str, Any]]) -> Solution:
+        """The iterate with the smallest gap, output by output."""
+        return Solution(
+            dual=state.best.dual,
+            margins=state.best.margins,
+            objectives=state.best.objectives,
+            status=status,
+            reason=reason,
+            passes=max(1, -(-state.visited // state.whole.n_rows)),
+            kernel_evaluations=self.evaluations(state),
+            history=history,
+        )
+
+
+def _note_progress(state: _State, objectives: Objectives) -> None:
+    """The dual objective always rises, the gap comes down in leaps; neither any more means rounding."""
+    gap, reached = state.best.gap.max(), state.reached[1][state.outputs]
+    rise = _PROGRESS[state.whole.kernel.double] * np.abs(objectives.primal)
+    if gap < 0.9 * state.reached[0] or (objectives.dual > reached + rise).any():
+        state.improved_at = state.visited
+        state.reached[1][state.outputs] = np.maximum(objectives.dual, reached)
+        state.reached = gap, state.reached[1]
+
+
+def _certify(state: _State) -> None:
+    """Whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those."""
+    best, problem = state.best, state.whole
+    if state.limits.tol < _SINGLE_PRECISION_TOL:
+        return _go_on_in_float64(state)
+    exact = problem.with_kernel(problem.kernel.in_float64())
+    # errors are largest where margins are
+    extreme = np.argsort(np.abs(best.margins).max(axis=0))[-_SAMPLE // 2 :]
+    rows = np.union1d(extreme, state.rng.permutation(problem.n_rows)[: _SAMPLE // 2])
+    error = 2 * np.abs(exact.margins(best.dual, rows) - best.margins[:, rows]).max(axis=1, keepdims=True)
+    state.spent += exact.kernel.evaluations
+    # every term of the gap is convex in its margin: it changes most towards one of the ends
+    change = problem.gaps(best.dual, best.margins)
+    lower, upper = (problem.gaps(best.dual, best.margins + shift) for shift in (-error, error))
+    change = (np.maximum(lower, upper) - change).sum(axis=1) / np.abs(best.primal)
+    trusted = change <= np.maximum(_TRUSTED * best.gap, _NEGLIGIBLE)
+    if not (trusted & (best.gap + change <= state.limits.tol)).all():
+        _go_on_in_float64(state)
+
+
+def _go_on_in_float64(state: _State) -> None:
+    dual = state.best.dual
+    state.spent += state.whole.kernel.evaluations
+    state.whole = state.whole.with_kernel(state.whole.kernel.in_float64())
+    state.best = _Best.of(state.whole, dual, state.whole.margins(dual))
+    state.focus(np.arange(len(dual)))
+    state.queue = []
+    state.improved_at = state.visited
+    state.reached = np.inf, np.full(len(dual), -np.inf)
+
+
+def _canonical_order(problem: DualProblem) -> Indices:
+    """Rows sorted by their content, so that a small fit does not depend on the order of the rows."""
+    rows = problem.kernel.rows(np.arange(problem.n_rows))
+    if sp.issparse(rows):
+        parts = (rows[[i]] for i in range(problem.n_rows))
+        keys = [(part.indices.tobytes(), part.data.tobytes()) for part in parts]
+    else:
+        keys = [(np.ascontiguousarray(row).tobytes(), b"") for row in rows]
+    labelled = [(key, problem.labels[:, i].tobytes(), problem.weights[i]) for i, key in enumerate(keys)]
+    return np.array(sorted(range(problem.n_rows), key=labelled.__getitem__), dtype=np.int64)
+
+
+def _largest(score: Floats, count: int) -> Indices:
+    """Places of the largest positive scores, at most `count`."""
+    if len(score) > count:
+        places = np.argpartition(-score, count)[:count]
+    else:
+        places = np.arange(len(score))
+    return places[score[places] > 0]

@@ -1,0 +1,122 @@
+"""The outer loop, written once: limits, interruption, progress and history for every solver."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, Generic, TypeVar
+
+from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
+
+State = TypeVar("State")
+
+
+class Interrupted(Exception):
+    """Raised inside a worker when the whole fit has been cancelled."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop.
+
+    Parameters
+    ----------
+    tol : float
+        Relative duality gap wanted of every output.
+    max_iter : int
+        Passes over the rows.
+    deadline : float or None
+        `time.perf_counter` value after which the best model so far is returned.
+    cancelled : threading.Event
+        Set from outside to abandon the solve (Ctrl-C while workers run).
+    stop_requested : callable
+        Asked at every check with the history entry; a true answer ends the solve with the model so far.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    deadline: float | None = None
+    cancelled: Event = field(default_factory=Event)
+    stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+
+class Solver(ABC, Generic[State]):
+    """A solver is four pure questions; it keeps nothing between solves."""
+
+    @abstractmethod
+    def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
+        """State before the first step, from zero or from given dual coefficients."""
+
+    @abstractmethod
+    def step(self, state: State) -> None:
+        """Go on until the next check of the gap is due, or a limit of time needs looking at."""
+
+    @abstractmethod
+    def check(self, state: State) -> Objectives | None:
+        """Objectives of the present iterate, or None when no check is due yet."""
+
+    @abstractmethod
+    def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
+        """Status and reason when the solve is over."""
+
+    @abstractmethod
+    def finish(self, state: State, status: Status, reason: str, history: list[dict[str, Any]]) -> Solution:
+        """The result value."""
+
+    @abstractmethod
+    def evaluations(self, state: State) -> int:
+        """Kernel values computed so far."""
+
+
+def solve(problem: DualProblem, solver: Solver[State], start: Floats | None, limits: Limits) -> Solution:
+    """Run a solver on a problem.
+
+    Parameters
+    ----------
+    problem : DualProblem
+    solver : Solver
+    start : ndarray of shape (n_outputs, n) or None
+        Warm start.
+    limits : Limits
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    Interrupted
+        When ``limits.cancelled`` was set.
+    """
+    began = time.perf_counter()
+    history: list[dict[str, Any]] = []
+    state = solver.init(problem, start, limits)
+    while True:
+        objectives = solver.check(state)
+        verdict: tuple[Status, str] | None = None
+        if objectives is not None:
+            entry = {
+                "kernel_evaluations": solver.evaluations(state),
+                "seconds": time.perf_counter() - began,
+                "objective": objectives.primal.tolist(),
+                "relative_gap": objectives.worst_gap,
+            }
+            history.append(entry)
+            verdict = solver.verdict(state, objectives)
+            if verdict is None and limits.stop_requested(entry):
+                verdict = "stopped", "a callback asked to stop"
+        if limits.cancelled.is_set():
+            raise Interrupted
+        if verdict is None and limits.out_of_time:
+            verdict = "max_time", "the time limit was reached"
+        if verdict is not None:
+            return solver.finish(state, *verdict, history)
+        solver.step(state)

@@ -1,0 +1,129 @@
+"""What a strategy is given, and what it gives back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from dimargin.engines import LocalEngine
+from dimargin.solution import DualProblem, Floats, Objectives, Status
+from dimargin.solvers import BlockCoordinateDescent, Limits
+
+Scope = Literal["global", "partitioned", "landmark"]
+
+
+class Progress:
+    """What a strategy reports while it works; this base class listens to nothing.
+
+    Every method that returns a truth value answers "shall I stop?".
+    """
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """A level begins; `n_tasks` independent solves, or None for one solve with an unknown number of checks."""
+
+    def task_end(self, place: int) -> None:
+        """One of the independent solves of the level has ended."""
+
+    def check(self, entry: dict[str, Any]) -> bool:
+        """The only solve of the level has looked at its gap."""
+        return False
+
+    def level_end(self, entry: dict[str, Any], dual: Callable[[], Floats]) -> bool:
+        """The level has ended; `dual` gives the coefficients of its model on all rows."""
+        return False
+
+
+@dataclass(frozen=True)
+class TreeShape:
+    """The estimator parameters that only some strategies use; defaults are the estimator's.
+
+    Attributes
+    ----------
+    branching : int
+        Parts merged at a time, ``p``.
+    n_levels : int or None
+        Levels above which the leaves lie, ``L``; None for the strategy's own choice.
+    n_landmarks : int
+        Landmarks in the kernel's space.
+    stop_level : int
+        Level whose model is returned.
+    """
+
+    branching: int = 4
+    n_levels: int | None = None
+    n_landmarks: int = 50
+    stop_level: int = 0
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything that a strategy needs to train."""
+
+    problem: DualProblem
+    limits: Limits
+    engine: LocalEngine
+    shape: TreeShape
+    random_state: int
+    start: Floats | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    def solver(self, *place: int) -> BlockCoordinateDescent:
+        """The exact solver, seeded for a place of the computation."""
+        seed = np.random.SeedSequence([self.random_state, *place]).generate_state(1)[0]
+        return BlockCoordinateDescent(random_state=int(seed))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained model and what is certain about it.
+
+    Attributes
+    ----------
+    dual : ndarray of shape (n_outputs, n)
+        Coefficients of the one decision function; those of averaged models are already weighted.
+    objectives : Objectives
+        Of the problem named by `scope`.
+    scope : {"global", "partitioned", "landmark"}
+    status, reason : str
+    passes : int
+    history : list of dict
+    """
+
+    dual: Floats
+    objectives: Objectives
+    scope: Scope
+    status: Status
+    reason: str
+    passes: int
+    history: list[dict[str, Any]]
+
+
+class Strategy(BaseEstimator, ABC):
+    """A way to train: choice of parts, merge rule and prediction rule.
+
+    Options that only one strategy understands are its constructor's parameters; being a scikit-learn `BaseEstimator`
+    makes ``strategy__option`` work in a grid search.
+
+    Attributes
+    ----------
+    uses : frozenset of str
+        Names of the `TreeShape` parameters that the strategy uses; setting another raises.
+    """
+
+    uses: ClassVar[frozenset[str]] = frozenset()
+
+    def validate(self) -> None:
+        """Raise ValueError for an option out of its range."""
+
+    @abstractmethod
+    def n_levels(self, n_rows: int, shape: TreeShape) -> int:
+        """Level of the leaves for so many rows; 0 where there is no tree."""
+
+    @abstractmethod
+    def train(self, training: Training) -> Outcome:
+        """Train."""
