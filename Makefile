@@ -45,7 +45,7 @@ types: $(VENV)/.ready-lint  ## check types
 
 doctest: $(VENV)/.ready-test  ## run the examples in docstrings, README.md and docs
 	$(PY) -m pytest -q --doctest-modules --pyargs dimargin
-	$(PY) .ci/markdown.py $(wildcard README.md docs/*.md)
+	$(PY) .ci/markdown.py $(wildcard README.md CONTRIBUTING.md docs/*.md)
 
 bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done

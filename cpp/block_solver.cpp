@@ -204,6 +204,13 @@ struct Block {
 
     // -- Newton for losses with flat pieces and boxes (the hinge) --------------------------------------------------
 
+    int piece_of(int64_t i) const { return g[i] > 0 ? 1 : -1; }
+
+    // Of the dual objective in a free coordinate.
+    double derivative(int64_t i) const {
+        return y[i] * f[i] + slope(i, piece_of(i)) + curvature(i, piece_of(i)) * g[i];
+    }
+
     bool is_free(int64_t i) const { return g[i] != 0.0 && g[i] > lower[i] && g[i] < upper[i]; }
 
     // Newton on the free coordinates inside their present pieces. Returns whether some of them came to an end of theirs.
@@ -217,23 +224,19 @@ struct Block {
             }
         if (free.empty()) return false;
         std::vector<double> gradient, step;
-        for (int64_t i : free) gradient.push_back(-y[i] * violation_slope(i));
+        for (int64_t i : free) gradient.push_back(-y[i] * derivative(i));
         // the hinge has no curvature, duplicates exist, and float32 values need not be positive definite
         for (double ridge = 1e-10 * scale; ridge < scale; ridge *= 100) {
             step = gradient;
-            auto diagonal = [&](int c) { return std::max(curvature(free[c], g[free[c]] > 0 ? 1 : -1), ridge); };
+            auto diagonal = [&](int c) { return std::max(curvature(free[c], piece_of(free[c])), ridge); };
             if (solve_free(free, diagonal, step)) return follow(free, step);
         }
         return false;
     }
 
-    double violation_slope(int64_t i) const {
-        const int on = g[i] > 0 ? 1 : -1;
-        return y[i] * f[i] + slope(i, on) + curvature(i, on) * g[i];
-    }
-
     // The first minimum of the dual objective along a direction, where a coordinate that comes to the end of its piece
-    // stays there and the others go on: along the flat directions of a matrix of low rank many do.
+    // stays there and the others go on: along the flat directions of a matrix of low rank many do. Returns whether one
+    // did.
     bool follow(const std::vector<int64_t>& free, const std::vector<double>& step) {
         struct End {
             double at;
@@ -242,6 +245,7 @@ struct Block {
         };
         std::vector<End> ends;
         std::vector<double> product(n, 0.0);
+        const std::vector<double> start = f, g_start = g;
         for (size_t c = 0; c < free.size(); ++c) {
             const int64_t i = free[c];
             const double forward = y[i] * step[c];
@@ -251,27 +255,31 @@ struct Block {
         }
         std::sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.at < b.at; });
         double t = 0.0;
-        for (size_t e = 0; e < ends.size(); ++e) {
+        size_t passed = 0;
+        for (; passed < ends.size(); ++passed) {
             double descent = 0.0, bend = 0.0;
-            for (size_t c = e; c < ends.size(); ++c) {
+            for (size_t c = passed; c < ends.size(); ++c) {
                 const int64_t i = ends[c].row;
                 const double s = ends[c].step;
-                descent -= y[i] * s * violation_slope(i);
-                bend += s * product[i] + s * s * curvature(i, g[i] > 0 ? 1 : -1);
+                descent -= y[i] * s * derivative(i);
+                bend += s * product[i] + s * s * curvature(i, piece_of(i));
             }
-            if (descent <= 0.0) return e > 0;
+            if (descent <= 0.0) break;
             // no bend and no end: rounding, and the step as it came is as good as any
             const double whole = bend > 0.0 ? descent / bend : std::max(1.0 - t, 0.0);
-            const bool inside = t + whole < ends[e].at;
-            const double length = inside ? whole : ends[e].at - t;
-            for (size_t c = e; c < ends.size(); ++c) g[ends[c].row] += length * y[ends[c].row] * ends[c].step;
+            const bool inside = t + whole < ends[passed].at;
+            const double length = inside ? whole : ends[passed].at - t;
+            for (size_t c = passed; c < ends.size(); ++c) g[ends[c].row] += length * y[ends[c].row] * ends[c].step;
             for (int64_t i = 0; i < n; ++i) f[i] += length * product[i];
-            if (inside) return e > 0;
-            t = ends[e].at;
-            g[ends[e].row] = ends[e].bound;
-            add_row(product, ends[e].row, -ends[e].step);
+            if (inside) break;
+            t = ends[passed].at;
+            g[ends[passed].row] = ends[passed].bound;
+            add_row(product, ends[passed].row, -ends[passed].step);
         }
-        return !ends.empty();
+        // afresh: the large steps along flat directions cancel, and leave their rounding
+        f = start;
+        for (const End& end : ends) add_row(f, end.row, y[end.row] * (g[end.row] - g_start[end.row]));
+        return passed > 0;
     }
 
     // Change of the dual objective from another state of the same block.
@@ -298,7 +306,17 @@ double solve_block(const BlockProblem& problem, double tolerance, double absolut
     Block block(problem);
     const double start = block.largest_violation(), goal = std::max(tolerance * start, absolute);
     const bool smooth = block.smooth(), to_rounding = tolerance == 0.0;
-    const auto unfinished = [&] { return block.largest_violation() > goal; };
+    double best = INFINITY;
+    std::vector<double> best_g, best_f;
+    const auto unfinished = [&] {
+        const double violation = block.largest_violation();
+        if (to_rounding && violation < best) {
+            best = violation;
+            best_g = block.g;
+            best_f = block.f;
+        }
+        return violation > goal;
+    };
     for (int s = 0; s < max_steps && !(smooth && to_rounding) && unfinished(); ++s) {
         block.sweep();
         // to the optimum of the face before the next sweep leaves it (5 passes where one step a sweep took 80)
@@ -317,6 +335,12 @@ double solve_block(const BlockProblem& problem, double tolerance, double absolut
             block.g = g;
             block.f = f;
         }
+    }
+    // steps go on in the noise once rounding is reached, and a singular matrix makes it loud
+    unfinished();
+    if (best < INFINITY) {
+        block.g = best_g;
+        block.f = best_f;
     }
     block.finish();
     return start;

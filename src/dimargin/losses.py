@@ -48,11 +48,6 @@ class Pieces:
             ]
         )
 
-    @property
-    def bounded(self) -> bool:
-        """Whether any dual coefficient has a bound."""
-        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
-
     def value(self, dual: Array) -> Array:
         """``phi`` of dual coefficients of shape (..., n)."""
         right = dual >= 0
@@ -137,12 +132,14 @@ class ODMLoss(Loss):
     selection = "permutation"
 
     def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+        """See `Loss`."""
         scale = self.lam * weights / (2 * mass * (1 - self.theta) ** 2)
         below = np.maximum(1 - self.theta - margins, 0)
         beyond = np.maximum(margins - 1 - self.theta, 0)
         return scale * (below**2 + self.upsilon * beyond**2)
 
     def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+        """See `Loss`."""
         n = len(weights)
         curvature = mass * (1 - self.theta) ** 2 / (self.lam * weights)
         return Pieces(
@@ -174,9 +171,11 @@ class HingeLoss(Loss):
     selection = "greedy"
 
     def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+        """See `Loss`."""
         return self.C * total / mass * weights * np.maximum(1 - margins, 0)
 
     def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+        """See `Loss`."""
         return _one_sided(-1.0, np.zeros_like(weights), self.C * total / mass * weights)
 
 
@@ -194,8 +193,10 @@ class SquaredHingeLoss(Loss):
     selection = "greedy"
 
     def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
-        return self.C * total / mass * weights * np.maximum(1 - margins, 0) ** 2
+        """See `Loss`."""
+        return np.asarray(self.C * total / mass * weights * np.maximum(1 - margins, 0) ** 2)
 
     def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+        """See `Loss`."""
         box = self.C * total / mass * weights
         return _one_sided(-1.0, 1 / (2 * box), np.full_like(weights, np.inf))

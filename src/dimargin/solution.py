@@ -44,7 +44,7 @@ class DualProblem:
     @property
     def n_rows(self) -> int:
         """Rows of this problem."""
-        return self.labels.shape[1]
+        return int(self.labels.shape[1])
 
     @cached_property
     def pieces(self) -> Pieces:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -28,7 +32,34 @@ def effective_n_threads(n_jobs: int | None) -> int:
     return min(n_jobs, allowed) if n_jobs > 0 else max(1, allowed + 1 + n_jobs)
 
 
-def single_threaded_blas() -> AbstractContextManager[object]:
-    """Keep BLAS to one thread: its sums depend on the number of threads, ours must not."""
-    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
-    return limits
+class _SingleThreadedBlas:
+    """The limit belongs to the process: the first of the fits that overlap sets it, the last one lifts it."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.users = 0
+        self.limits: Any = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Keep BLAS to one thread: its sums depend on the number of threads, ours must not."""
+        with self.lock:
+            if self.users == 0:
+                self.limits = threadpool_limits(limits=1, user_api="blas")
+            self.users += 1
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if self.users == 0:
+                    self.limits.restore_original_limits()
+
+    def renew_lock(self) -> None:
+        """Forget a lock that another thread held when this process was forked: nobody would open it."""
+        self.lock = Lock()
+
+
+single_threaded_blas = _SingleThreadedBlas()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=single_threaded_blas.renew_lock)

@@ -177,9 +177,7 @@ class ConvergenceDisplay:
         """Levels above the first panel; in the last two what objective and gap belong to."""
         from matplotlib.lines import Line2D
 
-        count = [
-            f"{self.level[i]}: {self.partitions[i]}" if self.level[i] else "0: whole problem" for i in ends
-        ]
+        count = [f"{self.level[i]}: {self.partitions[i]}" if self.level[i] else "0: whole problem" for i in ends]
         if self.level[ends[0]]:
             count[0] += " partitions"
         self.lines_[0].set_label(f"{name + ', ' if name else ''}level {', '.join(count)}")
@@ -250,8 +248,7 @@ class ConvergenceDisplay:
             levels = list(dict.fromkeys(level.tolist()))
             if list(by_level) != levels:
                 raise ValueError(
-                    f"scores must be of this fit, whose levels are {levels}; "
-                    f"got scores of levels {list(by_level)}"
+                    f"scores must be of this fit, whose levels are {levels}; got scores of levels {list(by_level)}"
                 )
         scoring = scores.scoring if scores is not None else None
         display = cls(
@@ -284,6 +281,4 @@ def _disc(gid: str, color: Any) -> dict[str, Any]:
 
 def _numbered_disc(axes: Any, x: float, y: float, level: int, color: Any) -> None:
     axes.plot(x, y, **_disc("partitioned" if level else "global", color))
-    axes.annotate(
-        str(level), (x, y), ha="center", va="center_baseline", fontsize=8, color=color if level else "white"
-    )
+    axes.annotate(str(level), (x, y), ha="center", va="center_baseline", fontsize=8, color=color if level else "white")

@@ -207,16 +207,13 @@ class MarginDistributionDisplay:
         decide = getattr(estimator, "decision_function", None)
         if decide is None:
             raise TypeError(
-                "estimator must have a decision_function, which margins are made of; "
-                f"{type(inner).__name__} has none"
+                f"estimator must have a decision_function, which margins are made of; {type(inner).__name__} has none"
             )
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test must be given together")
         classes = estimator.classes_
         if len(classes) > 2 and getattr(inner, "decision_function_shape", "ovr") == "ovo":
-            raise ValueError(
-                "decision_function_shape must be 'ovr': the values of 'ovo' belong to pairs of classes"
-            )
+            raise ValueError("decision_function_shape must be 'ovr': the values of 'ovo' belong to pairs of classes")
         return cls.from_predictions(
             y,
             decide(X),

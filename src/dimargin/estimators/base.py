@@ -7,7 +7,6 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Event
 from typing import Any, Self
 
@@ -17,14 +16,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
+from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
 from dimargin.estimators.progress import CallbackProgress
 from dimargin.estimators.validation import check_finite, check_memory, check_number
-from dimargin.kernels import KERNEL_NAMES, Floats, Indices, Kernel, KernelMatrix, RowTransform
+from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, KernelMatrix, RowTransform
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
 from dimargin.solvers import BlockCoordinateDescent, Limits
@@ -32,27 +31,7 @@ from dimargin.strategies import STRATEGIES, Outcome, Strategy, Training, TreeSha
 from dimargin.threads import effective_n_threads, single_threaded_blas
 
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
-_QUERIES_AT_ONCE = 65_536
-_STORED_DTYPES = [np.float64, np.float32]
-
-
-@dataclass(frozen=True)
-class _Data:
-    """Validated training data; rows with zero weight are gone."""
-
-    X: Any
-    y: Indices  # places in classes
-    classes: NDArray[Any]
-    weights: Floats
-    kept: Indices  # places of these rows in the caller's X
-    n_given: int
-
-    @property
-    def labels(self) -> Floats:
-        """Plus or minus one, of shape (n_outputs, n): one output for two classes, else one a class."""
-        if len(self.classes) == 2:
-            return np.where(self.y == 1, 1.0, -1.0)[None]
-        return np.where(self.y == np.arange(len(self.classes))[:, None], 1.0, -1.0)
+_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
 class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
@@ -122,8 +101,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             loss, strategy, shape = self._loss(), self._check_strategy(), self._check_shape()
             self._check_numbers()
             n_threads = effective_n_threads(self.n_jobs)
-            data = self._check_data(X, y, sample_weight)
-            kernel = Kernel(self.kernel, self._gamma_value(data), int(self.degree), float(self.coef0))  # type: ignore[arg-type]
+            data = training_data(self, X, y, sample_weight)
+            kernel = Kernel(self.kernel, gamma_value(self.gamma, data), int(self.degree), float(self.coef0))  # type: ignore[arg-type]
             strategy = self._choose(strategy, len(data.y))
             check_memory(self._memory_needed(data), self.memory_limit)
             problem = self._problem(data, kernel, loss, n_threads)
@@ -164,14 +143,13 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     @contextmanager
     def _unchanged_on_failure(self) -> Any:
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             yield
         except BaseException:
             # the callback machinery tears down by attributes of its own, set during the fit
-            own = {k: v for k, v in vars(self).items() if k.startswith(("_skl_callback", "_callback"))}
-            vars(self).clear()
-            vars(self).update(before | own)
+            own = {k: v for k, v in self.__dict__.items() if k.startswith(("_skl_callback", "_callback"))}
+            self.__dict__ = before | own
             raise
 
     def _check_strategy(self) -> Strategy | None:
@@ -234,74 +212,19 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         if self.n_jobs is not None:
             check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any) -> _Data:
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=_STORED_DTYPES, order="C", ensure_all_finite=False,
-            accept_large_sparse=True,
-        )  # fmt: skip
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(X, columns=names)
-        check_classification_targets(y)
-        given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        kept = np.flatnonzero(given > 0)
-        present, codes = np.unique(y[kept], return_inverse=True)
-        if len(present) < 2:
-            trimmed = " after rows with zero weight were dropped" if len(kept) < len(y) else ""
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes; y has one class only{trimmed}: {present[:1].tolist()[0]!r}"
-            )
-        weights = given[kept]
-        if self.class_weight is not None:
-            factors = compute_class_weight(
-                self.class_weight, classes=present, y=y[kept], sample_weight=weights
-            )
-            weights = weights * factors[codes]
-            if not (np.isfinite(weights).all() and (weights > 0).all()):
-                raise ValueError(f"class_weight must be positive for every class, got {self.class_weight!r}")
-        X = X if len(kept) == len(y) else X[kept]
-        if sp.issparse(X):
-            X = sp.csr_array(X)
-            if not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
-        return _Data(X, codes.astype(np.int64), present, weights, kept, len(y))
-
-    def _gamma_value(self, data: _Data) -> float:
-        """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
-        n_features = data.X.shape[1]
-        if self.gamma == "auto":
-            return 1.0 / n_features
-        if self.gamma != "scale":
-            return float(self.gamma)
-        share = data.weights / data.weights.sum() / n_features
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = (share @ data.X).sum(dtype=np.float64)
-            if sp.issparse(data.X):
-                variance = (share @ data.X.multiply(data.X)).sum() - mean**2
-            else:
-                variance = share @ np.square(data.X - mean, dtype=np.float64).sum(axis=1)
-        if not np.isfinite(variance):
-            size = abs(data.X).max(axis=0)
-            column = int(np.argmax(size.toarray() if sp.issparse(size) else size))
-            raise ValueError(
-                f"column {column} of X is too large for gamma='scale': the variance of X overflows. "
-                "Scale the columns first."
-            )
-        return 1.0 / (n_features * variance) if variance > 0 and math.isfinite(1 / variance) else 1.0
-
-    def _memory_needed(self, data: _Data) -> int:
+    def _memory_needed(self, data: TrainingData) -> int:
         values = data.X.nnz if sp.issparse(data.X) else data.X.size
         n, outputs = len(data.y), 1 if len(data.classes) == 2 else len(data.classes)
         rows = values * (4 if self.tol >= 1e-4 else 12)
         return int(rows + 8 * n * (12 + 8 * outputs) + 24 * 2**20)
 
-    def _problem(self, data: _Data, kernel: Kernel, loss: Loss, n_threads: int) -> DualProblem:
+    def _problem(self, data: TrainingData, kernel: Kernel, loss: Loss, n_threads: int) -> DualProblem:
         transform = RowTransform.fit(data.X, kernel, data.weights)
         matrix = KernelMatrix(transform, data.X, n_threads=n_threads)
         total = float(data.weights.sum())
         return DualProblem(matrix, data.labels, data.weights, loss, mass=total, total=total)
 
-    def _previous_dual(self, data: _Data) -> Floats | None:
+    def _previous_dual(self, data: TrainingData) -> Floats | None:
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
         known = self._n_given == data.n_given and np.array_equal(self.classes_, data.classes)
@@ -317,7 +240,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
-    def _model_attributes(self, data: _Data, problem: DualProblem, dual: Floats) -> dict[str, Any]:
+    def _model_attributes(self, data: TrainingData, problem: DualProblem, dual: Floats) -> dict[str, Any]:
         """What prediction needs, for given dual coefficients."""
         support = np.flatnonzero(dual.any(axis=0))
         precise = problem.n_rows <= BlockCoordinateDescent.block_size or self.tol < 1e-4
@@ -333,15 +256,13 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             "_n_given": data.n_given,
         }
 
-    def _attributes(self, data: _Data, problem: DualProblem, outcome: Outcome) -> dict[str, Any]:
+    def _attributes(self, data: TrainingData, problem: DualProblem, outcome: Outcome) -> dict[str, Any]:
         single = len(outcome.dual) == 1
 
         def per_class(values: Floats) -> Any:
             return float(values[0]) if single else values
 
-        history = [
-            {**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in outcome.history
-        ]
+        history = [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in outcome.history]
         return self._model_attributes(data, problem, outcome.dual) | {
             "objective_": per_class(outcome.objectives.primal),
             "dual_objective_": per_class(outcome.objectives.dual),
@@ -379,31 +300,30 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         check_is_fitted(self)
         began = time.perf_counter()
         checker = type(self)(**self.get_params(deep=False))
-        data = checker._check_data(X, y, sample_weight)
-        places = np.searchsorted(data.kept, self.support_)
-        rows = data.X[np.minimum(places, len(data.y) - 1)]
-        same = data.n_given == self._n_given and data.X.shape[1] == self.n_features_in_
-        same = same and np.array_equal(data.kept[np.minimum(places, len(data.y) - 1)], self.support_)
-        difference = abs(rows - self.support_vectors_) if same else None
-        if difference is None or (difference.max() if difference.size else 0) > 0:
+        data = training_data(checker, X, y, sample_weight)
+        places = np.flatnonzero(np.isin(data.kept, self.support_))
+        if (
+            data.n_given != self._n_given
+            or len(places) != len(self.support_)
+            or sp.issparse(data.X) != sp.issparse(self.support_vectors_)
+            or abs(data.X[places] - self.support_vectors_).sum() != 0
+        ):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
-        dual = np.zeros(data.labels.shape)
-        dual[:, places] = data.labels[:, places] * self.dual_coef_
+        n, labels = len(data.y), data.labels
+        dual = np.zeros(labels.shape)
+        dual[:, places] = labels[:, places] * self.dual_coef_
         total = float(data.weights.sum())
         with single_threaded_blas():
-            matrix = KernelMatrix(
-                self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs)
-            )
-            problem = DualProblem(matrix, data.labels, data.weights, self._loss(), total, total)
-            margins = np.empty_like(dual)
-            step = max(512, int(1e8 / max(1, len(places))))
-            for first in range(0, len(data.y), step):
-                part = np.arange(first, min(first + step, len(data.y)))
-                margins[:, part] = matrix.multiply(places, self.dual_coef_, part) * data.labels[:, part]
+            matrix = KernelMatrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
+            problem = DualProblem(matrix, labels, data.weights, self._loss(), total, total)
+            margins = np.empty(labels.shape)
+            for batch in gen_batches(n, max(512, 10**8 // max(1, len(places)))):
+                rows = np.arange(n)[batch]
+                margins[:, batch] = labels[:, batch] * matrix.multiply(places, self.dual_coef_, rows)
                 if max_time is not None and time.perf_counter() - began > max_time:
                     raise TimeoutError(
-                        f"the global certificate needs more than max_time={max_time} s: {part[-1] + 1} of "
-                        f"{len(data.y)} rows were done"
+                        f"the global certificate needs more than max_time={max_time} s: "
+                        f"{batch.stop} of {n} rows were done"
                     )
         objectives = problem.objectives(dual, margins)
         single = len(dual) == 1
@@ -429,24 +349,23 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """
         check_is_fitted(self)
         X = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=_STORED_DTYPES, order="C", ensure_all_finite=False
+            self, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order="C", ensure_all_finite=False
         )
         check_finite(X, columns=getattr(self, "feature_names_in_", None))
         vectors = self.support_vectors_
-        if sp.issparse(X) != sp.issparse(vectors):
-            # centring would change sparse rows: the model's storage decides
-            X = sp.csr_array(X) if sp.issparse(vectors) else X
+        # centring would fill sparse rows: the model's storage decides
+        X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)
         values = np.zeros((len(self.dual_coef_), X.shape[0]))
         every = np.arange(vectors.shape[0])
         if len(every):
-            for first in range(0, X.shape[0], _QUERIES_AT_ONCE):
-                part = X[first : first + _QUERIES_AT_ONCE]
+            for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE):
+                part = X[batch]
                 if sp.issparse(part) and not sp.issparse(vectors):
                     part = part.toarray()
                 matrix = KernelMatrix(
                     self._transform, vectors, queries=part, n_threads=effective_n_threads(self.n_jobs)
                 )
-                values[:, first : first + part.shape[0]] = matrix.multiply(every, self.dual_coef_)
+                values[:, batch] = matrix.multiply(every, self.dual_coef_)
         values += self.intercept_[:, None]
         return values[0] if len(values) == 1 else values.T
 

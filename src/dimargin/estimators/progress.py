@@ -75,7 +75,5 @@ class CallbackProgress(Progress):
                 f"({'worst partition' if parts > 1 else 'global'})"
             )
         return bool(
-            self._level.call_on_fit_task_end(
-                **self._data, reconstruction_attributes=lambda: self._reconstruct(dual())
-            )
+            self._level.call_on_fit_task_end(**self._data, reconstruction_attributes=lambda: self._reconstruct(dual()))
         )

@@ -31,14 +31,14 @@ def check_number(
     ValueError
         If it is out of range, infinite or NaN.
     """
-    kind: type = numbers.Integral if whole else numbers.Real
     interval = f"{'[' if low_included else '('}{low:g}, {high:g}{']' if high_included else ')'}"
     expected = f"{name} must be a {'whole' if whole else 'finite'} number in {interval}, got {value!r}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, kind):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral if whole else numbers.Real):
         raise TypeError(expected)
-    above = value >= low if low_included else value > low
-    below = value <= high if high_included else value < high
-    if not (above and below and math.isfinite(value)):
+    number = float(value)
+    above = number >= low if low_included else number > low
+    below = number <= high if high_included else number < high
+    if not (above and below and math.isfinite(number)):
         raise ValueError(expected)
 
 
@@ -49,11 +49,11 @@ def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -
         return
     if sp.issparse(X):
         place = int(np.flatnonzero(~np.isfinite(data))[0])
-        row, column = int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place])
+        row, column, value = int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place]), data[place]
     else:
         row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(X)))
-        place = (row, column)
-    kind = "NaN" if np.isnan(data[place]) else "infinity"
+        value = X[row, column]
+    kind = "NaN" if np.isnan(value) else "infinity"
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
     raise ValueError(
         f"Input {name} contains {kind} (row {row}, column {label}); every value must be finite. "

@@ -36,6 +36,7 @@ _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel valu
 _SAMPLE = 256  # rows on which float32 margins are compared with float64 ones
 _TRUSTED = 0.03  # relative error of a gap that may come from float32
 _NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
+_EPSILON = float(np.finfo(float).eps)
 _PATIENCE = 12  # passes without improvement after which precision is to blame
 _PROGRESS = {False: 1e-6, True: 1e-12}  # rise of the dual objective that is not rounding, in single and double
 
@@ -161,7 +162,7 @@ class BlockCoordinateDescent(Solver[_State]):
         """Whether the tolerance is met, on kernel values precise enough to say so."""
         tol, n = state.limits.tol, state.whole.n_rows
         stalled = state.visited - state.improved_at > _PATIENCE * n
-        met = objectives.worst_gap <= tol
+        met = objectives.worst_gap <= tol and tol >= _EPSILON  # a smaller one is luck
         if met and state.order is not None and state.visited == 0 and objectives.worst_gap > 0:
             met = False  # a problem of one block is always finished
         if stalled and not met and not state.whole.kernel.double:

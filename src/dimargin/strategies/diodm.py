@@ -21,16 +21,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from dimargin.partition import StratifiedPartition
-from dimargin.solution import Floats, Objectives, Solution
-from dimargin.solvers import solve
+from dimargin.solution import Solution, Status
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.levels import history_entry, model, outcome, solve_level, time_is_short
 from dimargin.tree import Level, Node, climb, merged_rows
 
 _LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
@@ -98,49 +97,23 @@ class DiODM(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Algorithm 1."""
-        shape, problem, progress = training.shape, training.problem, training.progress
-        p, L = shape.branching, self.n_levels(problem.n_rows, shape)
-        clock = time.perf_counter()
-        history: list[dict[str, Any]] = []
-        passes, reason = 0, ""
+        shape, problem = training.shape, training.problem
+        p, L, eps = shape.branching, self.n_levels(problem.n_rows, shape), training.limits.tol
+        clock, history = time.perf_counter(), []
         leaves = self._leaves(training, p, L)
-        partition_evaluations = problem.kernel.evaluations
-        solve_level = partial(self._solve_level, training)
-        for level in climb(leaves, L, p, solve_level, self._merge):
-            objectives = _average(level, problem.total)
-            evaluations = sum(s.kernel_evaluations for s in level.results)
-            history.append(
-                {
-                    "level": level.level,
-                    "partitions": len(level.nodes),
-                    "seconds": time.perf_counter() - clock,
-                    "kernel_evaluations": evaluations + (0 if history else partition_evaluations),
-                    "objective": objectives.primal.tolist(),
-                    "relative_gap": objectives.worst_gap,
-                }
-            )
-            passes += max(s.passes for s in level.results)
-            dual = partial(_model, level, problem.total, problem.labels.shape)
-            stop = progress.level_end(history[-1], dual)
-            clock = time.perf_counter()  # what callbacks take is theirs
-            reason = self._reason_to_stop(training, level, history, stop)
-            if reason:
-                break
-        worst = max(level.results, key=lambda s: s.objectives.worst_gap)
-        status = worst.status if level.level == shape.stop_level or reason == "solved" else "stopped"
-        if level.level > shape.stop_level and reason.startswith("early"):
-            status = "converged"
-        elif "time" in reason:
-            status = "max_time"
-        return Outcome(
-            dual=dual(),
-            objectives=objectives,
-            scope="global" if level.level == 0 else "partitioned",
-            status=status,
-            reason=worst.reason if reason == "solved" else reason,
-            passes=passes,
-            history=history,
-        )
+        spent = problem.kernel.evaluations
+
+        def solve(level: int, nodes: Sequence[Node]) -> list[Solution]:
+            return solve_level(training, level, nodes, eps if level <= shape.stop_level else max(eps, self.level_tol))
+
+        for level in climb(leaves, L, p, solve, self._merge):
+            history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent))
+            stop = training.progress.level_end(history[-1], partial(model, level, problem))
+            clock, spent = time.perf_counter(), 0  # what callbacks take is theirs
+            verdict = self._verdict(training, level, history, stop)
+            if verdict is not None:
+                return outcome(level, problem, history, *verdict)
+        raise AssertionError("the level stop_level is always a last one")
 
     def _leaves(self, training: Training, p: int, L: int) -> list[Node]:
         problem, rng = training.problem, np.random.default_rng(training.random_state)
@@ -152,61 +125,23 @@ class DiODM(Strategy):
             leaves.append(Node(rows, mass, start))
         return leaves
 
-    def _solve_level(self, training: Training, level: int, nodes: Sequence[Node]) -> list[Solution]:
-        alone, last = len(nodes) == 1, level <= training.shape.stop_level
-        tol = training.limits.tol if last else max(self.level_tol, training.limits.tol)
-        progress = training.progress
-        progress.level_begin(level, None if alone else len(nodes))
-        limits = replace(training.limits, tol=tol)
-        if alone:
-            limits = replace(limits, stop_requested=progress.check)
-
-        def local(task: tuple[int, Node], n_threads: int) -> Solution:
-            place, node = task
-            problem = training.problem.restrict(node.rows, node.mass, n_threads)
-            return solve(problem, training.solver(level, place), node.start, limits)
-
-        return training.engine.map(local, list(enumerate(nodes)), lambda place, solution: progress.task_end(place))
-
     def _merge(self, children: Sequence[tuple[Node, Solution]]) -> Node:
         mass = sum(node.mass for node, _ in children)
         rescale = self.warm_start == "rescale"
         start = [solution.dual * (node.mass / mass if rescale else 1.0) for node, solution in children]
         return Node(merged_rows([node for node, _ in children]), mass, np.concatenate(start, axis=1))
 
-    def _reason_to_stop(
+    def _verdict(
         self, training: Training, level: Level[Solution], history: list[dict[str, Any]], requested: bool
-    ) -> str:
-        limits = training.limits
+    ) -> tuple[Status, str] | None:
+        """Status and reason when the level just solved is the last one."""
+        tol, worst = training.limits.tol, max(level.results, key=lambda s: s.objectives.worst_gap)
         if level.level == training.shape.stop_level:
-            return "solved"
+            return worst.status, worst.reason
         if requested or any(s.status == "stopped" for s in level.results):
-            return "a callback asked to stop"
-        started_met = all(s.history[0]["relative_gap"] <= limits.tol for s in level.results)
-        if self.early_stop and len(history) > 1 and started_met:
-            return f"early stop at level {level.level}: every merged warm start met tol {limits.tol:.2e}"
-        if limits.deadline is not None:
-            # margins of the merged warm starts cost one pass over the kernels of the next level
-            spent, seconds = (sum(e[k] for e in history) for k in ("kernel_evaluations", "seconds"))
-            rows = training.problem.n_rows
-            needed = rows * rows / training.shape.branching ** (level.level - 1)
-            if limits.out_of_time or time.perf_counter() + needed * seconds / spent > limits.deadline:
-                return f"the time limit allows no level below {level.level}"
-        return ""
-
-
-def _average(level: Level[Solution], total: float) -> Objectives:
-    """Weighted means of the local objectives, each of which estimates the whole one; the gap is the worst local one."""
-    share = [node.mass / total for node in level.nodes]
-    primal = sum(w * s.objectives.primal for w, s in zip(share, level.results, strict=True))
-    dual = sum(w * s.objectives.dual for w, s in zip(share, level.results, strict=True))
-    gaps = np.max([s.objectives.relative_gap for s in level.results], axis=0)
-    return Objectives(np.asarray(primal), np.asarray(dual), gaps)
-
-
-def _model(level: Level[Solution], total: float, shape: tuple[int, ...]) -> Floats:
-    """``f = sum_k (W_k / W) f_k`` as one set of coefficients."""
-    dual = np.zeros(shape)
-    for node, solution in level.solved:
-        dual[:, node.rows] = (node.mass / total) * solution.dual
-    return dual
+            return "stopped", "a callback asked to stop"
+        if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
+            return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
+        if time_is_short(training, level.level, history):
+            return "max_time", f"the time limit allows no level below {level.level}"
+        return None

@@ -1,0 +1,116 @@
+"""Training data: from what users hand over to what solvers take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import compute_class_weight, gen_batches
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from dimargin.estimators.validation import check_finite
+from dimargin.kernels import Floats, Indices
+
+STORED_DTYPES = [np.float64, np.float32]
+_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Validated training data; rows with zero weight are gone.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    y : ndarray of shape (n,)
+        Places in `classes`.
+    classes : ndarray
+        Labels that occur.
+    weights : ndarray of shape (n,)
+        Row weights times class weights.
+    kept : ndarray of shape (n,)
+        Places of these rows in the caller's X.
+    n_given : int
+        Rows of the caller's X.
+    """
+
+    X: Any
+    y: Indices
+    classes: NDArray[Any]
+    weights: Floats
+    kept: Indices
+    n_given: int
+
+    @property
+    def labels(self) -> Floats:
+        """Plus or minus one, of shape (n_outputs, n): one output for two classes, else one a class."""
+        if len(self.classes) == 2:
+            return np.where(self.y == 1, 1.0, -1.0)[None]
+        return np.where(self.y == np.arange(len(self.classes))[:, None], 1.0, -1.0)
+
+
+def canonical(X: Any) -> Any:
+    """Sparse rows as a CSR array with sorted columns and no duplicates; the caller's matrix is left alone."""
+    if not sp.issparse(X):
+        return X
+    X = sp.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+    """Validate what `fit` was given; raises ValueError or TypeError naming what is wrong."""
+    X, y = validate_data(
+        estimator, X, y, accept_sparse="csr", dtype=STORED_DTYPES, order="C", ensure_all_finite=False,
+        accept_large_sparse=True,
+    )  # fmt: skip
+    names = getattr(estimator, "feature_names_in_", None)
+    check_finite(X, columns=names)
+    check_classification_targets(y)
+    given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    kept = np.flatnonzero(given > 0)
+    present, codes = np.unique(y[kept], return_inverse=True)
+    if len(present) < 2:
+        trimmed = " after rows with zero weight were dropped" if len(kept) < len(y) else ""
+        name, label = type(estimator).__name__, present.tolist()[0]
+        raise ValueError(f"{name} needs at least two classes; y has one class only{trimmed}: {label!r}")
+    weights = given[kept]
+    if estimator.class_weight is not None:
+        factors = compute_class_weight(estimator.class_weight, classes=present, y=y[kept], sample_weight=weights)
+        weights = weights * factors[codes]
+        if not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise ValueError(f"class_weight must be positive for every class, got {estimator.class_weight!r}")
+    X = X if len(kept) == len(y) else X[kept]
+    return TrainingData(canonical(X), codes.astype(np.int64), present, weights, kept, len(y))
+
+
+def gamma_value(gamma: str | float, data: TrainingData) -> float:
+    """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
+    n_features: int = data.X.shape[1]
+    if gamma == "auto":
+        return 1.0 / n_features
+    if gamma != "scale":
+        return float(gamma)
+    variance: float
+    X, share = data.X, data.weights / data.weights.sum() / n_features
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = (share @ X).sum(dtype=np.float64)
+        if sp.issparse(X):
+            variance = (share @ X.multiply(X)).sum() - mean**2
+        else:
+            batches = gen_batches(len(X), _ROWS_AT_ONCE)
+            variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
+    if not np.isfinite(variance):
+        size = abs(X).max(axis=0)
+        column = int(np.argmax(size.toarray() if sp.issparse(size) else size))
+        raise ValueError(
+            f"column {column} of X is too large for gamma='scale': the variance of X overflows. "
+            "Scale the columns first."
+        )
+    return float(1 / (n_features * variance)) if variance > 0 and np.isfinite(1 / variance) else 1.0

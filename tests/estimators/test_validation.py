@@ -1,0 +1,174 @@
+"""Bad input gets an error that names what is wrong, and leaves the estimator as it was."""
+
+import re
+import signal
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import make_classification, make_moons
+
+from dimargin import DiODM, ODMClassifier
+
+X, Y = make_moons(60, noise=0.1, random_state=0)
+
+
+def spoiled(value, row=7, column=1, matrix=X):
+    copy = matrix.copy()
+    copy[row, column] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lam": 0.0}, r"lam must be a finite number in \(0, inf\), got 0.0"),
+        ({"lam": -1}, "lam .* got -1"),
+        ({"lam": np.nan}, "lam .* got nan"),
+        ({"lam": np.inf}, "lam .* got inf"),
+        ({"upsilon": 0.0}, r"upsilon must be a finite number in \(0, 1\], got 0.0"),
+        ({"upsilon": 1.5}, "upsilon .* got 1.5"),
+        ({"theta": 1.0}, r"theta must be a finite number in \[0, 1\), got 1.0"),
+        ({"theta": -0.1}, "theta"),
+        ({"theta": np.nan}, "theta"),
+        ({"gamma": 0.0}, "gamma must be a finite number"),
+        ({"gamma": np.nan}, "gamma"),
+        ({"gamma": "sqrt"}, "gamma must be 'scale', 'auto' or a number above 0, got 'sqrt'"),
+        ({"tol": 0.0}, "tol"),
+        ({"tol": np.nan}, "tol"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"max_time": 0.0}, "max_time"),
+        ({"degree": 0}, "degree"),
+        ({"coef0": np.inf}, "coef0"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"memory_limit": -5}, "memory_limit"),
+        ({"kernel": "sigmoid"}, "kernel must be one of 'linear', 'poly', 'rbf', 'laplacian', got 'sigmoid'"),
+        ({"strategy": "tree"}, "strategy must be 'auto', 'exact', 'diodm' or a strategy object, got 'tree'"),
+        ({"strategy": "exact", "n_levels": 2}, "n_levels=2 was set, but strategy 'exact' does not use n_levels"),
+        ({"strategy": "exact", "branching": 2}, "branching"),
+        ({"strategy": "exact", "n_landmarks": 7}, "n_landmarks"),
+        ({"strategy": "exact", "stop_level": 1}, "stop_level"),
+        ({"strategy": "diodm", "branching": 1}, "branching"),
+        ({"strategy": "diodm", "n_levels": 1, "stop_level": 2}, "stop_level must be at most n_levels=1"),
+        ({"strategy": "diodm", "n_levels": 3}, "64 partitions .* more than the 60 rows"),
+        ({"strategy": DiODM(warm_start="cold")}, "warm_start must be 'rescale' or 'concatenate', got 'cold'"),
+        ({"strategy": DiODM(level_tol=0)}, "level_tol"),
+        ({"strategy": DiODM(sample_size=0)}, "sample_size"),
+        ({"strategy": DiODM(landmark_choice="best")}, "landmark_choice"),
+        ({"class_weight": {0: -1.0}}, "class_weight must be positive"),
+    ],
+)
+def test_parameters_out_of_range(parameters, message):
+    machine = ODMClassifier(**parameters)
+    with pytest.raises(ValueError, match=message):
+        machine.fit(X, Y)
+    assert not [name for name in vars(machine) if name.endswith("_")]
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"lam": "large"}, {"lam": None}, {"degree": 2.5}, {"n_levels": 1.5}, {"theta": True}]
+)
+def test_parameters_of_the_wrong_type(parameters):
+    with pytest.raises(TypeError, match=f"{next(iter(parameters))} must be a"):
+        ODMClassifier(**parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (spoiled(np.nan), r"X contains NaN \(row 7, column 1\)"),
+        (spoiled(-np.inf), r"X contains infinity \(row 7, column 1\)"),
+        (sp.csr_array(spoiled(np.nan)), r"X contains NaN \(row 7, column 1\)"),
+        (spoiled(1e200), "column 1 of X is too large"),
+        (sp.csr_array(spoiled(1e200)), "column 1 of X is too large"),
+        (X[:50], re.escape("inconsistent numbers of samples: [50, 60]")),
+    ],
+)
+def test_bad_rows(data, message):
+    with pytest.raises(ValueError, match=message):
+        ODMClassifier().fit(data, Y)
+
+
+def test_bad_rows_are_named_by_feature():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(spoiled(np.nan), columns=["east", "north"])
+    with pytest.raises(ValueError, match=r"row 7, column 1 \('north'\)"):
+        ODMClassifier().fit(frame, Y)
+
+
+def test_bad_queries():
+    machine = ODMClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match=r"row 7, column 1"):
+        machine.predict(spoiled(np.nan))
+    with pytest.raises(ValueError, match="3 features, but ODMClassifier is expecting 2 features"):
+        machine.predict(np.ones((4, 3)))
+
+
+def test_one_class():
+    with pytest.raises(ValueError, match="one class only: 0"):
+        ODMClassifier().fit(X, np.zeros(60, dtype=int))
+    with pytest.raises(ValueError, match="one class only after rows with zero weight were dropped"):
+        ODMClassifier().fit(X, Y, sample_weight=(Y == 1).astype(float))
+    with pytest.raises(ValueError, match="at least one non-zero number"):
+        ODMClassifier().fit(X, Y, sample_weight=np.zeros(60))
+
+
+def test_negative_weights():
+    with pytest.raises(ValueError, match="[Nn]egative"):
+        ODMClassifier().fit(X, Y, sample_weight=-np.ones(60))
+
+
+def test_memory_is_checked_before_the_work():
+    with pytest.raises(MemoryError, match="memory_limit=1000 bytes is too small: this fit needs about"):
+        ODMClassifier(memory_limit=1000).fit(X, Y)
+    ODMClassifier(memory_limit=10**9).fit(X, Y)
+
+
+def test_awkward_but_valid_data():
+    contradicting = np.concatenate([X, X]), np.concatenate([Y, 1 - Y])
+    machine = ODMClassifier().fit(*contradicting)
+    assert np.abs(machine.decision_function(X)).max() < 0.5
+    constant = np.column_stack([X, np.full(60, 3.0), np.zeros(60)])
+    assert ODMClassifier().fit(constant, Y).score(constant, Y) > 0.9
+    assert ODMClassifier(gamma="scale").fit(np.ones((60, 2)), Y).duality_gap_ <= 1e-3
+
+
+def test_a_partition_without_a_class():
+    y = np.zeros(60, dtype=int)
+    y[:2] = 1  # two positives for four parts
+    machine = ODMClassifier(strategy=DiODM(early_stop=False), n_levels=1, random_state=0).fit(X, y)
+    assert machine.history_[-1]["level"] == 0
+    assert machine.duality_gap_ <= machine.tol
+
+
+def test_a_failed_fit_leaves_the_model_alone():
+    machine = ODMClassifier().fit(X, Y)
+    before = dict(vars(machine))
+    for bad in (spoiled(np.nan), np.ones((60, 5)) * np.inf):
+        with pytest.raises(ValueError, match="contains"):
+            machine.fit(bad, Y)
+        assert vars(machine) == before
+    assert machine.n_features_in_ == 2
+
+
+@pytest.mark.parametrize("options", [{"strategy": "exact"}, {"strategy": "diodm", "n_levels": 1}])
+def test_an_interrupt_leaves_the_model_alone(options):
+    many, labels = make_classification(30_000, 30, flip_y=0.3, random_state=0)
+    machine = ODMClassifier(**options, lam=1e9, gamma=0.5, tol=1e-10, random_state=0)
+    before = dict(vars(machine))
+    threads = threading.active_count()
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            machine.fit(many, labels)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert vars(machine) == before
+    assert threading.active_count() == threads

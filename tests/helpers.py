@@ -1,0 +1,109 @@
+"""Problems to solve, and the arithmetic to check them with: float64 numpy that shares no code with the package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
+
+from dimargin import _core
+from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
+from dimargin.solution import DualProblem
+
+ODM = ODMLoss(lam=256.0, upsilon=0.4, theta=0.2)
+HINGE = HingeLoss(C=2.0)
+SQUARED_HINGE = SquaredHingeLoss(C=2.0)
+LOSSES = [ODM, HINGE, SQUARED_HINGE]
+KERNELS = [
+    Kernel("linear"),
+    Kernel("poly", gamma=0.5, degree=2, coef0=1.0),
+    Kernel("rbf", gamma=1.0),
+    Kernel("laplacian", gamma=0.5),
+]
+
+
+def name(value) -> str:
+    """Identifier of a loss or a kernel for parametrised tests."""
+    return value.name if isinstance(value, Kernel) else type(value).__name__
+
+
+def blobs(n: int, seed: int = 0, n_features: int = 4, n_outputs: int = 1):
+    """Overlapping classes in the plane of the first features: rows, and labels of shape (n_outputs, n)."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, n_features))
+    clean = np.array([np.sin(2 * X[:, 0] + q) + X[:, 1] for q in range(n_outputs)])
+    labels = np.where(clean + 0.5 * rng.normal(size=clean.shape) > 0, 1.0, -1.0)
+    labels[:, :2] = [1.0, -1.0]
+    return X, labels
+
+
+def make_problem(X, labels, loss: Loss, kernel: Kernel, weights=None, mass=None, total=None, n_threads: int = 1):
+    """A whole problem, unless `mass` and `total` say that it is a part."""
+    weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+    matrix = KernelMatrix(RowTransform.fit(X, kernel), X, n_threads=n_threads)
+    own = float(weights.sum())
+    labels = np.atleast_2d(np.asarray(labels, dtype=float))
+    return DualProblem(matrix, labels, weights, loss, own if mass is None else mass, own if total is None else total)
+
+
+def gram(problem: DualProblem) -> np.ndarray:
+    """Kernel values of the rows of a problem, by scikit-learn in float64."""
+    X = np.asarray(problem.kernel.rows(np.arange(problem.n_rows)), dtype=float)
+    k = problem.kernel.transform.kernel
+    if k.name == "linear":
+        return X @ X.T
+    if k.name == "poly":
+        return polynomial_kernel(X, degree=k.degree, gamma=k.gamma, coef0=k.coef0)
+    return (rbf_kernel if k.name == "rbf" else laplacian_kernel)(X, gamma=k.gamma)
+
+
+def loss_and_conjugate(problem: DualProblem, margins, dual):
+    """Sums over the rows of the primal loss and of ``phi``, by the formulas of the paper: zeta and beta apart."""
+    loss, s = problem.loss, problem.weights
+    if isinstance(loss, ODMLoss):
+        W, lam, upsilon, theta = problem.mass, loss.lam, loss.upsilon, loss.theta
+        xi, epsilon = np.maximum(1 - theta - margins, 0), np.maximum(margins - 1 - theta, 0)
+        zeta, beta = np.maximum(dual, 0), np.maximum(-dual, 0)
+        c = (1 - theta) ** 2 / (lam * upsilon)
+        primal = lam / (2 * W * (1 - theta) ** 2) * s * (xi**2 + upsilon * epsilon**2)
+        phi = W * c / (2 * s) * (upsilon * zeta**2 + beta**2) + (theta - 1) * zeta + (theta + 1) * beta
+        return primal.sum(axis=-1), phi.sum(axis=-1)
+    C, xi = loss.C * problem.total / problem.mass * s, np.maximum(1 - margins, 0)
+    if isinstance(loss, HingeLoss):
+        assert (dual >= 0).all() and (dual <= C).all()
+        return (C * xi).sum(axis=-1), -dual.sum(axis=-1)
+    assert (dual >= 0).all()
+    return (C * xi**2).sum(axis=-1), (dual**2 / (4 * C) - dual).sum(axis=-1)
+
+
+def certificate(problem: DualProblem, dual):
+    """Primal and dual objective and relative gap of every output, from the dual coefficients alone."""
+    signed = problem.labels * dual
+    margins = problem.labels * (signed @ gram(problem))
+    quadratic = 0.5 * (dual * margins).sum(axis=1)
+    loss, phi = loss_and_conjugate(problem, margins, dual)
+    primal, dual_objective = quadratic + loss, -quadratic - phi
+    return primal, dual_objective, (primal - dual_objective) / np.abs(primal)
+
+
+@contextmanager
+def counted(monkeypatch) -> Iterator[list[int]]:
+    """Kernel values that the compiled core really computes meanwhile, one entry a call."""
+    counts: list[int] = []
+    block, multiply = _core.block, _core.multiply
+
+    def counting_block(*arguments):
+        counts.append(len(arguments[5]) * len(arguments[7]))
+        return block(*arguments)
+
+    def counting_multiply(*arguments):
+        counts.append(len(arguments[5]) * len(arguments[7]))
+        return multiply(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_core, "block", counting_block)
+        patch.setattr(_core, "multiply", counting_multiply)
+        yield counts

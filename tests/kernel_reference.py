@@ -1,0 +1,62 @@
+"""Kernel values in extended precision, and how to ask the package for its own."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dimargin import _core
+from dimargin.kernels import KERNEL_NAMES, Kernel, KernelMatrix, RowTransform
+
+BEST = _core.instruction_set()
+STORAGES = ["float32", "float64", "csr int32", "csr int64"]
+every_instruction_set = pytest.mark.parametrize("instructions", _core.instruction_sets())
+every_kernel = pytest.mark.parametrize("name", KERNEL_NAMES)
+
+
+@contextmanager
+def using(instructions):
+    _core.use_instruction_set(instructions)
+    try:
+        yield
+    finally:
+        _core.use_instruction_set(BEST)
+
+
+def store(X, storage):
+    if not storage.startswith("csr"):
+        return X.astype(storage)
+    X = sp.csr_array(X)
+    index = storage.split()[1]
+    return sp.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), shape=X.shape)
+
+
+def exact(X, Z, kernel):
+    """Kernel values in extended precision, of the rows as they are stored."""
+    X, Z = (np.asarray(A.toarray() if sp.issparse(A) else A, dtype=np.longdouble) for A in (X, Z))
+    if kernel.name == "linear":
+        return X @ Z.T
+    if kernel.name == "poly":
+        return (kernel.gamma * (X @ Z.T) + kernel.coef0) ** kernel.degree
+    order = 2 if kernel.name == "rbf" else 1
+    return np.exp([-kernel.gamma * (np.abs(x - Z) ** order).sum(axis=1) for x in X])
+
+
+def error(K, values, reference):
+    """Largest error, relative to the largest value that such rows can have where that is not one."""
+    kernel, largest = K.transform.kernel, 1.0
+    if not kernel.stationary:
+        X = K.rows(np.arange(K.shape[1]))
+        largest = exact(X, X, Kernel("linear")).diagonal().max()
+        if kernel.name == "poly":
+            largest = (kernel.gamma * largest + abs(kernel.coef0)) ** kernel.degree
+    return float(np.max(np.abs(values - reference)) / (largest or 1.0))
+
+
+def matrix(X, kernel, **options):
+    return KernelMatrix(RowTransform.fit(X, kernel), X, **options)
+
+
+def every(K):
+    return K.block(*map(np.arange, K.shape))

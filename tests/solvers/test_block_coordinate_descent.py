@@ -1,0 +1,265 @@
+"""The exact solver against closed forms, an interior-point method, LIBLINEAR, and its own certificate in float64."""
+
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from qpsolvers import solve_qp
+from sklearn.svm import LinearSVC
+
+from dimargin.kernels import Kernel
+from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
+from helpers import HINGE, KERNELS, LOSSES, ODM, SQUARED_HINGE, blobs, certificate, counted, gram, make_problem, name
+
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
+RBF = Kernel("rbf", gamma=1.0)
+
+
+def fit(problem, tol=1e-3, start=None, **limits):
+    return solve(problem, BlockCoordinateDescent(), start, Limits(tol=tol, **limits))
+
+
+# ---- independent solutions -----------------------------------------------------------------------------------
+
+
+@every_kernel
+@pytest.mark.parametrize("n", [300, 1200])
+def test_ridge_closed_form(kernel, n):
+    """theta = 0, upsilon = 1 is least squares of the margins to one: (Q + W c / s) g = 1."""
+    X, labels = blobs(n)
+    weights = np.random.default_rng(0).uniform(0.5, 2, n)
+    problem = make_problem(X, labels, ODMLoss(lam=1e3, upsilon=1.0, theta=0.0), kernel, weights)
+    solution = fit(problem, tol=1e-10)
+    diagonal = weights.sum() / 1e3 / weights
+    exact = np.linalg.solve(labels.T * gram(problem) * labels + np.diag(diagonal), np.ones(n))
+    assert solution.converged
+    # what a gap implies where the dual is strongly convex
+    assert np.sqrt(diagonal) @ (solution.dual[0] - exact) ** 2 <= 2e-10 * solution.objectives.primal[0] + 1e-16
+    assert_allclose(solution.dual[0], exact, rtol=1e-8 if n <= 512 else 1e-2, atol=1e-3 * abs(exact).max())
+
+
+def by_interior_point(problem):
+    """Optimal dual objective, of the paper's form in zeta and beta for the optimal margin distribution."""
+    Q = problem.labels.T * gram(problem) * problem.labels
+    loss, s, n = problem.loss, problem.weights, problem.n_rows
+    upper = np.full(n, np.inf)
+    if isinstance(loss, ODMLoss):
+        Wc = problem.mass * (1 - loss.theta) ** 2 / (loss.lam * loss.upsilon)
+        P = np.block([[Q + np.diag(Wc * loss.upsilon / s), -Q], [-Q, Q + np.diag(Wc / s)]])
+        q = np.r_[np.full(n, loss.theta - 1), np.full(n, loss.theta + 1)]
+        upper = np.full(2 * n, np.inf)
+    else:
+        C = loss.C * problem.total / problem.mass * s
+        squared = isinstance(loss, SquaredHingeLoss)
+        P, q, upper = Q + np.diag(1 / (2 * C)) if squared else Q, -np.ones(n), upper if squared else C
+    options = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+    x = solve_qp(sp.csc_matrix(P), q, lb=np.zeros(len(q)), ub=upper, solver="clarabel", **options)
+    x = np.clip(x, 0, upper)
+    return -(0.5 * x @ P @ x + q @ x)
+
+
+RANDOM_LOSSES = {
+    "odm": st.builds(ODMLoss, lam=st.floats(1, 1e4), upsilon=st.floats(0.1, 1), theta=st.floats(0, 0.6)),
+    "hinge": st.builds(HingeLoss, C=st.floats(0.01, 1e2)),
+    "squared hinge": st.builds(SquaredHingeLoss, C=st.floats(0.01, 1e2)),
+}
+
+
+@pytest.mark.parametrize("losses", RANDOM_LOSSES.values(), ids=RANDOM_LOSSES)
+@given(data=st.data(), n=st.integers(1, 25), d=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_small_problems_are_exact_in_any_order(losses, data, n, d, seed):
+    """Few integer coordinates: duplicates and duplicates of contradicting labels are common; one row too."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, size=(n, d)).astype(float)
+    labels, weights = rng.choice([-1.0, 1.0], size=n), rng.choice([0.5, 1.0, 3.0], size=n)
+    loss, kernel = data.draw(losses), data.draw(st.sampled_from(KERNELS))
+    mass = weights.sum() * data.draw(st.sampled_from([1.0, 2.5]))
+    problem = make_problem(X, labels, loss, kernel, weights, mass, total=4 * weights.sum())
+    solution = fit(problem, tol=1e-2)
+    primal, dual, gap = certificate(problem, solution.dual)
+    assert solution.converged and abs(gap[0]) < 1e-10
+    assert dual[0] == pytest.approx(by_interior_point(problem), rel=1e-8)
+    order = rng.permutation(n)
+    again = fit(make_problem(X[order], labels[order], loss, kernel, weights[order], mass, 4 * weights.sum()), tol=1e-2)
+    # the same coefficients, but for swaps among rows that are equal in everything
+    one, two = solution.dual[0], again.dual[0]
+    one = one[np.lexsort((one, weights, labels, *X.T))]
+    two = two[np.lexsort((two, weights[order], labels[order], *X[order].T))]
+    assert_allclose(two, one, rtol=1e-10, atol=1e-10 * abs(one).max())
+
+
+@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)
+@pytest.mark.parametrize("n", [400, 1000])
+def test_liblinear(loss, n):
+    X, labels = blobs(n)
+    solution = fit(make_problem(X, labels, loss, Kernel("linear")), tol=1e-9)
+    other = LinearSVC(
+        C=loss.C, loss="hinge" if loss is HINGE else "squared_hinge", dual=True, fit_intercept=False, tol=1e-9,
+        max_iter=1_000_000, random_state=0,
+    ).fit(X, labels[0])  # fmt: skip
+    w = other.coef_[0]
+    xi = np.maximum(1 - labels[0] * (X @ w), 0)
+    theirs = 0.5 * w @ w + loss.C * (xi.sum() if loss is HINGE else (xi**2).sum())
+    assert solution.objectives.primal[0] == pytest.approx(theirs, rel=1e-6)
+    assert_allclose((labels * solution.dual) @ X, [w], rtol=1e-3, atol=1e-3)
+
+
+# ---- certificates --------------------------------------------------------------------------------------------
+
+
+@every_kernel
+@pytest.mark.parametrize("loss", [*LOSSES, ODMLoss(1e5, 0.3, 0.1), HingeLoss(1e3), SquaredHingeLoss(1e3)], ids=repr)
+def test_the_certificate_is_honest(loss, kernel):
+    n = 1500 if kernel.name == "rbf" else 700
+    X, labels = blobs(n, seed=n)
+    for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        problem = make_problem(X, labels, loss, kernel)
+        solution = fit(problem, tol)
+        primal, dual, gap = certificate(problem, solution.dual)
+        assert solution.converged and gap[0] <= tol + 1e-9, tol
+        assert_allclose(solution.objectives.relative_gap, gap, rtol=0.05, atol=1e-9)
+        assert_allclose(solution.objectives.primal, primal, rtol=max(1e-9, 0.05 * gap[0]))
+        assert_allclose(solution.objectives.dual, dual, rtol=max(1e-9, 0.05 * gap[0]))
+        assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3], ids="{:g}".format)
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_hinge_from_near_rank_one_to_the_identity(C, gamma):
+    X, labels = blobs(900)
+    solution = fit(make_problem(X, labels, HingeLoss(C), Kernel("rbf", gamma=gamma)), tol=1e-7)
+    assert solution.converged and solution.passes <= 20
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=name)
+def test_hinge_with_a_kernel_of_low_rank_and_large_weight(kernel):
+    """Most directions of the dual are flat there, and most rows end at a bound."""
+    X, labels = blobs(900)
+    solution = fit(make_problem(X, labels, HingeLoss(1e3), kernel), tol=1e-7)
+    assert solution.converged and solution.passes <= 20
+
+
+@every_loss
+@pytest.mark.parametrize("n", [300, 800])
+def test_a_tolerance_below_rounding_ends_and_says_so(loss, n):
+    X, labels = blobs(n)
+    solution = fit(make_problem(X, labels, loss, RBF), tol=1e-17)
+    assert solution.status == "precision" and "1.00e-17" in solution.reason
+    assert solution.objectives.worst_gap < 1e-11
+
+
+def test_all_coefficients_at_their_bounds():
+    """Nothing violates its condition, and the gap is rounding."""
+    X, labels = blobs(700)
+    solution = fit(make_problem(X, labels, HingeLoss(1e-4), RBF), tol=1e-17)
+    assert_array_equal(solution.dual, 1e-4)
+    assert solution.status == "precision"
+
+
+# ---- limits and starts ---------------------------------------------------------------------------------------
+
+
+def hard(n=1500):
+    X, labels = blobs(n)
+    return make_problem(X, labels, ODMLoss(1e6, 0.1, 0.1), Kernel("rbf", gamma=2.0))
+
+
+def test_max_iter_returns_the_best_so_far():
+    problem = hard()
+    solution = fit(problem, tol=1e-4, max_iter=2)
+    gaps = [entry["relative_gap"] for entry in solution.history]
+    assert solution.status == "max_iter" and solution.passes == 2 and "max_iter=2" in solution.reason
+    assert solution.objectives.worst_gap == min(gaps) < gaps[0]
+    assert_allclose(certificate(problem, solution.dual)[2], solution.objectives.relative_gap, rtol=1e-3)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_a_deadline_returns_the_best_so_far(tol):
+    problem = hard()
+    start = fit(problem, tol=0.5).dual
+    solution = fit(problem, tol, start, deadline=time.perf_counter())
+    assert solution.status == "max_time" and "time" in solution.reason
+    assert_array_equal(solution.dual, start)
+    assert_allclose(certificate(problem, start)[2], solution.objectives.relative_gap, rtol=1e-3)
+
+
+def test_a_callback_stops_and_a_cancelled_fit_raises():
+    problem, seen = hard(), []
+    solution = fit(problem, stop_requested=lambda entry: seen.append(entry) or len(seen) == 4)
+    assert solution.status == "stopped" and solution.history == seen and len(seen) == 4
+    limits = Limits()
+    cancelling = Limits(cancelled=limits.cancelled, stop_requested=lambda entry: limits.cancelled.set())
+    with pytest.raises(Interrupted):
+        solve(problem, BlockCoordinateDescent(), None, cancelling)
+
+
+@every_loss
+@pytest.mark.parametrize("n", [300, 1100])
+def test_warm_starts(loss, n):
+    X, labels = blobs(n)
+    problem = make_problem(X, labels, loss, RBF)
+    cold = fit(problem, tol=1e-5)
+    warm = fit(problem, tol=1e-5, start=cold.dual)
+    assert warm.converged and warm.passes == 1
+    assert n <= 512 or (warm.history[0]["relative_gap"] <= 1e-5 and len(warm.history) == 1)
+    garbage = np.random.default_rng(0).normal(scale=100, size=(1, n))  # outside the box, too
+    other = fit(problem, tol=1e-5, start=garbage)
+    assert other.converged
+    assert other.objectives.primal[0] == pytest.approx(cold.objectives.primal[0], rel=2e-5)
+    certificate(problem, other.dual)  # asserts that the coefficients are feasible
+
+
+# ---- weights, outputs, threads, counts -----------------------------------------------------------------------
+
+
+@every_loss
+@pytest.mark.parametrize("n", [200, 700])
+def test_weight_two_is_a_row_twice(loss, n):
+    X, labels = blobs(n)
+    weights = np.where(np.arange(n) % 3, 1.0, 2.0)
+    rows = np.repeat(np.arange(n), weights.astype(int))
+    weighted = fit(make_problem(X, labels, loss, RBF, weights), tol=1e-9)
+    repeated = fit(make_problem(X[rows], labels[:, rows], loss, RBF), tol=1e-9)
+    assert weighted.objectives.primal == pytest.approx(repeated.objectives.primal, rel=2e-9)
+    assert_allclose(weighted.margins[:, rows], repeated.margins, atol=1e-3)
+
+
+@every_loss
+def test_several_outputs_are_several_problems(loss):
+    X, labels = blobs(900, n_outputs=3)
+    together = fit(make_problem(X, labels, loss, RBF), tol=1e-8)
+    assert together.converged
+    for q in range(3):
+        alone = fit(make_problem(X, labels[q], loss, RBF), tol=1e-8)
+        assert together.objectives.primal[q] == pytest.approx(alone.objectives.primal[0], rel=2e-8)
+        assert_allclose(together.margins[q], alone.margins[0], atol=1e-2)
+
+
+@every_loss
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("tol", [1e-2, 1e-6])
+def test_threads_do_not_change_a_bit(loss, n_outputs, tol):
+    X, labels = blobs(1200, n_outputs=n_outputs)
+    one, two = (fit(make_problem(X, labels, loss, RBF, n_threads=k), tol) for k in (1, 2))
+    assert_array_equal(one.dual, two.dual)
+    assert_array_equal(one.margins, two.margins)
+    assert one.kernel_evaluations == two.kernel_evaluations
+
+
+@every_loss
+@every_kernel
+@pytest.mark.parametrize(("n", "tol"), [(300, 1e-3), (800, 1e-2), (800, 1e-6)])
+def test_every_kernel_value_is_counted(monkeypatch, loss, kernel, n, tol):
+    X, labels = blobs(n, n_outputs=2)
+    problem = make_problem(X, labels, loss, kernel)
+    for start in (None, np.full((2, n), 0.01)):  # twice, of one problem: what came before does not count
+        with counted(monkeypatch) as counts:
+            solution = fit(problem, tol, start)
+        assert solution.kernel_evaluations == sum(counts) == solution.history[-1]["kernel_evaluations"]

@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.callback import ProgressBar
+from sklearn.datasets import load_digits, make_moons
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from dimargin import DiODM, ODMClassifier
+from dimargin.callbacks import LevelScores
+
+X_ALL, Y_ALL = make_moons(3000, noise=0.4, random_state=0)
+X, Y, X_TEST, Y_TEST = X_ALL[:2400], Y_ALL[:2400], X_ALL[2400:], Y_ALL[2400:]
+
+
+EXACT = ODMClassifier(strategy="exact", random_state=0)
+
+
+def tree(**parameters):
+    """Levels of 4, 2 and 1 partitions, each solved to the tolerance of the last."""
+    strategy = DiODM(early_stop=False, level_tol=1e-3)
+    return ODMClassifier(strategy=strategy, branching=2, n_levels=2, random_state=0, **parameters)
+
+
+class Stop:
+    """Asks to stop at the end of the `count`-th task of a name; keeps what it saw."""
+
+    def __init__(self, task_name=None, count=1):
+        self.task_name, self.count, self.begun, self.ended = task_name, count, [], []
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun.append(context.task_name)
+
+    def on_fit_task_end(self, estimator, context):
+        self.ended.append(context.task_name)
+        return self.ended.count(self.task_name) == self.count
+
+
+def test_scores_are_those_of_models_that_stopped_at_the_level():
+    scores = LevelScores(X_TEST, Y_TEST, scoring="roc_auc")
+    tree().set_callbacks(scores).fit(X, Y)
+    stopped = [tree(stop_level=level).fit(X, Y).decision_function(X_TEST) for level in (2, 1, 0)]
+    expected = [roc_auc_score(Y_TEST, values) for values in stopped]
+    assert len(set(expected)) == 3
+    assert scores.scores_ == [{"level": 2 - i, "score": expected[i]} for i in range(3)]
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+def test_scores_of_many_classes(convert):
+    rows, labels = load_digits(n_class=4, return_X_y=True)
+    rows, few = convert(rows / 16), slice(0, 300)
+    parameters = {"strategy": "diodm", "branching": 2, "n_levels": 2, "random_state": 0}
+    scores = LevelScores(rows[300:], labels[300:])
+    ODMClassifier(**parameters).set_callbacks(scores).fit(rows[few], labels[few])
+    # leaves this small are solved to rounding, whatever the tolerance of their level
+    for entry in scores.scores_:
+        stopped = ODMClassifier(stop_level=entry["level"], **parameters).fit(rows[few], labels[few])
+        assert entry["score"] == stopped.score(rows[300:], labels[300:])
+    assert [entry["level"] for entry in scores.scores_] == [2, 1, 0]
+
+
+def test_exact_has_one_level_and_early_stop_fewer():
+    scores = LevelScores(X_TEST, Y_TEST)
+    machine = ODMClassifier(strategy="exact").set_callbacks(scores).fit(X, Y)
+    assert scores.scores_ == [{"level": 0, "score": machine.score(X_TEST, Y_TEST)}]
+    loose = ODMClassifier(strategy="diodm", branching=2, n_levels=2, tol=0.5, random_state=0)
+    loose.set_callbacks(scores).fit(X, Y)
+    assert [entry["level"] for entry in scores.scores_] == [2, 1] == [e["level"] for e in loose.history_]
+    assert scores.scores_[-1]["score"] == loose.score(X_TEST, Y_TEST)
+
+
+def test_scoring_may_be_a_callable_and_listening_changes_nothing():
+    scores = LevelScores(X_TEST, Y_TEST, scoring=make_scorer(lambda true, said: np.sum(true != said)))
+    machine = tree().set_callbacks(scores).fit(X, Y)
+    assert scores.scores_[-1]["score"] == np.sum(machine.predict(X_TEST) != Y_TEST)
+    np.testing.assert_array_equal(machine.dual_coef_, tree().fit(X, Y).dual_coef_)
+
+
+def test_clear_errors():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        LevelScores(X, Y[:-1])
+    for scoring in (["accuracy"], {"a": "accuracy"}):
+        machine = ODMClassifier().set_callbacks(LevelScores(X, Y, scoring=scoring))
+        with pytest.raises(ValueError, match="scoring must be None, a name or a callable"):
+            machine.fit(X, Y)
+        assert not hasattr(machine, "classes_")
+    with pytest.raises(ValueError, match="acuracy"):
+        ODMClassifier().set_callbacks(LevelScores(X, Y, scoring="acuracy")).fit(X, Y)
+
+
+def test_a_failed_fit_leaves_no_scores_of_the_one_before():
+    scores = LevelScores(X_TEST, Y_TEST)
+    machine = ODMClassifier().set_callbacks(scores).fit(X[:100], Y[:100])
+    assert len(scores.scores_) == 1
+
+    class Fails(Stop):
+        def on_fit_task_end(self, estimator, context):
+            raise RuntimeError("from a callback")
+
+    machine.set_callbacks(Fails(), scores)
+    with pytest.raises(RuntimeError, match="from a callback"):
+        machine.fit(X[:200], Y[:200])
+    assert scores.scores_ == []
+    machine.set_callbacks(scores).fit(X[:200], Y[:200])
+    assert scores.scores_ == [{"level": 0, "score": machine.score(X_TEST, Y_TEST)}]
+
+
+def test_fits_that_overlap_do_not_mix_their_scores():
+    scores = LevelScores(X_TEST, Y_TEST)
+    inner = ODMClassifier(strategy="diodm", branching=2, n_levels=1, random_state=0).set_callbacks(scores)
+
+    class FitsAnother(Stop):
+        def on_fit_task_end(self, estimator, context):
+            if context.task_name == "level 2":
+                inner.fit(X[:200], Y[:200])
+
+    outer = tree().set_callbacks(scores, FitsAnother()).fit(X, Y)
+    assert [entry["level"] for entry in outer.history_] == [2, 1, 0]
+    assert [entry["level"] for entry in scores.scores_] == [1, 0]
+    assert scores.scores_[-1]["score"] == inner.score(X_TEST, Y_TEST)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_in_a_search_the_fit_of_the_best_is_what_stays(threads):
+    scores = LevelScores(X_TEST, Y_TEST)
+    machine = ODMClassifier(strategy="diodm", branching=2, n_levels=1, n_jobs=1, random_state=0)
+    grid = {"lam": [4.0, 4096.0], "gamma": [0.1, 10.0]}
+    search = GridSearchCV(machine.set_callbacks(scores), grid, cv=2, n_jobs=threads)
+    with parallel_config("threading"):
+        search.fit(X[:400], Y[:400])
+    assert [entry["level"] for entry in scores.scores_] == [1, 0]
+    assert scores.scores_[-1]["score"] == search.score(X_TEST, Y_TEST)
+
+
+def test_in_a_pipeline_rows_are_what_the_classifier_sees():
+    scaler = MinMaxScaler().fit(X)
+    scores = LevelScores(scaler.transform(X_TEST), Y_TEST)
+    pipeline = make_pipeline(MinMaxScaler(), ODMClassifier().set_callbacks(scores))
+    clone(pipeline).fit(X[:100], Y[:100])  # clones keep their callbacks
+    assert len(scores.scores_) == 1
+    pipeline.fit(X, Y)
+    assert scores.scores_ == [{"level": 0, "score": pipeline.score(X_TEST, Y_TEST)}]
+
+
+def test_tasks_of_a_tree_and_of_an_exact_fit():
+    watched = Stop()
+    tree(n_jobs=1).set_callbacks(watched).fit(X, Y)
+    parts = [name for name in watched.ended if name != "check"]
+    assert parts == [*["partition"] * 4, "level 2", *["partition"] * 2, "level 1", "level 0", "fit"]
+    assert sorted(watched.begun) == sorted(watched.ended) and watched.begun[:2] == ["fit", "level 2"]
+    exact = Stop()
+    machine = ODMClassifier(strategy="exact").set_callbacks(exact).fit(X, Y)
+    # the check that ends the solve is told as the end of its level
+    assert exact.ended == [*["check"] * (len(machine.history_) - 1), "level 0", "fit"]
+
+
+@pytest.mark.parametrize("level", [2, 1])
+def test_a_callback_stops_the_fit_at_a_level(level):
+    stop, scores = Stop(f"level {level}"), LevelScores(X_TEST, Y_TEST)
+    machine = tree().set_callbacks(stop, scores).fit(X, Y)
+    assert (machine.status_, machine.certificate_) == ("stopped", "partitioned")
+    assert [entry["level"] for entry in machine.history_] == list(range(2, level - 1, -1))
+    assert [entry["level"] for entry in scores.scores_] == [entry["level"] for entry in machine.history_]
+    asked = tree(stop_level=level).fit(X, Y)
+    np.testing.assert_array_equal(machine.decision_function(X_TEST), asked.decision_function(X_TEST))
+
+
+@pytest.mark.parametrize("machine", [EXACT, tree()], ids=["exact", "diodm"])
+def test_a_callback_stops_the_solve_at_a_check(machine):
+    machine = clone(machine).set_params(lam=1e5, gamma=20.0).set_callbacks(Stop("check", count=2)).fit(X, Y)
+    assert (machine.status_, machine.certificate_) == ("stopped", "global")
+    assert machine.duality_gap_ > machine.tol and machine.history_[-1]["level"] == 0
+    assert np.isfinite(machine.decision_function(X_TEST)).all()
+
+
+@pytest.mark.parametrize("machine", [EXACT, tree(), tree(n_jobs=2)])
+def test_progress_bar(machine, capsys):
+    plain = clone(machine).fit(X, Y)
+    barred = clone(machine).set_callbacks(ProgressBar()).fit(X, Y)
+    shown = capsys.readouterr().out
+    levels = [f"level {entry['level']}" for entry in plain.history_]
+    assert "ODMClassifier - fit" in shown and all(level in shown for level in levels)
+    np.testing.assert_array_equal(barred.dual_coef_, plain.dual_coef_)
+
+
+@pytest.mark.filterwarnings("ignore:The estimator MinMaxScaler does not support callbacks")
+def test_progress_bar_of_a_search_over_a_pipeline(capsys):
+    pipeline = make_pipeline(MinMaxScaler(), ODMClassifier(strategy="diodm", n_levels=1, random_state=0))
+    search = GridSearchCV(pipeline, {"odmclassifier__lam": [64, 4096]}, cv=2)
+    search.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(X[:200], Y[:200])
+    assert "level 0" in capsys.readouterr().out

@@ -1,0 +1,237 @@
+"""Kernel values for every kernel, storage and instruction set: right, and the same wherever computed."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_reference import (
+    STORAGES,
+    error,
+    every,
+    every_instruction_set,
+    every_kernel,
+    exact,
+    matrix,
+    store,
+    using,
+)
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
+
+from dimargin import _core, kernels
+from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+
+# around the tile's 4 or 8 rows, panels of 8 to 32 columns, chunks of 512 columns, sums of 16 features
+ROWS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 9, 17])
+COLUMNS = st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 512, 513, 1030])
+FEATURES = st.sampled_from([1, 2, 3, 15, 16, 17, 31, 32, 33, 70])
+
+
+@every_instruction_set
+@every_kernel
+@given(
+    n=ROWS,
+    m=COLUMNS,
+    d=FEATURES,
+    storage=st.sampled_from(STORAGES),
+    log_gamma=st.floats(-4, 1),
+    degree=st.integers(1, 5),
+    coef0=st.floats(-2, 2),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=40)
+def test_values(name, instructions, n, m, d, storage, log_gamma, degree, coef0, seed):
+    rng = np.random.default_rng(seed)
+    # a third of the entries and the first row are empty
+    X, Q = (store(rng.normal(size=(k, d)) * (rng.random((k, d)) < 0.7) * (np.arange(k) > 0)[:, None], storage)
+            for k in (m, n))  # fmt: skip
+    kernel = Kernel(name, 10.0**log_gamma, degree, coef0)
+    with using(instructions):
+        K = matrix(X, kernel, queries=Q)
+        both = matrix(sp.vstack([X, Q], "csr") if sp.issparse(X) else np.vstack([X, Q]), kernel)
+        queries, columns = m + np.arange(n), np.arange(m)
+        assert K.shape == (n, m)
+        assert error(both, both.block(queries, columns), exact(Q, X, kernel)) <= 1e-5
+        assert error(both, every(K), exact(Q, X, kernel)) <= 1e-5
+        double = both.in_float64()
+        assert error(both, double.block(queries, columns), exact(Q, X, kernel)) <= 1e-12
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_conventions_are_those_of_scikit_learn(storage):
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    for kernel, theirs in [
+        (Kernel("linear"), linear_kernel(X)),
+        (Kernel("poly", 0.3, 4, 1.5), polynomial_kernel(X, gamma=0.3, degree=4, coef0=1.5)),
+        (Kernel("rbf", 0.3), rbf_kernel(X, gamma=0.3)),
+        (Kernel("laplacian", 0.3), laplacian_kernel(X, gamma=0.3)),
+    ]:
+        np.testing.assert_allclose(every(matrix(store(X, storage), kernel)), theirs, rtol=1e-4, atol=1e-5)
+
+
+# ---- one value per pair, wherever it is computed -----------------------------------------------------------
+
+FORMS = [np.float32, np.float64]
+
+
+def any_matrix(name, dtype, sparse, n=70, d=37, seed=0, **options):
+    """A matrix in the given precision, with duplicate rows and an empty one."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    X[n // 2] = X[0]
+    X[-1] = 0.0
+    rows = sp.csr_array(X) if sparse else X
+    transform = RowTransform.fit(rows, Kernel(name, 0.02, 3, 0.7))
+    assert transform.dtype is np.float32
+    return KernelMatrix(transform if dtype is np.float32 else transform.in_float64(), rows, **options)
+
+
+@every_instruction_set
+@every_kernel
+@pytest.mark.parametrize("dtype", FORMS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_value_depends_on_its_pair_alone(name, dtype, sparse, instructions):
+    rng = np.random.default_rng(0)
+    with using(instructions):
+        K = any_matrix(name, dtype, sparse, n=600)
+        whole = every(K)
+        np.testing.assert_array_equal(whole, whole.T)
+        if K.transform.kernel.stationary:
+            assert (whole.diagonal() == 1).all() and whole[0, 300] == 1
+            assert (whole <= 1).all()
+        for size in (1, 2, 5, 33, 64, 523):
+            i, j = rng.integers(600, size=(2, size))
+            np.testing.assert_array_equal(K.block(i, j), whole[np.ix_(i, j)])
+            view = K.take(i)
+            np.testing.assert_array_equal(every(view), whole[np.ix_(i, i)])
+            queries = KernelMatrix(K.transform, K.rows(j), queries=K.rows(i))
+            np.testing.assert_array_equal(every(queries), whole[np.ix_(i, j)])
+
+
+@every_instruction_set
+@pytest.mark.parametrize("difference", [False, True])
+def test_both_forms_of_rbf_are_symmetric(difference, instructions):
+    X = np.random.default_rng(0).normal(size=(90, 50))
+    X[7] = X[80]
+    transform = RowTransform.fit(X, Kernel("rbf", 1.0 if difference else 0.02))
+    assert transform.difference == difference and transform.dtype is np.float32
+    with using(instructions):
+        values = every(KernelMatrix(transform, X))
+    np.testing.assert_array_equal(values, values.T)
+    assert (values.diagonal() == 1).all() and values[7, 80] == 1
+
+
+@every_instruction_set
+@every_kernel
+@pytest.mark.parametrize("dtype", FORMS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
+    with using(instructions):
+        one, two, three = (any_matrix(name, dtype, sparse, n=1200, n_threads=k) for k in (1, 2, 3))
+        columns = np.arange(5, 1111)
+        coefficients = np.random.default_rng(1).normal(size=(2, len(columns)))
+        for other in (two, three):
+            np.testing.assert_array_equal(
+                other.multiply(columns, coefficients), one.multiply(columns, coefficients)
+            )
+            np.testing.assert_array_equal(
+                other.block(columns, columns[:99]), one.block(columns, columns[:99])
+            )
+
+
+# ---- products ----------------------------------------------------------------------------------------------
+
+
+@every_instruction_set
+@every_kernel
+@given(
+    n=st.integers(1, 40), m=COLUMNS, outputs=st.integers(1, 4), sparse=st.booleans(), single=st.booleans(),
+    log_size=st.sampled_from([-100, -40, 0, 40, 100]), seed=st.integers(0, 2**16),
+)  # fmt: skip
+@settings(max_examples=15)
+def test_multiply_is_a_block_times_coefficients(
+    name, instructions, n, m, outputs, sparse, single, log_size, seed
+):
+    rng = np.random.default_rng(seed)
+    with using(instructions):
+        K = any_matrix(name, np.float32 if single else np.float64, sparse, n=80, d=19, seed=seed)
+        rows, columns = rng.integers(80, size=n), rng.integers(80, size=m)
+        coefficients = rng.normal(size=(outputs, m)) * 10.0**log_size
+        block = K.block(rows, columns)
+        got = K.multiply(columns, coefficients, rows)
+        assert got.shape == (outputs, n)
+        sizes = np.abs(coefficients) @ np.abs(block).T
+        assert (np.abs(got - coefficients @ block.T) <= (1e-5 if single else 1e-13) * sizes).all()
+        # a row's product does not depend on the rows around it
+        np.testing.assert_array_equal(K.multiply(columns, coefficients)[:, rows], got)
+        view = K.take(rows)
+        columns = np.arange(n)
+        coefficients = coefficients[:, :n] if n <= m else np.ones((outputs, n))
+        np.testing.assert_array_equal(
+            view.multiply(columns, coefficients), K.multiply(rows, coefficients, rows)
+        )
+
+
+def test_long_products_are_made_of_short_calls(monkeypatch):
+    K = any_matrix("rbf", np.float32, False, n=3000)
+    columns, coefficients = np.arange(50), np.random.default_rng(0).normal(size=(2, 50))
+    whole, calls, multiply = K.multiply(columns, coefficients), [], _core.multiply
+    monkeypatch.setattr(kernels, "_OPERATIONS_PER_CALL", 1.0)
+    monkeypatch.setattr(_core, "multiply", lambda *a: calls.append(len(a[5])) or multiply(*a))
+    np.testing.assert_array_equal(K.multiply(columns, coefficients), whole)
+    assert calls == [1024, 1024, 952]
+    assert K.evaluations == 2 * 3000 * 50
+
+
+def test_evaluations_are_counted():
+    K = any_matrix("rbf", np.float32, False, n=40)
+    a, b = np.arange(7), np.arange(11)
+    K.block(a, b)
+    assert K.evaluations == 77
+    K.multiply(b, np.ones((3, 11)))
+    assert K.evaluations == 77 + 40 * 11
+    K.multiply(b, np.ones((3, 11)), rows=a)
+    assert K.evaluations == 77 + 40 * 11 + 77
+    K.multiply(b[:0], np.ones((3, 0)))
+    K.diagonal()
+    assert K.evaluations == 77 + 40 * 11 + 77
+    view = K.take(np.arange(10, 20))
+    assert view.evaluations == 0
+    view.multiply(a, np.ones((1, 7)))
+    assert view.evaluations == 70 and K.evaluations == 77 + 40 * 11 + 77
+    linear = any_matrix("linear", np.float32, False, n=40)
+    linear.diagonal(a)
+    assert linear.evaluations == 7
+
+
+@every_kernel
+@pytest.mark.parametrize("sparse", [False, True])
+def test_views_know_their_rows(name, sparse):
+    K = any_matrix(name, np.float32, sparse)
+    index = np.array([69, 3, 35, 0])
+    for view in (K.take(index), K.take(index).in_float64(), K.take(index[::-1]).take(np.arange(3, -1, -1))):
+        rows, want = view.rows(np.array([1, 3])), K.rows(np.array([3, 0]))
+        assert abs(rows - want).max() == 0
+        np.testing.assert_allclose(view.diagonal(), every(view).diagonal(), rtol=1e-5)
+    assert K.take(index).in_float64().double and not K.double
+
+
+@pytest.mark.parametrize(
+    "offsets, columns", [([0, 1, 3], [0, 1]), ([0, 2, 1], [0, 1]), ([0, 1, 2], [0, 3]), ([0, 1, 2], [-1, 1])]
+)
+def test_damaged_sparse_rows_are_refused(offsets, columns):
+    with pytest.raises(ValueError, match="sparse rows are out of range"):
+        _core.Rows64(np.ones(2), np.array(offsets), np.array(columns, dtype=np.int32), 3)
+
+
+def test_the_core_refuses_arrays_that_do_not_fit():
+    rows, index = _core.Rows32(np.ones((3, 2), dtype=np.float32)), np.arange(3)
+    for out in (np.zeros((3, 2), dtype=np.float32), np.zeros((3, 3))):
+        with pytest.raises((ValueError, TypeError)):
+            _core.block("linear", 0.0, 1, False, rows, index, rows, index, out, 1)
+    with pytest.raises(IndexError):
+        _core.block(
+            "linear", 0.0, 1, False, rows, index + 1, rows, index, np.zeros((3, 3), dtype=np.float32), 1
+        )
+    with pytest.raises(ValueError, match="not available"):
+        _core.use_instruction_set("abacus")
