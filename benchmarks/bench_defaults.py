@@ -48,7 +48,8 @@ def main():
         losses.append(tuned - default)
         chosen = f"{factor:g} x scale, {lam:g}, {upsilon}, {theta}"
         rows.append([name, str(n), str(d), f"{default:.2f}", f"{tuned:.2f}", f"{tuned - default:+.2f}", chosen])
-    print(table(["data set", "rows", "columns", "defaults", "tuned", "points lost", "gamma, lam, upsilon, theta"], rows))
+    headings = ["data set", "rows", "columns", "defaults", "tuned", "points lost", "gamma, lam, upsilon, theta"]
+    print(table(headings, rows))
     print(f"\npoints lost by the defaults: mean {np.mean(losses):.2f}, worst {max(losses):.2f}")
 
 

@@ -21,14 +21,15 @@ def machine():
     model = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        models = [line.split(":")[1].strip() for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        model = models[0] if models else model
+        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].split(":")[1].strip() if names else model
     return f"{model}, {os.cpu_count()} cores, tiles for {_core.instruction_set()}, {_core.max_threads()} OpenMP threads"
 
 
 def versions():
     """Versions of what is compared."""
-    blas = sorted({f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info() if pool["user_api"] == "blas"})
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    blas = sorted({f"{pool['internal_api']} {pool['version']}" for pool in pools})
     return (
         f"Python {platform.python_version()}, dimargin {dimargin.__version__}, numpy {np.__version__}, "
         f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}, BLAS {', '.join(blas)}"

@@ -13,6 +13,7 @@ namespace {
 using std::int64_t;
 
 constexpr int max_primal_steps = 8;  // ends are reached in 2 to 8 (measured)
+constexpr double smallest_ridge = 1e-12;  // relative: the hinge has no curvature, and duplicates exist
 constexpr int max_settled_steps = 3;  // refinements of an end that was reached, when rounding is all that is left
 
 // The block, gathered. Decision values f = K a and signed coefficients a = y * g spare the labels in the inner loop.
@@ -44,7 +45,8 @@ struct Block {
                       : (slope_left[i] + 0.5 * curvature_left[i] * x) * x;
     }
 
-    // Distance of zero from the subdifferential of the dual at g_i; infinite outside the box.
+    // Distance of zero from the subdifferential of the dual at g_i, in units in which its square is twice what a step
+    // on this coordinate gains (rows of very different size are compared); infinite outside the box.
     double violation(int64_t i) const {
         const double m = y[i] * f[i], x = g[i];
         if (x < lower[i] || x > upper[i]) return INFINITY;
@@ -55,7 +57,8 @@ struct Block {
         if (x > 0) v = std::max(v, right);
         if (x <= 0 && x > lower[i]) v = std::max(v, left);
         if (x < 0) v = std::max(v, -left);
-        return v;
+        const double bend = p.gram[i * n + i] + (x < 0 || v == left ? curvature_left[i] : curvature_right[i]);
+        return v == 0.0 ? 0.0 : v / std::sqrt(std::max(bend, 1e-100));
     }
 
     double largest_violation() const {
@@ -183,23 +186,26 @@ struct Block {
         }
     }
 
-    // (K + diag(curvature)) x = rhs on some rows, in place.
+    // (K + diag(curvature)) x = rhs on some rows, in place. A matrix that is singular to rounding gets a ridge.
     template <class Curvature>
     bool solve_free(const std::vector<int64_t>& free, Curvature&& curvature, std::vector<double>& rhs) const {
         int m = int(free.size()), one = 1, info = 0;
         if (m == 0) return true;
         std::vector<double> h(size_t(m) * m);
-        for (int c = 0; c < m; ++c) {
-            const double* row = p.gram + free[c] * n;
-            double* column = h.data() + size_t(c) * m;
-            for (int r = c; r < m; ++r) column[r] = row[free[r]];
-            column[c] += curvature(c);
-        }
         char uplo = 'L';
-        lapack.dpotrf(&uplo, &m, h.data(), &m, &info);
-        if (info != 0) return false;
-        lapack.dpotrs(&uplo, &m, &one, h.data(), &m, rhs.data(), &m, &info);
-        return info == 0;
+        for (double ridge = smallest_ridge; ridge < 1.0; ridge *= 100) {
+            for (int c = 0; c < m; ++c) {
+                const double* row = p.gram + free[c] * n;
+                double* column = h.data() + size_t(c) * m;
+                for (int r = c; r < m; ++r) column[r] = row[free[r]];
+                column[c] += std::max(curvature(c), ridge * column[c]);
+            }
+            lapack.dpotrf(&uplo, &m, h.data(), &m, &info);
+            if (info != 0) continue;
+            lapack.dpotrs(&uplo, &m, &one, h.data(), &m, rhs.data(), &m, &info);
+            return info == 0;
+        }
+        return false;
     }
 
     // -- Newton for losses with flat pieces and boxes (the hinge) --------------------------------------------------
@@ -216,22 +222,13 @@ struct Block {
     // Newton on the free coordinates inside their present pieces. Returns whether some of them came to an end of theirs.
     bool boxed_newton() {
         std::vector<int64_t> free;
-        double scale = 0.0;
         for (int64_t i = 0; i < n; ++i)
-            if (is_free(i)) {
-                free.push_back(i);
-                scale = std::max(scale, p.gram[i * n + i]);
-            }
+            if (is_free(i)) free.push_back(i);
         if (free.empty()) return false;
-        std::vector<double> gradient, step;
-        for (int64_t i : free) gradient.push_back(-y[i] * derivative(i));
-        // the hinge has no curvature, duplicates exist, and float32 values need not be positive definite
-        for (double ridge = 1e-10 * scale; ridge < scale; ridge *= 100) {
-            step = gradient;
-            auto diagonal = [&](int c) { return std::max(curvature(free[c], piece_of(free[c])), ridge); };
-            if (solve_free(free, diagonal, step)) return follow(free, step);
-        }
-        return false;
+        std::vector<double> step;
+        for (int64_t i : free) step.push_back(-y[i] * derivative(i));
+        const auto bend = [&](int c) { return curvature(free[c], piece_of(free[c])); };
+        return solve_free(free, bend, step) && follow(free, step);
     }
 
     // The first minimum of the dual objective along a direction, where a coordinate that comes to the end of its piece
@@ -278,7 +275,12 @@ struct Block {
         }
         // afresh: the large steps along flat directions cancel, and leave their rounding
         f = start;
-        for (const End& end : ends) add_row(f, end.row, y[end.row] * (g[end.row] - g_start[end.row]));
+        for (const End& end : ends) {
+            const int64_t i = end.row;
+            const bool right = g_start[i] > 0;
+            g[i] = std::min(std::max(g[i], right ? 0.0 : lower[i]), right ? upper[i] : 0.0);
+            add_row(f, i, y[i] * (g[i] - g_start[i]));
+        }
         return passed > 0;
     }
 

@@ -22,20 +22,50 @@ def test_no_jobs_is_an_error():
         effective_n_threads(0)
 
 
-def test_blas_keeps_to_one_thread_meanwhile():
-    def threads():
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
+
+def test_blas_keeps_to_one_thread_while_any_fit_lasts():
+    began, end = threading.Event(), threading.Event()
+
+    def overlap():
+        with single_threaded_blas():
+            began.set()
+            end.wait(30)
+
+    before, other = blas_threads(), threading.Thread(target=overlap)
+    # the limit of this thread is not in the way of another one's, and is restored
     with threadpool_limits(3, user_api="blas"):
-        # two fits that overlap, the first to begin being the first to end
-        first, second = single_threaded_blas(), single_threaded_blas()
-        first.__enter__()
-        second.__enter__()
-        assert set(threads()) == {1}
-        first.__exit__(None, None, None)
-        assert set(threads()) == {1}
-        second.__exit__(None, None, None)
-        assert set(threads()) == {3}
+        with single_threaded_blas():
+            other.start()
+            assert began.wait(30)
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+        end.set()
+        other.join()
+        assert blas_threads() == {3}
+        with threadpool_limits(2, user_api="blas"):
+            assert blas_threads() == {2}
+        assert blas_threads() == {3}
+    assert blas_threads() == before
+
+
+def test_a_fit_in_another_thread_is_the_same(rows):
+    models = []
+
+    def fit():
+        models.append(ODMClassifier(lam=100, random_state=0).fit(*rows))
+
+    with threadpool_limits(2, user_api="blas"):
+        fit()
+        threads = [threading.Thread(target=fit) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.dual_coef_, models[0].dual_coef_)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import OpenBLASController, threadpool_limits
 
 from dimargin import _core
 
@@ -45,6 +45,7 @@ class _SingleThreadedBlas:
         """Keep BLAS to one thread: its sums depend on the number of threads, ours must not."""
         with self.lock:
             if self.users == 0:
+                _take_control()
                 self.limits = threadpool_limits(limits=1, user_api="blas")
             self.users += 1
         try:
@@ -53,11 +54,18 @@ class _SingleThreadedBlas:
             with self.lock:
                 self.users -= 1
                 if self.users == 0:
+                    _take_control()
                     self.limits.restore_original_limits()
+                    OpenBLASController.clear_controlling_thread()
 
     def renew_lock(self) -> None:
         """Forget a lock that another thread held when this process was forked: nobody would open it."""
         self.lock = Lock()
+
+
+def _take_control() -> None:
+    """Let this thread limit OpenBLAS even where threadpoolctl granted that to another one."""
+    OpenBLASController.clear_controlling_thread(force=True)
 
 
 single_threaded_blas = _SingleThreadedBlas()
