@@ -57,6 +57,17 @@ def test_values(name, instructions, n, m, d, storage, log_gamma, degree, coef0, 
         assert error(both, double.block(queries, columns), exact(Q, X, kernel)) <= 1e-12
 
 
+@every_instruction_set
+def test_the_exponential_itself_is_precise(instructions):
+    X = np.linspace(-1, 1, 301)[:, None]
+    kernel = Kernel("rbf", 0.7)
+    with using(instructions):
+        K = matrix(X, kernel)
+        assert not K.double
+        assert error(K, every(K), exact(X, X, kernel)) <= 5e-7
+        assert error(K, every(K.in_float64()), exact(X, X, kernel)) <= 1e-15
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_conventions_are_those_of_scikit_learn(storage):
     X = np.random.default_rng(0).normal(size=(20, 5))
@@ -131,12 +142,8 @@ def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
         columns = np.arange(5, 1111)
         coefficients = np.random.default_rng(1).normal(size=(2, len(columns)))
         for other in (two, three):
-            np.testing.assert_array_equal(
-                other.multiply(columns, coefficients), one.multiply(columns, coefficients)
-            )
-            np.testing.assert_array_equal(
-                other.block(columns, columns[:99]), one.block(columns, columns[:99])
-            )
+            np.testing.assert_array_equal(other.multiply(columns, coefficients), one.multiply(columns, coefficients))
+            np.testing.assert_array_equal(other.block(columns, columns[:99]), one.block(columns, columns[:99]))
 
 
 # ---- products ----------------------------------------------------------------------------------------------
@@ -149,9 +156,7 @@ def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
     log_size=st.sampled_from([-100, -40, 0, 40, 100]), seed=st.integers(0, 2**16),
 )  # fmt: skip
 @settings(max_examples=15)
-def test_multiply_is_a_block_times_coefficients(
-    name, instructions, n, m, outputs, sparse, single, log_size, seed
-):
+def test_multiply_is_a_block_times_coefficients(name, instructions, n, m, outputs, sparse, single, log_size, seed):
     rng = np.random.default_rng(seed)
     with using(instructions):
         K = any_matrix(name, np.float32 if single else np.float64, sparse, n=80, d=19, seed=seed)
@@ -167,9 +172,7 @@ def test_multiply_is_a_block_times_coefficients(
         view = K.take(rows)
         columns = np.arange(n)
         coefficients = coefficients[:, :n] if n <= m else np.ones((outputs, n))
-        np.testing.assert_array_equal(
-            view.multiply(columns, coefficients), K.multiply(rows, coefficients, rows)
-        )
+        np.testing.assert_array_equal(view.multiply(columns, coefficients), K.multiply(rows, coefficients, rows))
 
 
 def test_long_products_are_made_of_short_calls(monkeypatch):
@@ -230,8 +233,6 @@ def test_the_core_refuses_arrays_that_do_not_fit():
         with pytest.raises((ValueError, TypeError)):
             _core.block("linear", 0.0, 1, False, rows, index, rows, index, out, 1)
     with pytest.raises(IndexError):
-        _core.block(
-            "linear", 0.0, 1, False, rows, index + 1, rows, index, np.zeros((3, 3), dtype=np.float32), 1
-        )
+        _core.block("linear", 0.0, 1, False, rows, index + 1, rows, index, np.zeros((3, 3), dtype=np.float32), 1)
     with pytest.raises(ValueError, match="not available"):
         _core.use_instruction_set("abacus")

@@ -77,6 +77,18 @@ def test_the_column_that_is_named_is_the_one_far_from_its_mean():
         RowTransform.fit(X, Kernel("rbf", 2.0))
 
 
+def test_the_centre_is_the_weighted_mean_in_float64():
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(50_000, 2)) + np.array([1e3, 1e36])).astype(np.float32)
+    weights = rng.integers(1, 4, size=len(X)).astype(float)
+    plain, weighted = (RowTransform.fit(X, Kernel("rbf", 1e-9), w).center for w in (None, weights))
+    np.testing.assert_allclose(plain, X.astype(float).mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(weighted, np.repeat(X.astype(float), weights.astype(int), axis=0).mean(axis=0))
+    # so that a shift costs nothing
+    shifted = RowTransform.fit(X[:, :1], Kernel("rbf", 1.0))
+    assert shifted.dtype is np.float32 and shifted.size < 10
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tiny_rows_do_not_vanish(dtype):
     X = (1e-25 * np.random.default_rng(0).normal(size=(10, 3))).astype(dtype)
@@ -178,9 +190,7 @@ def test_float32_is_within_tolerance_up_to_the_boundary_of_the_rule(name, form, 
 @every_kernel
 def test_unsorted_and_repeated_entries_of_sparse_queries(name):
     X = sp.csr_array(np.random.default_rng(0).normal(size=(12, 5)))
-    messy = sp.csr_array(
-        (np.array([1.0, 2.0, 0.5, -3.0]), np.array([3, 0, 3, 1]), np.array([0, 4])), shape=(1, 5)
-    )
+    messy = sp.csr_array((np.array([1.0, 2.0, 0.5, -3.0]), np.array([3, 0, 3, 1]), np.array([0, 4])), shape=(1, 5))
     kernel = Kernel(name, 0.2, 2, 1.0)
     K = KernelMatrix(RowTransform.fit(X, kernel), X, queries=messy)
     assert np.max(np.abs(every(K) - exact(np.array([[2.0, -3.0, 0.0, 1.5, 0.0]]), X, kernel))) <= 1e-4

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from helpers import KERNELS, LOSSES, blobs, certificate, gram, make_problem, name
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.solution import Objectives
-from helpers import KERNELS, LOSSES, blobs, certificate, gram, make_problem, name
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 

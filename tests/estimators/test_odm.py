@@ -159,7 +159,9 @@ def test_shapes_for_many_classes(digits):
     assert machine.objective_.shape == machine.dual_objective_.shape == (10,)
     assert np.all(machine.dual_objective_ <= machine.objective_)
     assert machine.duality_gap_ == pytest.approx(np.max(1 - machine.dual_objective_ / machine.objective_))
-    assert machine.decision_function(X).shape == (900, 10)
+    values = machine.decision_function(X)
+    assert values.shape == (900, 10)
+    assert_array_equal(machine.predict(X), machine.classes_[values.argmax(axis=1)])
     assert machine.history_[-1]["objective"].shape == (10,)
     assert_array_equal(X[machine.support_], machine.support_vectors_)
 

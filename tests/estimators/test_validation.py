@@ -115,7 +115,7 @@ def test_one_class():
 
 
 def test_negative_weights():
-    with pytest.raises(ValueError, match="[Nn]egative"):
+    with pytest.raises(ValueError, match=r"[Nn]egative"):
         ODMClassifier().fit(X, Y, sample_weight=-np.ones(60))
 
 

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import HINGE, KERNELS, LOSSES, SQUARED_HINGE, blobs, certificate, counted, gram, make_problem, name
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,7 +15,6 @@ from sklearn.svm import LinearSVC
 from dimargin.kernels import Kernel
 from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
-from helpers import HINGE, KERNELS, LOSSES, ODM, SQUARED_HINGE, blobs, certificate, counted, gram, make_problem, name
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -144,6 +144,29 @@ def test_hinge_with_a_kernel_of_low_rank_and_large_weight(kernel):
     X, labels = blobs(900)
     solution = fit(make_problem(X, labels, HingeLoss(1e3), kernel), tol=1e-7)
     assert solution.converged and solution.passes <= 20
+
+
+@pytest.mark.parametrize("scale", [10, 30, 100])
+def test_single_precision_is_left_when_it_amplifies_its_rounding(scale):
+    """Large kernel values, little curvature: float32 margins send the coefficients up to 1e22, step by step."""
+    X, labels = blobs(900, n_features=10)
+    problem = make_problem(np.round(scale * X), labels, ODMLoss(lam=2e6, upsilon=0.3, theta=0.6), Kernel("linear"))
+    solution = fit(problem, tol=1e-5)
+    gap = certificate(problem, solution.dual)[2]
+    assert solution.converged and solution.passes <= 15
+    assert gap[0] <= 1.1e-5
+    assert max(entry["objective"][0] for entry in solution.history) < 1e9
+
+
+@pytest.mark.parametrize("loss", [HingeLoss(1e2), SquaredHingeLoss(1e2), ODMLoss(1e4, 0.3, 0.1)], ids=name)
+@pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("poly", degree=3)], ids=name)
+def test_rows_of_very_different_size(loss, kernel):
+    X, labels = blobs(200)
+    X *= 10 ** np.random.default_rng(0).uniform(-3, 1.5, size=(200, 1))
+    problem = make_problem(X, labels, loss, kernel)
+    solution = fit(problem, tol=1e-2)
+    assert solution.converged
+    assert abs(certificate(problem, solution.dual)[2][0]) < 1e-9
 
 
 @every_loss

@@ -1,0 +1,66 @@
+"""Parts cover the rows, differ by at most one in size, and look alike."""
+
+import numpy as np
+import pytest
+from helpers import ODM as LOSS
+from helpers import blobs, make_problem
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from dimargin.kernels import Kernel
+from dimargin.partition import RandomPartition, StratifiedPartition, nearest_landmark, pivoted_cholesky
+
+PARTITIONS = [RandomPartition(), StratifiedPartition(n_landmarks=6), StratifiedPartition(5, 40, "random")]
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=str)
+@given(n=st.integers(8, 90), n_parts=st.integers(1, 8), n_outputs=st.sampled_from([1, 3]), seed=st.integers(0, 99))
+def test_parts_cover_the_rows_evenly(partition, n, n_parts, n_outputs, seed):
+    X, labels = blobs(n, seed, n_outputs=n_outputs)
+    parts = partition.split(make_problem(X, labels, LOSS, Kernel("rbf")), n_parts, np.random.default_rng(seed))
+    assert len(parts) == n_parts
+    assert_array_equal(np.sort(np.concatenate(parts)), np.arange(n))
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert all(np.all(np.diff(part) > 0) for part in parts)
+
+
+def test_every_stratum_and_label_is_dealt_evenly():
+    X, labels = blobs(900, seed=5)
+    problem = make_problem(X, labels, LOSS, Kernel("rbf", gamma=0.5))
+    partition = StratifiedPartition(n_landmarks=7, sample_size=900)
+    parts = partition.split(problem, 8, np.random.default_rng(2))
+    # the same draws again give the same landmarks
+    rng = np.random.default_rng(2)
+    landmarks = pivoted_cholesky(problem.kernel, np.sort(rng.permutation(900)), 7, rng)
+    cell = nearest_landmark(problem.kernel, landmarks) + 7 * (labels[0] > 0)
+    for which in np.unique(cell):
+        counts = [np.sum(cell[part] == which) for part in parts]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_a_rare_class_reaches_every_part():
+    X, _ = blobs(400)
+    labels = -np.ones((1, 400))
+    labels[0, :8] = 1.0
+    parts = StratifiedPartition(n_landmarks=1).split(
+        make_problem(X, labels, LOSS, Kernel("rbf")), 8, np.random.default_rng(0)
+    )
+    assert [int(np.sum(labels[0, part] > 0)) for part in parts] == [1] * 8
+
+
+def test_more_parts_than_rows():
+    X, labels = blobs(5)
+    with pytest.raises(ValueError, match=r"8 partitions .* are more than the 5 rows"):
+        RandomPartition().split(make_problem(X, labels, LOSS, Kernel("rbf")), 8, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("partition", PARTITIONS, ids=str)
+def test_the_seed_decides(partition):
+    X, labels = blobs(100)
+    problem = make_problem(X, labels, LOSS, Kernel("rbf"))
+    first, again, other = (partition.split(problem, 4, np.random.default_rng(seed)) for seed in (0, 0, 1))
+    for a, b in zip(first, again, strict=True):
+        assert_array_equal(a, b)
+    assert any(not np.array_equal(a, b) for a, b in zip(first, other, strict=True))

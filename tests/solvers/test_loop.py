@@ -1,0 +1,84 @@
+"""The outer loop with a solver that counts down: it must know nothing of what is solved."""
+
+import time
+
+import numpy as np
+import pytest
+
+from dimargin.solution import Objectives, Solution
+from dimargin.solvers import Interrupted, Limits, solve
+from dimargin.solvers.loop import Solver
+
+
+class Countdown(Solver):
+    """Gap 2^-k after k steps; a check is due at every other one."""
+
+    def __init__(self, pause=0.0):
+        self.pause = pause
+
+    def init(self, problem, start, limits):
+        return {"steps": 0, "start": start, "limits": limits}
+
+    def step(self, state):
+        state["steps"] += 1
+        time.sleep(self.pause)
+
+    def check(self, state):
+        gap = np.array([2.0 ** -state["steps"]])
+        return Objectives(np.array([1.0]), 1 - gap, gap) if state["steps"] % 2 == 0 else None
+
+    def verdict(self, state, objectives):
+        return ("converged", "small enough") if objectives.worst_gap <= state["limits"].tol else None
+
+    def finish(self, state, status, reason, history):
+        nothing = np.zeros((1, 1))
+        objectives = Objectives(np.ones(1), np.zeros(1), np.ones(1))
+        return Solution(nothing, nothing, objectives, status, reason, state["steps"], 10 * state["steps"], history)
+
+    def evaluations(self, state):
+        return 10 * state["steps"]
+
+
+def test_checks_make_the_history():
+    solution = solve(None, Countdown(), None, Limits(tol=0.1))
+    assert (solution.status, solution.reason, solution.passes) == ("converged", "small enough", 4)
+    assert solution.converged
+    assert [entry["relative_gap"] for entry in solution.history] == [1.0, 0.25, 0.0625]
+    assert [entry["kernel_evaluations"] for entry in solution.history] == [0, 20, 40]
+    assert [entry["objective"] for entry in solution.history] == [[1.0]] * 3
+    seconds = [entry["seconds"] for entry in solution.history]
+    assert 0 <= seconds[0] <= seconds[1] <= seconds[2]
+
+
+def test_a_start_that_meets_the_tolerance_takes_no_step():
+    assert solve(None, Countdown(), None, Limits(tol=1.0)).passes == 0
+
+
+def test_the_deadline_is_seen_between_checks():
+    deadline = time.perf_counter() + 0.05
+    solution = solve(None, Countdown(pause=0.01), None, Limits(tol=0.0, deadline=deadline))
+    assert solution.status == "max_time"
+    assert not solution.converged
+    assert solution.passes <= 5  # steps of 10 ms and more
+    assert time.perf_counter() >= deadline
+
+
+def test_a_verdict_goes_before_the_deadline():
+    solution = solve(None, Countdown(), None, Limits(tol=1.0, deadline=time.perf_counter() - 1))
+    assert solution.status == "converged"
+
+
+def test_a_callback_is_asked_at_every_check():
+    asked = []
+    limits = Limits(tol=0.0, stop_requested=lambda entry: asked.append(entry["relative_gap"]) or len(asked) == 3)
+    solution = solve(None, Countdown(), None, limits)
+    assert solution.status == "stopped"
+    assert asked == [1.0, 0.25, 0.0625]
+
+
+@pytest.mark.parametrize("tol", [0.0, 1.0])
+def test_a_cancelled_solve_is_abandoned(tol):
+    limits = Limits(tol=tol)
+    limits.cancelled.set()
+    with pytest.raises(Interrupted):
+        solve(None, Countdown(), None, limits)

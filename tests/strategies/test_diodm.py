@@ -1,0 +1,226 @@
+"""DiODM against the exact solve, and its levels against models put together by hand."""
+
+import time
+from dataclasses import replace
+from threading import Event
+
+import numpy as np
+import pytest
+from helpers import HINGE, ODM, blobs, certificate, counted, gram, make_problem, name
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_svmlight_file
+from sklearn.metrics.pairwise import rbf_kernel
+
+from dimargin import DiODM, ODMClassifier
+from dimargin.engines import LocalEngine
+from dimargin.kernels import Kernel
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.strategies import Exact, Progress, Training, TreeShape
+
+RBF = Kernel("rbf", gamma=0.8)
+
+
+def training(problem, shape, tol=1e-6, n_threads=1, **options):
+    cancelled = Event()
+    return Training(
+        problem=problem,
+        limits=Limits(tol=tol, cancelled=cancelled),
+        engine=LocalEngine(n_threads, cancelled),
+        shape=shape,
+        random_state=0,
+        **options,
+    )
+
+
+class Recorder(Progress):
+    """Keeps the model of every level."""
+
+    def __init__(self):
+        self.duals, self.begun = [], []
+
+    def level_begin(self, level, n_tasks):
+        self.begun.append((level, n_tasks))
+
+    def level_end(self, entry, dual):
+        self.duals.append(dual())
+        return False
+
+
+@pytest.fixture(scope="module")
+def weighted():
+    X, labels = blobs(1300, seed=7)
+    weights = np.random.default_rng(7).uniform(0.5, 3.0, 1300)
+    return make_problem(X, labels, ODM, RBF, weights=weights)
+
+
+@pytest.mark.parametrize("loss", [ODM, HINGE], ids=name)
+@pytest.mark.parametrize("warm_start", ["rescale", "concatenate"])  # concatenated, the hinge's leave their box
+def test_level_zero_is_the_exact_solution(loss, warm_start):
+    X, labels = blobs(1300, seed=1, n_outputs=2)
+    problem = make_problem(X, labels, loss, RBF)
+    strategy = DiODM(early_stop=False, warm_start=warm_start)
+    tree = strategy.train(training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=5)))
+    exact = Exact().train(training(problem, TreeShape()))
+    assert tree.scope == exact.scope == "global"
+    assert tree.status == exact.status == "converged"
+    assert_allclose(tree.objectives.primal, exact.objectives.primal, rtol=2e-6)
+    primal, _, gap = certificate(problem, tree.dual)
+    assert_allclose(tree.objectives.primal, primal, rtol=1e-7)
+    assert gap.max() <= 1.1e-6
+
+
+def test_one_leaf_is_the_exact_machine(weighted):
+    shape = TreeShape(branching=2, n_levels=1, n_landmarks=3)
+    assert DiODM(early_stop=False).train(training(weighted, shape)).objectives.worst_gap <= 1e-6
+
+
+def test_a_level_is_the_weighted_average_of_its_local_machines(weighted):
+    recorder = Recorder()
+    shape = TreeShape(branching=2, n_levels=2, n_landmarks=5, stop_level=1)
+    outcome = DiODM().train(training(weighted, shape, tol=1e-8, progress=recorder))
+    assert outcome.scope == "partitioned"
+    assert recorder.begun == [(2, 4), (1, 2)]
+    # the same leaves again, each solved as a problem of its own on its rows and mass alone
+    leaves = DiODM()._leaves(training(weighted, shape), 2, 2)
+    K = gram(weighted)
+    values = np.zeros(1300)
+    for pair in (leaves[:2], leaves[2:]):
+        rows = np.concatenate([leaf.rows for leaf in pair])
+        part = make_problem(weighted.kernel.rows(rows), weighted.labels[:, rows], ODM, RBF, weighted.weights[rows])
+        local = solve(part, BlockCoordinateDescent(), None, Limits(tol=1e-9))
+        mass = weighted.weights[rows].sum()
+        assert mass == pytest.approx(sum(leaf.mass for leaf in pair))
+        values += mass / weighted.total * (K[:, rows] @ (weighted.labels[0, rows] * local.dual[0]))
+    ours = K @ (weighted.labels[0] * outcome.dual[0])
+    allowed = 4 * np.sqrt(2e-8 * outcome.objectives.primal[0])
+    assert_allclose(ours, values, rtol=0, atol=allowed)
+    assert_array_equal(recorder.duals[-1], outcome.dual)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rescaled_warm_starts_beat_concatenation(seed):
+    X, labels = blobs(1100, seed)
+    problem = make_problem(X, labels, replace(ODM, lam=10.0 ** (1 + seed % 4)), Kernel("rbf", gamma=0.2 + 0.3 * seed))
+    strategy, shape = DiODM(), TreeShape(branching=4, n_levels=1, n_landmarks=5)
+    leaves = strategy._leaves(training(problem, shape), 4, 1)
+    children = [
+        (leaf, solve(problem.restrict(leaf.rows, leaf.mass), BlockCoordinateDescent(), None, Limits(tol=1e-4)))
+        for leaf in leaves
+    ]
+    optimum = certificate(problem, solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-6)).dual)[1]
+
+    def suboptimality(rule):
+        node = DiODM(warm_start=rule)._merge(children)
+        merged = problem.restrict(node.rows, node.mass)
+        return ((optimum - certificate(merged, node.start)[1]) / np.abs(optimum))[0]
+
+    assert suboptimality("rescale") < (0.1 if seed % 4 < 2 else 0.8) * suboptimality("concatenate")
+
+
+def test_history_is_complete_and_counts_every_kernel_value(weighted, monkeypatch):
+    problem = weighted.with_kernel(weighted.kernel.take(np.arange(1300)))
+    with counted(monkeypatch) as counts:
+        outcome = DiODM(early_stop=False).train(
+            training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=9), tol=1e-3)
+        )
+    assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
+    assert [entry["partitions"] for entry in outcome.history] == [4, 2, 1]
+    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
+    assert all(entry["seconds"] > 0 for entry in outcome.history)
+    assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-3
+    assert max(entry["relative_gap"] for entry in outcome.history) <= 0.1
+
+
+def test_estimator_counts_what_the_core_computes(monkeypatch):
+    X, labels = blobs(700)
+    with counted(monkeypatch) as counts:
+        machine = ODMClassifier(random_state=0).fit(X, labels[0])
+    assert sum(entry["kernel_evaluations"] for entry in machine.history_) == sum(counts)
+
+
+def test_early_stop_needs_every_merged_start_to_meet_the_tolerance(weighted):
+    shape = TreeShape(branching=2, n_levels=3, n_landmarks=5)
+    loose = DiODM(level_tol=1e-6).train(training(weighted, shape, tol=0.3))
+    assert loose.scope == "partitioned"
+    assert loose.status == "converged"
+    assert "met tol" in loose.reason
+    assert loose.history[-1]["level"] == 2
+    assert loose.objectives.worst_gap <= 0.3
+    assert DiODM(early_stop=False).train(training(weighted, shape, tol=0.3)).scope == "global"
+    assert DiODM().train(training(weighted, shape, tol=1e-6)).scope == "global"
+
+
+def test_threads_do_not_change_a_bit(weighted):
+    shape = TreeShape(branching=2, n_levels=2, n_landmarks=5)
+    one, two = (DiODM().train(training(weighted, shape, tol=1e-3, n_threads=k)) for k in (1, 2))
+    assert_array_equal(one.dual, two.dual)
+
+
+def test_a_warm_start_reaches_the_leaves(weighted):
+    shape = TreeShape(branching=2, n_levels=2, n_landmarks=5)
+    solved = DiODM(early_stop=False).train(training(weighted, shape, tol=1e-7))
+    again = DiODM(early_stop=False).train(training(weighted, shape, tol=1e-3, start=solved.dual))
+    assert again.history[0]["relative_gap"] <= 0.1
+    leaves = DiODM()._leaves(training(weighted, shape, start=solved.dual), 2, 2)
+    for leaf in leaves:
+        assert_allclose(leaf.start * leaf.mass / weighted.total, solved.dual[:, leaf.rows])
+
+
+def test_a_deadline_ends_at_a_level(weighted):
+    plan = training(weighted, TreeShape(branching=2, n_levels=2, n_landmarks=5))
+    outcome = DiODM().train(replace(plan, limits=replace(plan.limits, deadline=time.perf_counter())))
+    assert outcome.status == "max_time"
+    assert outcome.scope == "partitioned"
+    assert outcome.history[-1]["level"] == 2
+
+
+def test_default_depth_aims_at_leaves_of_4096_rows():
+    depth = DiODM().n_levels
+    assert [depth(n, TreeShape()) for n in (100, 4096 * 4, 4096 * 4 + 1, 4096 * 64)] == [1, 1, 2, 3]
+    assert depth(100, TreeShape(stop_level=2)) == 2
+    assert depth(10**6, TreeShape(n_levels=1)) == 1
+
+
+def newton_odm(K, y, lam, upsilon, theta):
+    """The primal optimum by generalised Newton steps with line search, float64, on a stored Gram matrix."""
+    n, a = len(y), np.zeros(len(y))
+    scale = lam / (n * (1 - theta) ** 2)
+
+    def objective(a):
+        m = y * (K @ a)
+        low, high = np.maximum(1 - theta - m, 0), np.maximum(m - 1 - theta, 0)
+        return 0.5 * a @ K @ a + 0.5 * scale * np.sum(low**2 + upsilon * high**2)
+
+    for _ in range(60):
+        m = y * (K @ a)
+        weight = scale * np.where(m < 1 - theta, 1.0, np.where(m > 1 + theta, upsilon, 0.0))
+        target = np.where(m < 1 - theta, 1 - theta, 1 + theta)
+        active = weight > 0
+        new = np.zeros(n)
+        new[active] = np.linalg.solve(K[np.ix_(active, active)] + np.diag(1 / weight[active]), (y * target)[active])
+        t = 1.0
+        while objective(a + t * (new - a)) > objective(a) and t > 1e-6:
+            t /= 2
+        if np.abs(t * (new - a)).max() < 1e-9 * np.abs(new).max():
+            break
+        a = a + t * (new - a)
+    return a, objective(a)
+
+
+@pytest.mark.slow
+def test_svmguide1_against_an_independent_solver(data_folder):
+    X, y = load_svmlight_file(str(data_folder / "svmguide1.bz2"))
+    X_test, y_test = load_svmlight_file(str(data_folder / "svmguide1.t.bz2"))
+    X, X_test = X.toarray(), X_test.toarray()
+    low, span = X.min(axis=0), np.ptp(X, axis=0)
+    X, X_test = (X - low) / span, (X_test - low) / span
+    y, y_test = np.sign(y - 0.5), np.sign(y_test - 0.5)
+    options = {"lam": 8192.0, "upsilon": 0.3, "theta": 0.1, "gamma": 16.0, "random_state": 0}
+    a, optimum = newton_odm(rbf_kernel(X, gamma=16.0), y, 8192.0, 0.3, 0.1)
+    accuracy = np.mean(np.sign(rbf_kernel(X_test, X, gamma=16.0) @ a) == y_test)
+    assert accuracy == pytest.approx(0.971, abs=0.002)
+    for strategy in ({"strategy": "exact"}, {"strategy": DiODM(early_stop=False), "n_levels": 1}):
+        machine = ODMClassifier(**options, **strategy, tol=1e-6).fit(X, y)
+        assert machine.objective_ == pytest.approx(optimum, rel=1.1e-6)
+        assert machine.dual_objective_ <= optimum * (1 + 1e-9)
+        assert machine.score(X_test, y_test) == pytest.approx(accuracy, abs=0.001)
