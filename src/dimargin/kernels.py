@@ -136,9 +136,7 @@ class KernelMatrix:
         for first in range(0, len(places), step):
             part = places[first : first + step]
             to = out if len(part) == len(places) else np.zeros((len(coefficients), len(part)))
-            _core.multiply(
-                *self._spec(), self._rows, part, self._columns, which, coefficients, to, self.n_threads
-            )
+            _core.multiply(*self._spec(), self._rows, part, self._columns, which, coefficients, to, self.n_threads)
             if to is not out:
                 out[:, first : first + step] = to
         self.evaluations += len(places) * len(which)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
-
-from dimargin.kernels import Floats, Indices
+from numpy.typing import NDArray
 
 Result = TypeVar("Result")
 
@@ -27,9 +26,9 @@ class Node:
         Warm start of its dual coefficients.
     """
 
-    rows: Indices
+    rows: NDArray[np.int64]
     mass: float
-    start: Floats | None = None
+    start: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,6 @@ def climb(
         nodes = [merge(pairs[i : i + branching]) for i in range(0, len(pairs), branching)]
 
 
-def merged_rows(nodes: Sequence[Node]) -> Indices:
+def merged_rows(nodes: Sequence[Node]) -> NDArray[np.int64]:
     """Rows of several nodes, one node after the other."""
     return np.concatenate([node.rows for node in nodes])

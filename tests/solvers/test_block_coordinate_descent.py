@@ -125,8 +125,9 @@ def test_the_certificate_is_honest(loss, kernel):
         primal, dual, gap = certificate(problem, solution.dual)
         assert solution.converged and gap[0] <= tol + 1e-9, tol
         assert_allclose(solution.objectives.relative_gap, gap, rtol=0.05, atol=1e-9)
-        assert_allclose(solution.objectives.primal, primal, rtol=max(1e-9, 0.05 * gap[0]))
-        assert_allclose(solution.objectives.dual, dual, rtol=max(1e-9, 0.05 * gap[0]))
+        # the objectives themselves to a tenth of what the certificate leaves open
+        assert_allclose(solution.objectives.primal, primal, rtol=max(1e-9, 0.1 * gap[0]))
+        assert_allclose(solution.objectives.dual, dual, rtol=max(1e-9, 0.1 * gap[0]))
         assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dimargin.kernels import Indices, KernelMatrix
 
-_RANK_TOLERANCE = 1e-7  # of the largest diagonal entry; float32 kernel values carry no more
+_RANK_TOLERANCE = 1e-10  # of the largest diagonal entry
 _ROWS_AT_ONCE = 65536
 
 
@@ -43,7 +43,9 @@ def pivoted_cholesky(
     ndarray of shape (at most n_landmarks,)
         Landmarks, in the order in which they were chosen.
     """
-    residual = kernel.diagonal(candidates).astype(np.float64)
+    exact = kernel.take(candidates).in_float64()  # rounding looks like rank: float32 would go on into its noise
+    every = np.arange(len(candidates))
+    residual = exact.diagonal()
     floor = _RANK_TOLERANCE * residual.max()
     factor = np.empty((min(n_landmarks, len(candidates)), len(candidates)))
     chosen: list[int] = []
@@ -54,24 +56,26 @@ def pivoted_cholesky(
             tied = np.flatnonzero(residual == residual.max())
             pivot = int(tied[rng.integers(len(tied))])
         rank = len(chosen)
-        row = kernel.block(candidates[pivot : pivot + 1], candidates)[0]
+        row = exact.block(every[pivot : pivot + 1], every)[0]
         row -= factor[:rank, pivot] @ factor[:rank]
         factor[rank] = row / np.sqrt(residual[pivot])
         residual = np.maximum(residual - factor[rank] ** 2, 0.0)
         residual[pivot] = 0.0  # never chosen twice, whatever the rounding
         chosen.append(pivot)
+    kernel.evaluations += exact.evaluations
     return candidates[chosen]
 
 
 def nearest_landmark(kernel: KernelMatrix, landmarks: Indices) -> Indices:
     """Stratum of every row: the place of the landmark nearest to it in the kernel's space.
 
-    Minimises ``k(z,z) - 2 k(x,z)``, which is the squared distance but for ``k(x,x)``.
+    Minimises ``k(z,z) - 2 k(x,z)``, which is the squared distance but for ``k(x,x)``. Without landmarks (all rows are
+    zero for the kernel) there is one stratum.
     """
     own = kernel.diagonal(landmarks)
     n = kernel.shape[0]
-    strata = np.empty(n, dtype=np.int64)
-    for first in range(0, n, _ROWS_AT_ONCE):
+    strata = np.zeros(n, dtype=np.int64)
+    for first in range(0, n if len(landmarks) else 0, _ROWS_AT_ONCE):
         rows = np.arange(first, min(first + _ROWS_AT_ONCE, n))
         strata[rows] = np.argmin(own - 2 * kernel.block(rows, landmarks), axis=1)
     return strata

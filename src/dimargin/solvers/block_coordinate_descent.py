@@ -37,7 +37,10 @@ _SAMPLE = 256  # rows on which float32 margins are compared with float64 ones
 _TRUSTED = 0.03  # relative error of a gap that may come from float32
 _NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
 _EPSILON = float(np.finfo(float).eps)
-_PATIENCE = 12  # passes without improvement after which precision is to blame
+_FINISHED, _REFINEMENTS = 1e-12, 3  # gap of a problem of one block, and passes to reach it
+# passes without improvement after which precision is to blame; single precision is cheap to leave
+_PATIENCE = {np.float32: 4, np.float64: 12}
+_SLACK = 1e-3  # of the primal objective, by which a dual one may fall back without alarm
 _PROGRESS = 1e-12  # rise of the dual objective, relative, that is not rounding
 
 
@@ -149,6 +152,9 @@ class BlockCoordinateDescent(Solver[_State]):
         state.unchecked = False
         state.since_check = 0
         objectives = state.problem.objectives(state.dual, state.margins)
+        if _derailed(state, objectives):
+            _go_on_in_float64(state)
+            objectives = state.best.objectives
         state.best.update(state.outputs, state.dual, state.margins, objectives)
         _note_progress(state, objectives)
         if state.best.gap.max() <= state.limits.tol and not state.whole.kernel.double:
@@ -161,15 +167,15 @@ class BlockCoordinateDescent(Solver[_State]):
     def verdict(self, state: _State, objectives: Objectives) -> tuple[Status, str] | None:
         """Whether the tolerance is met, on kernel values precise enough to say so."""
         tol, n = state.limits.tol, state.whole.n_rows
-        stalled = state.visited - state.improved_at > _PATIENCE * n
+        stalled = state.visited - state.improved_at > _PATIENCE[state.whole.kernel.transform.dtype] * n
         met = objectives.worst_gap <= tol and tol >= _EPSILON  # a smaller one is luck
-        if met and state.order is not None and state.visited == 0 and objectives.worst_gap > 0:
-            met = False  # a problem of one block is always finished
-        if stalled and not met and not state.whole.kernel.double:
-            _go_on_in_float64(state)
-            return None
+        if state.order is not None and objectives.worst_gap > (_FINISHED if state.visited else 0.0):
+            met &= state.visited >= _REFINEMENTS * n  # a problem of one block is always finished
         if met:
             return "converged", f"relative gap {objectives.worst_gap:.2e} <= tol {tol:.2e}"
+        if stalled and not state.whole.kernel.double:
+            _go_on_in_float64(state)
+            return None
         if stalled:
             return "precision", (
                 f"the relative gap stays at {objectives.worst_gap:.2e}: tol={tol:.2e} is below what float64 kernel "
@@ -282,15 +288,25 @@ def _certify(state: _State) -> None:
         _go_on_in_float64(state)
 
 
+def _derailed(state: _State, objectives: Objectives) -> bool:
+    """Whether rounding has taken over: the dual objective never falls, and never passes a primal one."""
+    best, now = state.best, state.outputs
+    slack = _SLACK * np.abs(best.primal[now])
+    low, high = best.dual_objective[now] - slack, best.primal[now] + slack
+    return not bool(((objectives.dual >= low) & (objectives.dual <= high)).all())
+
+
 def _go_on_in_float64(state: _State) -> None:
+    """From the best iterate, with its margins computed afresh."""
     dual = state.best.dual
-    state.spent += state.whole.kernel.evaluations
-    state.whole = state.whole.with_kernel(state.whole.kernel.in_float64())
+    if not state.whole.kernel.double:
+        state.spent += state.whole.kernel.evaluations
+        state.whole = state.whole.with_kernel(state.whole.kernel.in_float64())
+        state.improved_at = state.visited
+        state.reached = np.inf, np.full(len(dual), -np.inf)
     state.best = _Best.of(state.whole, dual, state.whole.margins(dual))
     state.focus(np.arange(len(dual)))
     state.queue = []
-    state.improved_at = state.visited
-    state.reached = np.inf, np.full(len(dual), -np.inf)
 
 
 def _canonical_order(problem: DualProblem) -> Indices:
