@@ -57,7 +57,14 @@ def test_conjugate_is_the_supremum_and_its_box_the_slopes(losses, data, m, other
 
 
 @every_loss
-@given(data=st.data(), k=positive, b=st.floats(-20, 20), start=st.floats(-5, 5), mass=positive)
+@given(
+    data=st.data(),
+    k=positive,
+    b=st.floats(-20, 20),
+    # at the kink or clear of it: a difference quotient across it says nothing
+    start=st.floats(-5, 5).map(lambda x: 0.0 if abs(x) < 1e-5 else x),
+    mass=positive,
+)
 def test_optimality_condition(losses, data, k, b, start, mass):
     """In one dimension, against the best of the few places where the minimum can lie."""
     _, phi, pieces = one_row(data.draw(losses), 1.0, mass, 2.0)

@@ -83,7 +83,7 @@ def test_small_problems_are_exact_in_any_order(losses, data, n, d, seed):
     mass = weights.sum() * data.draw(st.sampled_from([1.0, 2.5]))
     problem = make_problem(X, labels, loss, kernel, weights, mass, total=4 * weights.sum())
     solution = fit(problem, tol=1e-2)
-    primal, dual, gap = certificate(problem, solution.dual)
+    _, dual, gap = certificate(problem, solution.dual)
     assert solution.converged and abs(gap[0]) < 1e-10
     assert dual[0] == pytest.approx(by_interior_point(problem), rel=1e-8)
     order = rng.permutation(n)

@@ -323,8 +323,5 @@ def _canonical_order(problem: DualProblem) -> Indices:
 
 def _largest(score: Floats, count: int) -> Indices:
     """Places of the largest positive scores, at most `count`."""
-    if len(score) > count:
-        places = np.argpartition(-score, count)[:count]
-    else:
-        places = np.arange(len(score))
+    places = np.argpartition(-score, count)[:count] if len(score) > count else np.arange(len(score))
     return places[score[places] > 0]
