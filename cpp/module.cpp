@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <stdexcept>
@@ -66,6 +67,15 @@ template <class F> void in_parallel(int n_threads, F&& work) {
     } else {
         work();
     }
+}
+
+// A second thread pays from about a millisecond of work; below, its wake-up costs more, and on a machine that is busy
+// with something else very much more (20 times, measured with one of two cores taken).
+constexpr double operations_a_thread = 5e7;
+
+template <class T> int useful_threads(int n_threads, const RowsView<T>& x, const RowsView<T>& z) {
+    const double work = double(x.size) * double(z.size) * (double(x.n_features) + 16.0);
+    return int(std::min(double(n_threads), 1.0 + work / operations_a_thread));
 }
 
 // ---- kernels ---------------------------------------------------------------------------------------------------
@@ -159,6 +169,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
                   throw std::invalid_argument("coefficients and out do not fit the rows");
               const KernelSpec k = kernel_spec(kernel, coef0, degree, difference);
               nb::gil_scoped_release release;
+              n_threads = useful_threads(n_threads, xv, zv);
               in_parallel(n_threads, [&] {
                   tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)), out.data(), n_threads);
               });
@@ -176,6 +187,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
                   throw std::invalid_argument("out does not fit the rows");
               const KernelSpec k = kernel_spec(kernel, coef0, degree, difference);
               nb::gil_scoped_release release;
+              n_threads = useful_threads(n_threads, xv, zv);
               in_parallel(n_threads, [&] { tile<T>().block(k, xv, zv, out.data(), n_threads); });
           },
           nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("x"),

@@ -62,10 +62,10 @@ def level_rows(machine, scores, n_rows):
 
 def print_table(rows, console):
     table = Table(title="Trained on the same rows; seconds and kernel evaluations of a level include those above it")
-    for heading in ("", "partitions", "seconds", "kernel evaluations\n/ n^2", "objective"):
+    for heading in ("", "partitions", "seconds", "kernel\nevaluations\n/ n^2", "objective"):
         table.add_column(heading, justify="left" if not heading else "right")
-    table.add_column("relative gap and its scope", min_width=24)
-    table.add_column("test accuracy", justify="right")
+    table.add_column("relative gap, scope", min_width=24)
+    table.add_column("test\naccuracy", justify="right")
     for row in rows:
         table.add_row(
             row["machine"], row["partitions"], f"{row['seconds']:.2f}", row["evaluations"], row["objective"],
@@ -104,7 +104,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picture", type=Path, default=Path("examples/output/demo.png"))
     picture = parser.parse_args().picture
-    console = Console(width=max(118, Console().width))
+    console = Console(width=max(110, Console().width))
 
     frame = load_data("magic", raw=True)
     X, y = frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].to_numpy()
