@@ -14,7 +14,6 @@ using std::int64_t;
 
 constexpr int max_primal_steps = 8;  // ends are reached in 2 to 8 (measured)
 constexpr double smallest_ridge = 1e-12;  // relative: the hinge has no curvature, and duplicates exist
-constexpr int max_settled_steps = 3;  // refinements of an end that was reached, when rounding is all that is left
 
 // The block, gathered. Decision values f = K a and signed coefficients a = y * g spare the labels in the inner loop.
 struct Block {
@@ -45,8 +44,7 @@ struct Block {
                       : (slope_left[i] + 0.5 * curvature_left[i] * x) * x;
     }
 
-    // Distance of zero from the subdifferential of the dual at g_i, in units in which its square is twice what a step
-    // on this coordinate gains (rows of very different size are compared); infinite outside the box.
+    // Distance of zero from the subdifferential of the dual at g_i; infinite outside the box.
     double violation(int64_t i) const {
         const double m = y[i] * f[i], x = g[i];
         if (x < lower[i] || x > upper[i]) return INFINITY;
@@ -57,8 +55,7 @@ struct Block {
         if (x > 0) v = std::max(v, right);
         if (x <= 0 && x > lower[i]) v = std::max(v, left);
         if (x < 0) v = std::max(v, -left);
-        const double bend = p.gram[i * n + i] + (x < 0 || v == left ? curvature_left[i] : curvature_right[i]);
-        return v == 0.0 ? 0.0 : v / std::sqrt(std::max(bend, 1e-100));
+        return v;
     }
 
     double largest_violation() const {
@@ -308,17 +305,7 @@ double solve_block(const BlockProblem& problem, double tolerance, double absolut
     Block block(problem);
     const double start = block.largest_violation(), goal = std::max(tolerance * start, absolute);
     const bool smooth = block.smooth(), to_rounding = tolerance == 0.0;
-    double best = INFINITY;
-    std::vector<double> best_g, best_f;
-    const auto unfinished = [&] {
-        const double violation = block.largest_violation();
-        if (to_rounding && violation < best) {
-            best = violation;
-            best_g = block.g;
-            best_f = block.f;
-        }
-        return violation > goal;
-    };
+    const auto unfinished = [&] { return block.largest_violation() > goal; };
     for (int s = 0; s < max_steps && !(smooth && to_rounding) && unfinished(); ++s) {
         block.sweep();
         // to the optimum of the face before the next sweep leaves it (5 passes where one step a sweep took 80)
@@ -330,20 +317,14 @@ double solve_block(const BlockProblem& problem, double tolerance, double absolut
         // Where many rows change pieces at once cut steps get nowhere. Steps on the primal end everywhere, but only
         // their end is sure to lower the dual objective.
         const std::vector<double> g = block.g, f = block.f;
-        const int steps = to_rounding ? max_steps : max_primal_steps, enough = to_rounding ? max_settled_steps : 1;
-        for (int s = 0, settled = 0; s < steps && settled < enough && unfinished(); ++s)
-            settled += block.primal_newton();
+        const int steps = to_rounding ? max_steps : max_primal_steps;
+        for (int s = 0; s < steps && unfinished(); ++s)
+            if (block.primal_newton()) break;
         block.clip();
         if (!to_rounding && block.dual_change(g, f) > 0.0) {
             block.g = g;
             block.f = f;
         }
-    }
-    // steps go on in the noise once rounding is reached, and a singular matrix makes it loud
-    unfinished();
-    if (best < INFINITY) {
-        block.g = best_g;
-        block.f = best_f;
     }
     block.finish();
     return start;

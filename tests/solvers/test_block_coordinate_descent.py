@@ -182,9 +182,35 @@ def test_a_tolerance_below_rounding_ends_and_says_so(loss, n):
 def test_all_coefficients_at_their_bounds():
     """Nothing violates its condition, and the gap is rounding."""
     X, labels = blobs(700)
-    solution = fit(make_problem(X, labels, HingeLoss(1e-4), RBF), tol=1e-17)
-    assert_array_equal(solution.dual, 1e-4)
-    assert solution.status == "precision"
+    problem = make_problem(X, labels, HingeLoss(1e-4), RBF)
+    for start in (None, np.full((1, 700), 1e-4)):
+        solution = fit(problem, tol=1e-17, start=start)
+        assert_array_equal(solution.dual, 1e-4)
+        assert solution.status == "precision"
+
+
+def test_a_gap_of_zero_certifies_no_more_than_rounding_allows():
+    problem = make_problem(np.ones((1, 1)), 1.0, HINGE, RBF)
+    assert fit(problem, tol=1e-15).status == "converged"
+    solution = fit(problem, tol=1e-17)
+    assert (solution.status, solution.objectives.worst_gap) == ("precision", 0.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_squared_hinge_of_low_rank_stays_in_its_box(seed):
+    """Steps on the primal leave it on their way."""
+    X, labels = blobs(900, seed, n_features=8)
+    solution = fit(make_problem(20 * X, labels, SquaredHingeLoss(1e3), Kernel("linear")), tol=1e-4)
+    assert solution.converged
+    assert solution.dual.min() == 0
+
+
+def test_the_hinge_looks_at_few_kernel_values():
+    """Blocks balanced between rows that must rise and fall, half of the last one kept: else 65 n^2, or no end at all."""
+    X, labels = blobs(3000, 1)
+    solution = fit(make_problem(X, labels, HingeLoss(100.0), Kernel("rbf", gamma=0.3)))
+    assert solution.converged
+    assert solution.kernel_evaluations <= 2.5 * 3000**2
 
 
 # ---- limits and starts ---------------------------------------------------------------------------------------
@@ -199,6 +225,7 @@ def test_max_iter_returns_the_best_so_far():
     problem = hard()
     solution = fit(problem, tol=1e-4, max_iter=2)
     gaps = [entry["relative_gap"] for entry in solution.history]
+    assert np.all(np.diff(gaps) <= 0)
     assert solution.status == "max_iter" and solution.passes == 2 and "max_iter=2" in solution.reason
     assert solution.objectives.worst_gap == min(gaps) < gaps[0]
     assert_allclose(certificate(problem, solution.dual)[2], solution.objectives.relative_gap, rtol=1e-3)

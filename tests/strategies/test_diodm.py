@@ -16,6 +16,7 @@ from dimargin.engines import LocalEngine
 from dimargin.kernels import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Progress, Training, TreeShape
+from dimargin.tree import Level
 
 RBF = Kernel("rbf", gamma=0.8)
 
@@ -148,6 +149,37 @@ def test_early_stop_needs_every_merged_start_to_meet_the_tolerance(weighted):
     assert loose.objectives.worst_gap <= 0.3
     assert DiODM(early_stop=False).train(training(weighted, shape, tol=0.3)).scope == "global"
     assert DiODM().train(training(weighted, shape, tol=1e-6)).scope == "global"
+
+
+def test_levels_above_the_last_are_no_tighter_than_the_tolerance(weighted):
+    shape = TreeShape(branching=2, n_levels=1, n_landmarks=5)
+    outcome = DiODM(level_tol=1e-6).train(training(weighted, shape, tol=0.3))
+    assert 1e-3 < outcome.history[0]["relative_gap"] <= 0.3
+
+
+def test_one_start_that_misses_the_tolerance_keeps_the_tree_going(weighted):
+    plan = training(weighted, TreeShape(branching=2, n_levels=2), tol=0.1)
+    nodes = DiODM()._leaves(plan, 2, 1)
+    solution = solve(weighted.restrict(nodes[0].rows, nodes[0].mass), BlockCoordinateDescent(), None, Limits(tol=0.1))
+    met, missed = (replace(solution, history=[{"relative_gap": gap}]) for gap in (0.1, 0.11))
+    history = [{"kernel_evaluations": 1, "seconds": 1.0}] * 2
+    for results, verdict in (([met, met], "converged"), ([met, missed], None), ([missed, met], None)):
+        found = DiODM()._verdict(plan, Level(1, nodes, results), history, False)
+        assert (found and found[0]) == verdict
+
+
+def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):
+    plan = training(weighted, TreeShape(branching=2, n_levels=1, n_landmarks=5, stop_level=1), tol=1e-2)
+    outcome = DiODM().train(plan)
+    primal, dual, gaps = 0.0, 0.0, []
+    for leaf in DiODM()._leaves(plan, 2, 1):
+        local = outcome.dual[:, leaf.rows] * weighted.total / leaf.mass
+        p, d, gap = certificate(weighted.restrict(leaf.rows, leaf.mass), local)
+        primal, dual, gaps = primal + leaf.mass * p[0], dual + leaf.mass * d[0], [*gaps, gap[0]]
+    assert outcome.objectives.primal[0] == pytest.approx(primal / weighted.total, rel=1e-5)
+    assert outcome.objectives.dual[0] == pytest.approx(dual / weighted.total, rel=1e-5)
+    assert outcome.objectives.worst_gap == pytest.approx(max(gaps), rel=0.05)
+    assert max(gaps) > 1.1 * min(gaps)  # else the worst could not be told
 
 
 def test_threads_do_not_change_a_bit(weighted):

@@ -28,12 +28,12 @@ class ODMClassifier(KernelMarginClassifier):
         Of "poly".
     coef0 : float, default=0.0
         Of "poly": ``(gamma x.z + coef0) ** degree``.
-    lam : float, default=1e5
+    lam : float, default=4e5
         Weight of the loss; larger is less regularised. The paper's lambda (its ``lambda/2M`` convention; twice that
         of libodm). The three defaults are those that came closest to a tuned model over ten data sets (docs).
-    upsilon : float, default=0.3
+    upsilon : float, default=0.5
         Weight of margins beyond ``1 + theta``, in (0, 1].
-    theta : float, default=0.1
+    theta : float, default=0.3
         Half width of the band around one in which margins cost nothing, in [0, 1).
     strategy : {"auto", "exact", "diodm"} or strategy object, default="auto"
         "exact" solves the whole problem; "diodm" climbs a tree of partitions; "auto" takes "exact" up to 100,000 rows
@@ -128,9 +128,9 @@ class ODMClassifier(KernelMarginClassifier):
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        lam: float = 1e5,
-        upsilon: float = 0.3,
-        theta: float = 0.1,
+        lam: float = 4e5,
+        upsilon: float = 0.5,
+        theta: float = 0.3,
         strategy: str | Strategy = "auto",
         branching: int = 4,
         n_levels: int | None = None,

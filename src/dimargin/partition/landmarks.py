@@ -60,7 +60,6 @@ def pivoted_cholesky(
         row -= factor[:rank, pivot] @ factor[:rank]
         factor[rank] = row / np.sqrt(residual[pivot])
         residual = np.maximum(residual - factor[rank] ** 2, 0.0)
-        residual[pivot] = 0.0  # never chosen twice, whatever the rounding
         chosen.append(pivot)
     kernel.evaluations += exact.evaluations
     return candidates[chosen]

@@ -231,7 +231,6 @@ class BlockCoordinateDescent(Solver[_State]):
         objectives = problem.objectives(state.dual, state.margins)
         q = int(objectives.relative_gap.argmax())
         direction = problem.labels[q] * problem.pieces.subgradient_distance(state.margins[q], state.dual[q])
-        direction[state.previous] = 0.0
         half = self.block_size // 4
         rise = _largest(direction, half)
         fall = _largest(-direction, half)
