@@ -8,7 +8,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <algorithm>
 #include <exception>
 #include <optional>
 #include <stdexcept>

@@ -92,7 +92,7 @@ def any_matrix(name, dtype, sparse, n=70, d=37, seed=0, **options):
     X[n // 2] = X[0]
     X[-1] = 0.0
     rows = sp.csr_array(X) if sparse else X
-    transform = RowTransform.fit(rows, Kernel(name, 0.02, 3, 0.7))
+    transform = RowTransform.fit(rows, Kernel(name, 0.6 / d, 3, 0.7))
     assert transform.dtype is np.float32
     return KernelMatrix(transform if dtype is np.float32 else transform.in_float64(), rows, **options)
 
@@ -138,12 +138,13 @@ def test_both_forms_of_rbf_are_symmetric(difference, instructions):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
     with using(instructions):
-        one, two, three = (any_matrix(name, dtype, sparse, n=1200, n_threads=k) for k in (1, 2, 3))
-        columns = np.arange(5, 1111)
+        # enough work for three threads: the core uses as many as pay
+        one, two, three = (any_matrix(name, dtype, sparse, n=820, d=150, n_threads=k) for k in (1, 2, 3))
+        columns = np.arange(5, 815)
         coefficients = np.random.default_rng(1).normal(size=(2, len(columns)))
         for other in (two, three):
             np.testing.assert_array_equal(other.multiply(columns, coefficients), one.multiply(columns, coefficients))
-            np.testing.assert_array_equal(other.block(columns, columns[:99]), one.block(columns, columns[:99]))
+            np.testing.assert_array_equal(other.block(columns, columns), one.block(columns, columns))
 
 
 # ---- products ----------------------------------------------------------------------------------------------

@@ -72,11 +72,10 @@ class DualProblem:
         """The same problem on other kernel values."""
         return DualProblem(kernel, self.labels, self.weights, self.loss, self.mass, self.total)
 
-    def margins(self, dual: Floats, rows: Indices | None = None) -> Floats:
-        """``m = Qg``, of shape (n_outputs, n or len(rows)): one pass over the columns with a nonzero coefficient."""
+    def margins(self, dual: Floats) -> Floats:
+        """``m = Qg``, of shape (n_outputs, n): one pass over the columns with a nonzero coefficient."""
         support = np.flatnonzero(dual.any(axis=0))
-        labels = self.labels if rows is None else self.labels[:, rows]
-        return labels * self.kernel.multiply(support, (self.labels * dual)[:, support], rows)
+        return self.labels * self.kernel.multiply(support, (self.labels * dual)[:, support])
 
     def gaps(self, dual: Floats, margins: Floats) -> Floats:
         """Every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young)."""

@@ -34,6 +34,7 @@ from dimargin.solvers.loop import Limits, Solver
 _CHECKS_PER_PASS = 8
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
 _SAMPLE = 256  # rows on which float32 margins are compared with float64 ones
+_COLUMNS_AT_ONCE = 65536
 _TRUSTED = 0.03  # relative error of a gap that may come from float32
 _NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
 _EPSILON = float(np.finfo(float).eps)
@@ -272,12 +273,10 @@ def _certify(state: _State) -> None:
     best, problem = state.best, state.whole
     if state.limits.tol < _SINGLE_PRECISION_TOL:
         return _go_on_in_float64(state)
-    exact = problem.with_kernel(problem.kernel.in_float64())
     # errors are largest where margins are
     extreme = np.argsort(np.abs(best.margins).max(axis=0))[-_SAMPLE // 2 :]
     rows = np.union1d(extreme, state.rng.permutation(problem.n_rows)[: _SAMPLE // 2])
-    error = 2 * np.abs(exact.margins(best.dual, rows) - best.margins[:, rows]).max(axis=1, keepdims=True)
-    state.spent += exact.kernel.evaluations
+    error = 2 * np.abs(_float64_margins(state, rows) - best.margins[:, rows]).max(axis=1, keepdims=True)
     # every term of the gap is convex in its margin: it changes most towards one of the ends
     change = problem.gaps(best.dual, best.margins)
     lower, upper = (problem.gaps(best.dual, best.margins + shift) for shift in (-error, error))
@@ -285,6 +284,21 @@ def _certify(state: _State) -> None:
     trusted = change <= np.maximum(_TRUSTED * best.gap, _NEGLIGIBLE)
     if not (trusted & (best.gap + change <= state.limits.tol)).all():
         _go_on_in_float64(state)
+
+
+def _float64_margins(state: _State, rows: Indices) -> Floats:
+    """Margins of some rows; columns some at a time, for the memory of their float64 copies."""
+    problem, dual = state.whole, state.best.dual
+    support = np.flatnonzero(dual.any(axis=0))
+    values = np.zeros((len(dual), len(rows)))
+    for first in range(0, len(support), _COLUMNS_AT_ONCE):
+        columns = support[first : first + _COLUMNS_AT_ONCE]
+        together, places = np.unique(np.concatenate([rows, columns]), return_inverse=True)
+        exact = problem.kernel.take(together).in_float64()
+        signed = (problem.labels * dual)[:, columns]
+        values += exact.multiply(places[len(rows) :], signed, places[: len(rows)])
+        state.spent += exact.evaluations
+    return problem.labels[:, rows] * values
 
 
 def _derailed(state: _State, objectives: Objectives) -> bool:

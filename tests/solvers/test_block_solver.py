@@ -1,0 +1,75 @@
+"""The compiled solve of one block: it never makes the dual objective worse, and solves alone what it is given alone."""
+
+import numpy as np
+import pytest
+from helpers import KERNELS, LOSSES, blobs, gram, loss_and_conjugate, make_problem, name
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dimargin import _core
+from dimargin.losses import ODMLoss, SquaredHingeLoss
+
+EXTREME = [ODMLoss(1e7, 0.05, 0.1), SquaredHingeLoss(1e4)]
+
+
+def solve_block(problem, block, dual, tolerance=0.1, max_steps=2):
+    """New dual coefficients and margins, and the change of signed coefficients."""
+    K, labels = gram(problem), problem.labels
+    dual, margins = dual.copy(), labels * (labels * dual @ K)
+    change = np.empty((len(labels), len(block)))
+    _core.solve_block(
+        np.ascontiguousarray(K[np.ix_(block, block)]), block, problem.pieces.stack(), labels, dual, margins, change,
+        tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
+    )  # fmt: skip
+    return dual, margins, change
+
+
+def objective(problem, dual):
+    margins = problem.labels * (problem.labels * dual @ gram(problem))
+    return 0.5 * (dual * margins).sum(axis=1) + loss_and_conjugate(problem, margins, dual)[1]
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *EXTREME], ids=repr)
+@given(seed=st.integers(0, 2**32 - 1), kernel=st.sampled_from(KERNELS), size=st.integers(1, 60))
+def test_the_dual_objective_never_rises(loss, seed, kernel, size):
+    rng = np.random.default_rng(seed)
+    X, labels = blobs(60, seed, n_outputs=2)
+    problem = make_problem(X, labels, loss, kernel)
+    start = rng.normal(size=(2, 60)) * 10.0 ** rng.uniform(-3, 3)
+    start = np.clip(start, problem.pieces.lower, problem.pieces.upper)
+    block = np.sort(rng.permutation(60)[:size])
+    dual, margins, change = solve_block(problem, block, start)
+    before = objective(problem, start)
+    assert np.all(objective(problem, dual) <= before + 1e-9 * np.abs(before))
+    # only the block moves, and its changes and margins are what they are said to be
+    others = np.setdiff1d(np.arange(60), block)
+    assert_array_equal(dual[:, others], start[:, others])
+    assert_allclose(change, (labels * (dual - start))[:, block], rtol=1e-12)
+    inside = labels * (labels * (dual - start) @ gram(problem)) + labels * (labels * start @ gram(problem))
+    assert_allclose(margins[:, block], inside[:, block], rtol=1e-7, atol=1e-7 * np.abs(inside).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_to_rounding(loss):
+    X, labels = blobs(80)
+    problem = make_problem(X, labels, loss, KERNELS[2])
+    dual, margins, _ = solve_block(problem, np.arange(80), np.zeros((1, 80)), tolerance=0.0, max_steps=200)
+    assert np.abs(problem.pieces.subgradient_distance(margins, dual)).max() < 1e-11
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    X, labels = blobs(10)
+    problem = make_problem(X, labels, LOSSES[0], KERNELS[2])
+    with pytest.raises(IndexError, match="row index"):
+        solve_block_with(problem, index=np.arange(7, 11))
+    with pytest.raises(ValueError, match="do not fit"):
+        solve_block_with(problem, index=np.arange(3))
+
+
+def solve_block_with(problem, index):
+    """A gram matrix of four rows and any index."""
+    _core.solve_block(
+        np.eye(4), index, problem.pieces.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
+        np.zeros((1, 4)), tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
+    )  # fmt: skip
