@@ -11,7 +11,8 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from dimargin import _core
 from dimargin.kernels import Kernel, KernelMatrix, RowTransform
 from dimargin.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
-from dimargin.solution import DualProblem
+from dimargin.solution import DualProblem, Solution
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 
 ODM = ODMLoss(lam=256.0, upsilon=0.4, theta=0.2)
 HINGE = HingeLoss(C=2.0)
@@ -47,6 +48,11 @@ def make_problem(X, labels, loss: Loss, kernel: Kernel, weights=None, mass=None,
     own = float(weights.sum())
     labels = np.atleast_2d(np.asarray(labels, dtype=float))
     return DualProblem(matrix, labels, weights, loss, own if mass is None else mass, own if total is None else total)
+
+
+def fit(problem: DualProblem, tol: float = 1e-3, start=None, **limits) -> Solution:
+    """The exact solver's solution."""
+    return solve(problem, BlockCoordinateDescent(), start, Limits(tol=tol, **limits))
 
 
 def gram(problem: DualProblem) -> np.ndarray:

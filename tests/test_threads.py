@@ -120,7 +120,7 @@ def test_other_python_threads_go_on_during_a_call(call):
                 time.sleep(0)
             half_written.append(out.flat[-1] == 0)
 
-        watcher = threading.Thread(target=watch)
+        watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         if call == "multiply":
             _core.multiply("linear", 0.0, 1, False, x, index, x, columns, np.ones((1, 512)), out, 1)

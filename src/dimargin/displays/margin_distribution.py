@@ -59,7 +59,7 @@ class MarginDistributionDisplay:
     >>> from sklearn.svm import SVC
     >>> X, y = make_moons(400, noise=0.2, random_state=0)
     >>> X, y, X_test, y_test = X[:200], y[:200], X[200:], y[200:]
-    >>> odm, svm = ODMClassifier().fit(X, y), SVC().fit(X, y)
+    >>> odm, svm = ODMClassifier(lam=1e5, upsilon=0.3, theta=0.1).fit(X, y), SVC().fit(X, y)
     >>> options = {"X_test": X_test, "y_test": y_test, "normalize": "mean"}
     >>> ours = MarginDistributionDisplay.from_estimator(odm, X, y, **options)
     >>> theirs = MarginDistributionDisplay.from_estimator(svm, X, y, ax=ours.ax_, **options)

@@ -1,0 +1,135 @@
+"""What the exact solver claims, against its own dual coefficients in float64; where single precision would not do."""
+
+import numpy as np
+import pytest
+from helpers import HINGE, KERNELS, LOSSES, ODM, blobs, certificate, fit, make_problem, name
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dimargin.kernels import Kernel
+from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.solvers import block_coordinate_descent
+
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
+RBF = Kernel("rbf", gamma=1.0)
+
+
+@every_kernel
+@pytest.mark.parametrize("loss", [*LOSSES, ODMLoss(1e5, 0.3, 0.1), HingeLoss(1e3), SquaredHingeLoss(1e3)], ids=repr)
+def test_the_certificate_is_honest(loss, kernel):
+    n = 1500 if kernel.name == "rbf" else 700
+    X, labels = blobs(n, seed=n)
+    for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        problem = make_problem(X, labels, loss, kernel)
+        solution = fit(problem, tol)
+        primal, dual, gap = certificate(problem, solution.dual)
+        assert solution.converged and gap[0] <= tol + 1e-9, tol
+        assert_allclose(solution.objectives.relative_gap, gap, rtol=0.05, atol=1e-9)
+        # the objectives themselves to a tenth of what the certificate leaves open
+        assert_allclose(solution.objectives.primal, primal, rtol=max(1e-9, 0.1 * gap[0]))
+        assert_allclose(solution.objectives.dual, dual, rtol=max(1e-9, 0.1 * gap[0]))
+        assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
+
+
+def test_the_sample_is_compared_some_columns_at_a_time(monkeypatch):
+    """For memory; if a part went missing the margins would not be believed and float64 be paid for."""
+    X, labels = blobs(900, n_outputs=2)
+    whole = fit(make_problem(X, labels, ODM, RBF))
+    monkeypatch.setattr(block_coordinate_descent, "_COLUMNS_AT_ONCE", 100)
+    parts = fit(make_problem(X, labels, ODM, RBF))
+    assert parts.kernel_evaluations == whole.kernel_evaluations < 5 * 900**2
+    assert_array_equal(parts.dual, whole.dual)
+
+
+@pytest.mark.parametrize("gamma", [1e-3, 1.0, 1e3], ids="{:g}".format)
+@pytest.mark.parametrize("C", [1.0, 1e3])
+def test_hinge_from_near_rank_one_to_the_identity(C, gamma):
+    X, labels = blobs(900)
+    solution = fit(make_problem(X, labels, HingeLoss(C), Kernel("rbf", gamma=gamma)), tol=1e-7)
+    assert solution.converged and solution.passes <= 20
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=name)
+def test_hinge_with_a_kernel_of_low_rank_and_large_weight(kernel):
+    """Most directions of the dual are flat there, and most rows end at a bound."""
+    X, labels = blobs(900)
+    solution = fit(make_problem(X, labels, HingeLoss(1e3), kernel), tol=1e-7)
+    assert solution.converged and solution.passes <= 20
+
+
+@pytest.mark.parametrize("scale", [10, 30, 100])
+def test_single_precision_is_left_when_it_amplifies_its_rounding(scale):
+    """Large kernel values, little curvature: float32 margins send the coefficients up to 1e22, step by step."""
+    X, labels = blobs(900, n_features=10)
+    problem = make_problem(np.round(scale * X), labels, ODMLoss(lam=2e6, upsilon=0.3, theta=0.6), Kernel("linear"))
+    solution = fit(problem, tol=1e-5)
+    gap = certificate(problem, solution.dual)[2]
+    assert solution.converged and solution.passes <= 15
+    assert gap[0] <= 1.1e-5
+    assert max(entry["objective"][0] for entry in solution.history) < 1e9
+
+
+@pytest.mark.parametrize("loss", [HingeLoss(1e2), SquaredHingeLoss(1e2), ODMLoss(1e4, 0.3, 0.1)], ids=name)
+@pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("poly", degree=3)], ids=name)
+def test_rows_of_very_different_size(loss, kernel):
+    X, labels = blobs(200)
+    X *= 10 ** np.random.default_rng(0).uniform(-3, 1.5, size=(200, 1))
+    problem = make_problem(X, labels, loss, kernel)
+    solution = fit(problem, tol=1e-2)
+    assert solution.converged
+    assert abs(certificate(problem, solution.dual)[2][0]) < 1e-9
+
+
+@every_loss
+@pytest.mark.parametrize("n", [300, 800])
+def test_a_tolerance_below_rounding_ends_and_says_so(loss, n):
+    X, labels = blobs(n)
+    solution = fit(make_problem(X, labels, loss, RBF), tol=1e-17)
+    assert solution.status == "precision" and "1.00e-17" in solution.reason
+    assert solution.objectives.worst_gap < 1e-11
+
+
+def test_all_coefficients_at_their_bounds():
+    """Nothing violates its condition, and the gap is rounding."""
+    X, labels = blobs(700)
+    problem = make_problem(X, labels, HingeLoss(1e-4), RBF)
+    for start in (None, np.full((1, 700), 1e-4)):
+        solution = fit(problem, tol=1e-17, start=start)
+        assert_array_equal(solution.dual, 1e-4)
+        assert solution.status == "precision"
+
+
+def test_a_gap_of_zero_certifies_no_more_than_rounding_allows():
+    problem = make_problem(np.ones((1, 1)), 1.0, HINGE, RBF)
+    assert fit(problem, tol=1e-15).status == "converged"
+    solution = fit(problem, tol=1e-17)
+    assert (solution.status, solution.objectives.worst_gap) == ("precision", 0.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_squared_hinge_of_low_rank_stays_in_its_box(seed):
+    """Steps on the primal leave it on their way."""
+    X, labels = blobs(900, seed, n_features=8)
+    solution = fit(make_problem(20 * X, labels, SquaredHingeLoss(1e3), Kernel("linear")), tol=1e-4)
+    assert solution.converged
+    assert solution.dual.min() == 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "kernel", "n", "limit"),
+    [
+        # blocks balanced between rows that must rise and fall, half of the last one kept: else 65 n^2, or no end at all
+        (HingeLoss(100.0), Kernel("rbf", gamma=0.3), 3000, 5),
+        # matrices that are singular to rounding get a ridge: else 19 n^2
+        (HingeLoss(1e3), Kernel("rbf", gamma=1e-3), 900, 5),
+        # steps on the primal go on until they are back in the box: else 150 n^2
+        (SquaredHingeLoss(1e3), KERNELS[1], 900, 10),
+        (ODMLoss(1e5, 0.3, 0.1), Kernel("rbf", gamma=0.1), 900, 12),
+    ],
+    ids=repr,
+)
+def test_few_kernel_values_are_looked_at(loss, kernel, n, limit):
+    X, labels = blobs(n, 1, n_features=5)
+    solution = fit(make_problem(X, labels, loss, kernel))
+    assert solution.converged
+    assert solution.kernel_evaluations <= limit * n**2
