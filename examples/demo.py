@@ -82,7 +82,7 @@ def draw(rows, path):
         parts = int(row["partitions"])
         ax.annotate(
             f"{parts} partitions" if parts > 1 else "whole problem", (row["seconds"], row["accuracy"]),
-            xytext=(0, 10 + 14 * (parts == 4)), textcoords="offset points", ha="center",
+            xytext=(0, -18 if parts == 4 else 10), textcoords="offset points", ha="center",
         )  # fmt: skip
     for row, marker in zip(rows[len(levels) :], "s^", strict=True):
         ax.plot(row["seconds"], row["accuracy"], marker, markersize=9, label=row["machine"])
