@@ -4,7 +4,8 @@
 `values` stores them. The numpy pipeline is matmul, distance and exp, every step in place in a buffer allocated before,
 with the factor of the product and gamma taken out beforehand; `product` then multiplies the buffer with the
 coefficients. It runs on the whole chunk of 20,000 x 512 ("whole") and on 512 rows at a time, which stay in the cache
-("tiles"). Repeats of all contenders are interleaved.
+("tiles"). Repeats of all contenders are interleaved, with a pause before each on more than one thread: idle threads of
+OpenBLAS keep a core busy for a tenth of a second, and would slow down whoever comes next.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from dimargin import _core
 from dimargin.kernels import Kernel, RowTransform
 
 COLUMNS = 512
+PAUSE = 0.2  # seconds
 
 
 def fused(X, gamma, n_threads, difference=False):
@@ -71,7 +73,7 @@ def main():
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--features", type=int, nargs="+", default=[8, 22, 54, 123])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--repeats", type=int, default=11)
     options = parser.parse_args()
     heading(__doc__)
     for task in (0, 1):
@@ -91,6 +93,7 @@ def main():
                 with threadpool_limits(n_threads, user_api="blas"):
                     for repeat in range(options.repeats + 1):
                         for name, contender in contenders.items():
+                            time.sleep(PAUSE if n_threads > 1 else 0)
                             began = time.perf_counter()
                             contender[task]()
                             if repeat:  # the first warms up

@@ -6,10 +6,12 @@ of coordinate steps and Newton steps on the free coefficients (handbook, section
 memory is O(n d). Rows whose coefficient is zero and wants to stay there are left out of a pass, which on Optimal
 margin Distribution Machines with large ``lam`` halves the kernel evaluations.
 
-How blocks are chosen is a property of the loss. "permutation": the rows that are nonzero or violated, in random
-order, dealt into blocks, once a pass. "greedy": half of the previous block stays; the other half are the rows that
-violate their optimality condition most, as many whose decision value must rise as must fall (without that balance the
-hinge zigzags).
+How blocks are chosen is a property of the loss. "permutation": the rows that are nonzero or violated, once a pass, in
+random blocks and, every second pass, in blocks of near neighbours, whose strong couplings are settled together: on ten
+fits this took 0.5 to 1.1 times the kernel evaluations of random blocks alone, while neighbours in every pass took
+up to 2.2 times. "greedy": half of the previous block stays; the other half are the rows that violate their
+optimality condition most, as many whose decision value must rise as must fall (without that balance the hinge
+zigzags).
 
 Precision. Solves run on float32 kernel values. Problems of at most one block are solved on float64 values, rows in
 canonical order, to rounding. A gap that meets `tol` is compared with float64 kernel values on a sample of rows before
@@ -30,6 +32,7 @@ from dimargin import _core
 from dimargin.kernels import Indices
 from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
 from dimargin.solvers.loop import Limits, Solver
+from dimargin.solvers.neighbours import deal_neighbours
 
 _CHECKS_PER_PASS = 8
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
@@ -88,6 +91,7 @@ class _State:
     spent: int = 0  # evaluations of kernels left behind
     since_check: int = 0  # rows visited since the last check
     visited: int = 0  # rows visited in all
+    passes: int = 0  # begun, of the permutation selection
     queue: list[Indices] = field(default_factory=list)
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     unchecked: bool = True
@@ -95,10 +99,11 @@ class _State:
     reached: tuple[float, Floats] = (np.inf, np.empty(0))  # worst gap and dual objectives then
 
     def focus(self, outputs: Indices) -> None:
-        """Go on with some of the outputs, from their best iterates."""
+        """Go on with some of the present outputs: not from their best iterates, whose dual objective may be lower."""
+        kept = np.isin(self.outputs, outputs)
+        self.dual, self.margins = self.dual[kept], self.margins[kept]
         self.outputs = outputs
         self.problem = self.whole.select(outputs)
-        self.dual, self.margins = self.best.dual[outputs], self.best.margins[outputs]
 
 
 @dataclass(frozen=True)
@@ -217,15 +222,25 @@ class BlockCoordinateDescent(Solver[_State]):
         if state.problem.loss.selection == "greedy":
             return self._greedy_block(state)
         if not state.queue:
-            violation = state.problem.pieces.subgradient_distance(state.margins, state.dual)
-            wanted = np.flatnonzero(((state.dual != 0) | (violation != 0)).any(axis=0))
-            if not len(wanted):
-                wanted = np.arange(state.problem.n_rows)
-            # rows left out of the pass count as visited: they were looked at
-            state.visited += state.problem.n_rows - len(wanted)
-            blocks = np.array_split(state.rng.permutation(wanted), -(-len(wanted) // self.block_size))
-            state.queue = [np.sort(b) for b in blocks]
+            self._begin_pass(state)
         return state.queue.pop()
+
+    def _begin_pass(self, state: _State) -> None:
+        """Deal the rows that are nonzero or violated into blocks: at random, and of near neighbours, in turn."""
+        problem, rng = state.problem, state.rng
+        violation = problem.pieces.subgradient_distance(state.margins, state.dual)
+        rows = np.flatnonzero(((state.dual != 0) | (violation != 0)).any(axis=0))
+        if not len(rows):
+            rows = np.arange(problem.n_rows)
+        # rows left out of the pass count as visited: they were looked at
+        state.visited += problem.n_rows - len(rows)
+        n_blocks = -(-len(rows) // self.block_size)
+        if state.passes % 2:
+            blocks = deal_neighbours(problem.kernel, rows, n_blocks, rng)
+        else:
+            blocks = np.array_split(rng.permutation(rows), n_blocks)
+        state.passes += 1
+        state.queue = [np.sort(blocks[k]) for k in rng.permutation(n_blocks)]
 
     def _greedy_block(self, state: _State) -> Indices:
         problem = state.problem
@@ -318,7 +333,8 @@ def _go_on_in_float64(state: _State) -> None:
         state.improved_at = state.visited
         state.reached = np.inf, np.full(len(dual), -np.inf)
     state.best = _Best.of(state.whole, dual, state.whole.margins(dual))
-    state.focus(np.arange(len(dual)))
+    state.dual, state.margins = dual.copy(), state.best.margins.copy()
+    state.outputs, state.problem = np.arange(len(dual)), state.whole
     state.queue = []
 
 

@@ -1,0 +1,65 @@
+"""Blocks of near neighbours: the cells of a random projection tree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dimargin.kernels import Indices, KernelMatrix
+from dimargin.solution import Floats
+
+_SAMPLE = 256  # rows that directions are drawn from
+_ROWS_AT_ONCE = 65536  # copied for a projection
+
+
+def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.random.Generator) -> list[Indices]:
+    """Deal rows into blocks of near neighbours whose sizes differ by little.
+
+    Rows are halved again and again at a quantile of their projection on a random direction, one direction a level (a
+    random projection tree; Dasgupta and Freund, STOC 2008, section 2, with a direction shared by the cells of a
+    level, so that one pass over the rows computes all projections). Directions are normal with the covariance of a
+    sample of rows: those along which rows differ come up most. No kernel value is computed.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    rows : ndarray of shape (m,)
+        Training rows to deal.
+    n_blocks : int
+        At least 1, at most m.
+    rng : numpy Generator
+
+    Returns
+    -------
+    list of ndarray
+        `n_blocks` blocks; together they hold every row once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+    >>> X = np.array([[0.0], [9.0], [0.1], [9.1]])
+    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=1.0)), X)
+    >>> blocks = deal_neighbours(K, np.arange(4), 2, np.random.default_rng(0))
+    >>> sorted(sorted(block.tolist()) for block in blocks)
+    [[0, 2], [1, 3]]
+    """
+    n_levels = int(np.ceil(np.log2(n_blocks)))
+    sample = kernel.rows(rng.choice(rows, _SAMPLE))
+    weights = rng.standard_normal((n_levels, _SAMPLE))
+    weights -= weights.mean(axis=1, keepdims=True)  # of rows minus their mean
+    directions = sample.T @ weights.T
+    # in random order, so that ties fall at random
+    rows = rng.permutation(rows)
+    starts = range(0, len(rows), _ROWS_AT_ONCE)
+    projections = np.concatenate([kernel.rows(rows[at : at + _ROWS_AT_ONCE]) @ directions for at in starts])
+    return [rows[places] for places in _cells(projections, np.arange(len(rows)), n_blocks, 0)]
+
+
+def _cells(projections: Floats, places: Indices, n_cells: int, level: int) -> list[Indices]:
+    if n_cells == 1:
+        return [places]
+    left = n_cells // 2
+    cut = len(places) * left // n_cells
+    order = np.argpartition(projections[places, level], cut)
+    below, above = places[order[:cut]], places[order[cut:]]
+    return _cells(projections, below, left, level + 1) + _cells(projections, above, n_cells - left, level + 1)
