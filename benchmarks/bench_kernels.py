@@ -4,8 +4,9 @@
 `values` stores them. The numpy pipeline is matmul, distance and exp, every step in place in a buffer allocated before,
 with the factor of the product and gamma taken out beforehand; `product` then multiplies the buffer with the
 coefficients. It runs on the whole chunk of 20,000 x 512 ("whole") and on 512 rows at a time, which stay in the cache
-("tiles"). Repeats of all contenders are interleaved, with a pause before each on more than one thread: idle threads of
-OpenBLAS keep a core busy for a tenth of a second, and would slow down whoever comes next.
+("tiles"). Repeats of all contenders are interleaved; before each come a pause on more than one thread, since idle
+threads of OpenBLAS keep a core busy for a tenth of a second and would slow down whoever comes next, and a run that does
+not count, which wakes the threads.
 """
 
 import argparse
@@ -91,13 +92,13 @@ def main():
                 }
                 times = {name: [] for name in contenders}
                 with threadpool_limits(n_threads, user_api="blas"):
-                    for repeat in range(options.repeats + 1):
+                    for _ in range(options.repeats):
                         for name, contender in contenders.items():
                             time.sleep(PAUSE if n_threads > 1 else 0)
+                            contender[task]()
                             began = time.perf_counter()
                             contender[task]()
-                            if repeat:  # the first warms up
-                                times[name].append((time.perf_counter() - began) / (len(X) * COLUMNS) * 1e9)
+                            times[name].append((time.perf_counter() - began) / (len(X) * COLUMNS) * 1e9)
                 ours = median_and_spread(times["fused"])[0]
                 ratios = [f"{median_and_spread(values)[0] / ours:.2f}" for values in list(times.values())[2:]]
                 lines.append([str(n_threads), str(d), *map(describe, times.values()), *ratios])

@@ -1,7 +1,10 @@
 """ODM beside scikit-learn's SVC on ijcnn1 and cod-rna, both tuned over the same small grid on training rows.
 
 Grid: gamma in {1, 4, 16} and a loss weight a row in {1, 10, 100} (C of the SVM, lam / n of the ODM; upsilon and theta
-stay at their defaults), chosen on one fifth of 10,000 training rows. Then both are trained on all training rows.
+stay at their defaults), by five-fold cross-validation on 20,000 training rows and the one-standard-error rule: the
+smallest weight, then the smallest gamma, whose mean is within one standard error of the best. What the best mean would
+have chosen is printed beside it. Then all are trained on all training rows and tested on ijcnn1.t, and on a fifth of
+cod-rna (which has no test file).
 """
 
 import time
@@ -9,7 +12,7 @@ from itertools import product
 
 import numpy as np
 from common import describe, heading, load, scaled, table
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.svm import SVC
 
 import dimargin as dm
@@ -18,8 +21,8 @@ GAMMA, WEIGHT = (1.0, 4.0, 16.0), (1.0, 10.0, 100.0)
 REPEATS = 3
 
 
-def odm(gamma, weight, n):
-    return dm.ODMClassifier(gamma=gamma, lam=weight * n, random_state=0)
+def odm(gamma, weight, n, **options):
+    return dm.ODMClassifier(gamma=gamma, lam=weight * n, random_state=0, **options)
 
 
 def svc(gamma, weight, n):
@@ -27,33 +30,46 @@ def svc(gamma, weight, n):
 
 
 def tune(make, X, y):
-    A, B, a, b = train_test_split(X, y, train_size=8000, test_size=2000, stratify=y, random_state=1)
-    return max(product(GAMMA, WEIGHT), key=lambda p: make(*p, len(a)).fit(A, a).score(B, b))
+    """What the one-standard-error rule chooses, and what the best mean does."""
+    A, _, a, _ = train_test_split(X, y, train_size=20_000, stratify=y, random_state=1)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    grid = list(product(WEIGHT, GAMMA))  # from the most regularised on
+    scores = [cross_val_score(make(gamma, weight, 16_000), A, a, cv=folds) for weight, gamma in grid]
+    means = np.mean(scores, axis=1)
+    best = int(means.argmax())
+    enough = means[best] - np.std(scores[best], ddof=1) / np.sqrt(len(scores[best]))
+    return {"one standard error": grid[int((means >= enough).argmax())], "best mean": grid[best]}
+
+
+def timed(machine, X, y):
+    began = time.perf_counter()
+    machine.fit(X, y)
+    return time.perf_counter() - began
 
 
 def main():
     heading(__doc__)
     for name in ("ijcnn1", "cod-rna"):
-        X, y = load(name)
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
-        X_train, X_test = scaled(X_train, X_test)
-        seconds, accuracy, chosen = {}, {}, {}
-        for make in (odm, svc):
-            chosen[make] = tune(make, X_train, y_train)
+        if name == "ijcnn1":
+            (X, y), (X_test, y_test) = load(name), load(f"{name}.t")
+        else:
+            X, X_test, y, y_test = train_test_split(*load(name), test_size=0.2, stratify=load(name)[1], random_state=0)
+        X, X_test = scaled(X, X_test)
+        tuned = {make: tune(make, X, y) for make in (odm, svc)}
+        machines = {}
+        for make, choices in tuned.items():
+            for rule, (weight, gamma) in choices.items():
+                machines[make.__name__.upper(), rule, weight, gamma] = make(gamma, weight, len(y))
+        seconds = {key: [] for key in machines}
         for _ in range(REPEATS):
-            for make in (odm, svc):
-                machine = make(*chosen[make], len(y_train))
-                began = time.perf_counter()
-                machine.fit(X_train, y_train)
-                seconds.setdefault(make, []).append(time.perf_counter() - began)
-                accuracy[make] = 100 * machine.score(X_test, y_test)
+            for key, machine in machines.items():
+                seconds[key].append(timed(machine, X, y))
         rows = [
-            [make.__name__, *map(str, chosen[make]), describe(seconds[make]), f"{accuracy[make]:.2f}"]
-            for make in (odm, svc)
+            [*map(str, key), describe(seconds[key]), f"{100 * machine.score(X_test, y_test):.2f}"]
+            for key, machine in machines.items()
         ]
-        print(f"\n{name}: {len(y_train)} training rows")
-        print(table(["machine", "gamma", "weight a row", "seconds", "test accuracy"], rows))
-        print(f"SVC / ODM seconds: {np.median(seconds[svc]) / np.median(seconds[odm]):.1f}")
+        print(f"\n{name}: {len(y)} training rows")
+        print(table(["machine", "chosen by", "weight a row", "gamma", "seconds", "test accuracy"], rows), flush=True)
 
 
 if __name__ == "__main__":
