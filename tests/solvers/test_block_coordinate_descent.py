@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 
 from dimargin.kernels import Kernel
 from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
+from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, block_coordinate_descent, solve
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -224,6 +224,21 @@ def test_an_output_goes_on_from_where_it_is_when_another_rests():
     solver.check(state)
     assert_array_equal(state.outputs, [1])
     assert_array_equal(state.dual, [present])
+
+
+def test_blocks_of_neighbours_save_kernel_evaluations(monkeypatch):
+    X, labels = blobs(2000, n_features=3)
+
+    def evaluations():
+        return fit(make_problem(X, labels, ODMLoss(1e5, 0.5, 0.3), Kernel("rbf", gamma=4.0))).kernel_evaluations
+
+    mixed = evaluations()
+
+    def at_random(kernel, rows, n_blocks, rng):
+        return np.array_split(rng.permutation(rows), n_blocks)
+
+    monkeypatch.setattr(block_coordinate_descent, "deal_neighbours", at_random)
+    assert mixed < 0.7 * evaluations()
 
 
 @every_loss

@@ -15,7 +15,7 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     """Deal rows into blocks of near neighbours whose sizes differ by little.
 
     Rows are halved again and again at a quantile of their projection on a random direction, one direction a level (a
-    random projection tree; Dasgupta and Freund, STOC 2008, section 2, with a direction shared by the cells of a
+    random projection tree; Dasgupta and Freund, STOC 2008, with a direction shared by the cells of a
     level, so that one pass over the rows computes all projections). Directions are normal with the covariance of a
     sample of rows: those along which rows differ come up most. No kernel value is computed.
 
