@@ -257,7 +257,7 @@ NB_MODULE(_core, m) {
           nb::arg("dual").noconvert(), nb::arg("margins").noconvert(), nb::arg("change").noconvert(),
           nb::arg("tolerance"), nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"),
           "Solve one block for every output; returns the largest violation found at the start.");
-    m.attr("features_per_sum") = features_per_sum;
+    m.def("longest_sum", &longest_sum, nb::arg("n_features"), "Additions one after the other, for dense rows.");
     m.def("max_threads", [] { return omp_get_max_threads(); }, "Threads that OpenMP (and threadpoolctl) allow.");
     m.def("instruction_sets", [] {
         std::vector<std::string> names;

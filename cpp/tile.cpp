@@ -1,10 +1,14 @@
 // Fused kernel tiles. Compiled once per instruction set (DIMARGIN_ARCH); only freestanding headers may be included,
-// because an inline library function compiled here for AVX-512 could replace the common one at link time.
+// because an inline library function compiled here for AVX-512 could replace the common one at link time (intrinsics are
+// always inlined, and leave no copy behind).
 #include "tile.hpp"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #ifndef DIMARGIN_ARCH
 #error "DIMARGIN_ARCH names the table to define"
@@ -55,18 +59,32 @@ template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
 
 #define INLINE static inline __attribute__((always_inline))
 
+// 2^f for f in [-1/2, 1/2].
+template <class T> INLINE Vec<T> exp2_fraction(Vec<T> f) {
+    typedef Simd<T> S;
+    Vec<T> p = f * S::exp2[S::terms - 1] + S::exp2[S::terms - 2];
+#pragma GCC unroll 16
+    for (int t = S::terms - 3; t >= 0; --t) p = p * f + S::exp2[t];
+    return p * f + T(1);
+}
+
 // 2^u for u <= 0, zero below the normal numbers (subnormal products would be slow, and are nothing to a margin).
 template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u) {
     typedef Simd<T> S;
     typedef typename S::ivec IVec;
+#if defined(__AVX512F__)  // the same with two instructions for six
+    if constexpr (sizeof(T) == sizeof(float)) {
+        const __m512 v = (__m512)u, whole = _mm512_maskz_roundscale_ps(0xffff, v, 0);
+        const __m512 p = (__m512)exp2_fraction<T>((Vec<T>)_mm512_sub_ps(v, whole));
+        const __mmask16 normal = _mm512_cmp_ps_mask(v, _mm512_set1_ps(S::lowest), _CMP_NLT_UQ);
+        return (Vec<T>)_mm512_maskz_scalef_ps(normal, p, whole);
+    }
+#endif
     const Vec<T> zero = {}, lowest = zero + S::lowest;
     u = u < zero ? u : zero;
     const Vec<T> shifted = u + S::magic;  // nonsense below `lowest`, where the last line does not use it
     const Vec<T> fraction = u - (shifted - S::magic);
-    Vec<T> p = fraction * S::exp2[S::terms - 1] + S::exp2[S::terms - 2];
-#pragma GCC unroll 16
-    for (int t = S::terms - 3; t >= 0; --t) p = p * fraction + S::exp2[t];
-    p = p * fraction + T(1);
+    const Vec<T> p = exp2_fraction<T>(fraction);
     const Vec<T> scaled = (Vec<T>)((IVec)p + ((IVec)shifted << S::mantissa));
     return u < lowest ? zero : scaled;
 }
@@ -130,29 +148,35 @@ template <class T> void pack(const RowsView<T>& z, int64_t first, int64_t count,
     }
 }
 
+// Sums over the features from `f` to `end`, for one panel.
+template <Sum S, class T>
+INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, Vec<T> (&sum)[tile_rows][2]) {
+#pragma GCC unroll 8
+    for (int r = 0; r < tile_rows; ++r) sum[r][0] = sum[r][1] = Vec<T>{};
+    for (; f < end; ++f) {
+        const Vec<T>* column = (const Vec<T>*)(z + f * panel_width<T>());
+        const Vec<T> z0 = column[0], z1 = column[1];
+#pragma GCC unroll 8
+        for (int r = 0; r < tile_rows; ++r) {
+            const T value = x[r][f];
+            sum[r][0] = accumulate<S, T>(sum[r][0], value, z0);
+            sum[r][1] = accumulate<S, T>(sum[r][1], value, z1);
+        }
+    }
+}
+
 // Kernel values of tile_rows rows with every packed column, into buffer[tile_rows][padded].
 template <Sum S, class T>
 void strip(const KernelSpec& k, const T* const* x, const T* x_norms, const Panels<T>& panels, int64_t d, T* buffer) {
     constexpr int W = panel_width<T>(), L = lanes<T>(), R = tile_rows;
+    const int64_t step = features_per_sum(d);
     for (int64_t c = 0; c < panels.padded; c += W) {
         const T* z = panels.values + c * d;
         Vec<T> sum[R][2];
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = Vec<T>{};
-        for (int64_t f = 0; f < d;) {
-            const int64_t end = f + features_per_sum < d ? f + features_per_sum : d;
+        partial_sums<S, T>(x, z, 0, step < d ? step : d, sum);
+        for (int64_t f = step; f < d; f += step) {
             Vec<T> part[R][2];
-#pragma GCC unroll 8
-            for (int r = 0; r < R; ++r) part[r][0] = part[r][1] = Vec<T>{};
-            for (; f < end; ++f) {
-                const Vec<T> z0 = *(const Vec<T>*)(z + f * W), z1 = *(const Vec<T>*)(z + f * W + L);
-#pragma GCC unroll 8
-                for (int r = 0; r < R; ++r) {
-                    const T value = x[r][f];
-                    part[r][0] = accumulate<S, T>(part[r][0], value, z0);
-                    part[r][1] = accumulate<S, T>(part[r][1], value, z1);
-                }
-            }
+            partial_sums<S, T>(x, z, f, f + step < d ? f + step : d, part);
 #pragma GCC unroll 8
             for (int r = 0; r < R; ++r) {
                 sum[r][0] = sum[r][0] + part[r][0];
@@ -168,10 +192,27 @@ void strip(const KernelSpec& k, const T* const* x, const T* x_norms, const Panel
     }
 }
 
-template <class T> INLINE double horizontal(Vec<T> v) {
-    double s = 0.0;
-    for (int l = 0; l < lanes<T>(); ++l) s += double(v[l]);
-    return s;
+// Sums of halves; written out because element by element this took as long as the products of a short panel.
+template <int N> struct Doubles { typedef double vec __attribute__((vector_size(8 * N))); };
+template <int N> struct Floats { typedef float vec __attribute__((vector_size(4 * N))); };
+
+template <int N> INLINE double total(typename Doubles<N>::vec v) {
+    if constexpr (N == 2) {
+        return v[0] + v[1];
+    } else {
+        typename Doubles<N / 2>::vec half[2];
+        memcpy(half, &v, sizeof v);
+        return total<N / 2>(half[0] + half[1]);
+    }
+}
+
+INLINE double horizontal(Vec<double> v) { return total<lanes<double>()>(v); }
+INLINE double horizontal(Vec<float> v) {
+    constexpr int N = lanes<double>();
+    typedef typename Doubles<N>::vec Wide;
+    typename Floats<N>::vec half[2];
+    memcpy(half, &v, sizeof v);
+    return total<N>(__builtin_convertvector(half[0], Wide) + __builtin_convertvector(half[1], Wide));
 }
 
 // out[q * stride + r] += buffer[r] . coefficients[q]
@@ -180,13 +221,18 @@ void multiply_strip(const T* buffer, int64_t padded, const T* coefficients, int6
                     int64_t stride) {
     for (int64_t q = 0; q < n_outputs; ++q) {
         const T* c = coefficients + q * padded;
-        Vec<T> sum[R] = {};
+        Vec<T> sum[R];
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};
         for (int64_t j = 0; j < padded; j += lanes<T>()) {
             const Vec<T> cj = *(const Vec<T>*)(c + j);
 #pragma GCC unroll 8
             for (int r = 0; r < R; ++r) sum[r] = sum[r] + *(const Vec<T>*)(buffer + r * padded + j) * cj;
         }
-        for (int r = 0; r < rows; ++r) out[q * stride + r] += horizontal<T>(sum[r]);
+        double totals[R];
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) totals[r] = horizontal(sum[r]);
+        for (int r = 0; r < rows; ++r) out[q * stride + r] += totals[r];
     }
 }
 
@@ -420,7 +466,7 @@ template <class T> void norms(const RowsView<T>& x, bool absolute, T* out) {
         const int64_t row = x.index[i];
         const int64_t begin = x.offsets ? x.offsets[row] : row * x.n_features;
         const int64_t count = x.offsets ? x.offsets[row + 1] - begin : x.n_features;
-        out[i] = norm<T>(x.values + begin, count, absolute, x.offsets ? count : features_per_sum);
+        out[i] = norm<T>(x.values + begin, count, absolute, x.offsets ? count : features_per_sum(count));
     }
 }
 

@@ -8,9 +8,16 @@
 
 namespace dimargin {
 
-// Dense rows: features that are summed before the sum is added to the rest. Rounding errors grow with the length of
-// a chain of additions; this bounds it by features_per_sum + n_features / features_per_sum. Sparse rows: one chain.
-constexpr std::int64_t features_per_sum = 16;
+// Dense rows are summed in parts of nearly equal size, which are added up then: rounding errors grow with the length
+// of a chain of additions. Sparse rows: one chain.
+constexpr std::int64_t features_per_sum(std::int64_t n_features) {
+    const std::int64_t parts = (n_features + 15) / 16;
+    return parts ? (n_features + parts - 1) / parts : 1;
+}
+constexpr std::int64_t longest_sum(std::int64_t n_features) {
+    const std::int64_t size = features_per_sum(n_features);
+    return size + (n_features + size - 1) / size - 1;
+}
 
 enum class Family : int { linear = 0, polynomial = 1, rbf = 2, laplacian = 3 };
 

@@ -15,8 +15,8 @@ _Int32: TypeAlias = NDArray[np.int32]
 _Int64: TypeAlias = NDArray[np.int64]
 _KernelName: TypeAlias = Literal["linear", "poly", "rbf", "laplacian"]
 
-features_per_sum: int
-"""Features of a dense row that are added up before their sum is added to the rest."""
+def longest_sum(n_features: int) -> int:
+    """Additions one after the other in the sum over the features of a dense row."""
 
 class Rows32:
     """Prepared float32 rows, dense or CSR with sorted columns; the arrays are kept, not copied."""

@@ -130,8 +130,7 @@ def _longest_sum(X: Any) -> int:
     """Additions one after the other in a kernel value of these rows (cpp/tile.hpp says why)."""
     if sp.issparse(X):
         return int(np.diff(X.indptr).max(initial=0))
-    blocks = -(-X.shape[1] // _core.features_per_sum)
-    return int(min(X.shape[1], _core.features_per_sum) + blocks)
+    return _core.longest_sum(X.shape[1])
 
 
 @dataclass(frozen=True)
