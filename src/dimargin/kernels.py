@@ -70,6 +70,11 @@ class KernelMatrix:
         """Whether values are computed in float64."""
         return self.transform.dtype is np.float64
 
+    @property
+    def numbers_per_row(self) -> float:
+        """Numbers that a row stores, on average: what a kernel value costs."""
+        return float(self._X.size / self._X.shape[0])
+
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
         """Return the square matrix of some of the training rows: a view with a count of its own."""
         view = object.__new__(KernelMatrix)

@@ -79,17 +79,22 @@ class DualProblem:
 
     def gaps(self, dual: Floats, margins: Floats) -> Floats:
         """Every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young)."""
-        loss = self.loss.value(margins, self.weights, self.mass, self.total)
-        return np.maximum(loss + self.pieces.value(dual) + dual * margins, 0.0)
+        return self._gaps(self._losses(margins), dual, dual * margins)
+
+    def _losses(self, margins: Floats) -> Floats:
+        return self.loss.value(margins, self.weights, self.mass, self.total)
+
+    def _gaps(self, losses: Floats, dual: Floats, products: Floats) -> Floats:
+        return np.maximum(losses + self.pieces.value(dual) + products, 0.0)
 
     def objectives(self, dual: Floats, margins: Floats) -> Objectives:
         """Primal and dual objective and their gap.
 
         The gap is the sum of `gaps`, so that it is never negative and does not cancel.
         """
-        loss = self.loss.value(margins, self.weights, self.mass, self.total)
-        primal = 0.5 * (dual * margins).sum(axis=1) + loss.sum(axis=1)
-        gap = self.gaps(dual, margins).sum(axis=1)
+        losses, products = self._losses(margins), dual * margins
+        primal = 0.5 * products.sum(axis=1) + losses.sum(axis=1)
+        gap = self._gaps(losses, dual, products).sum(axis=1)
         return Objectives(primal, primal - gap, gap / np.maximum(np.abs(primal), np.finfo(float).tiny))
 
 

@@ -243,7 +243,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def _model_attributes(self, data: TrainingData, problem: DualProblem, dual: Floats) -> dict[str, Any]:
         """What prediction needs, for given dual coefficients."""
         support = np.flatnonzero(dual.any(axis=0))
-        precise = problem.n_rows <= BlockCoordinateDescent.block_size or self.tol < 1e-4
+        precise = problem.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         transform = problem.kernel.transform
         return {
             "classes_": data.classes,
