@@ -26,9 +26,7 @@ constexpr int vector_bytes = 32, tile_rows = 4;
 constexpr int vector_bytes = 16, tile_rows = 4;
 #endif
 constexpr int64_t chunk_columns = 512;  // columns whose kernel values wait in the first-level cache
-// Bytes of packed columns, which shall stay in the second-level cache; with several outputs more, because every strip
-// of columns ends in a sum over lanes for each (measured: 3 to 5% for one output, 7% for ten).
-constexpr int64_t small_panels = 64 * 1024, large_panels = 192 * 1024;
+constexpr int64_t panel_budget = 512 * 1024;  // bytes of packed columns: half a second-level cache; rows are read once a panel
 
 template <class T> struct Simd;
 template <> struct Simd<float> {
@@ -295,8 +293,7 @@ template <Sum S, class T>
 void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, Sink<T> sink, const double* coefficients,
            int n_threads) {
     constexpr int W = panel_width<T>();
-    const int64_t budget = sink.n_outputs > 1 ? large_panels : small_panels;
-    int64_t width = budget / (int64_t(sizeof(T)) * (z.n_features > 0 ? z.n_features : 1)) / W * W;
+    int64_t width = panel_budget / (int64_t(sizeof(T)) * (z.n_features > 0 ? z.n_features : 1)) / W * W;
     width = width < W ? W : (width > chunk_columns ? chunk_columns : width);
     Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), 0, 0};
     T* packed = (T*)aligned<T>(width * sink.n_outputs);
