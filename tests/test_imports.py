@@ -17,8 +17,10 @@ RANKS = [
     {"solvers", "partition", "tree", "engines"},
     {"strategies"},
     {"estimators"},
-    {"callbacks"},
+    {"callbacks", "files"},
     {"displays"},
+    {"cli"},
+    {"__main__"},
 ]
 
 
