@@ -5,6 +5,7 @@ from importlib.metadata import version
 from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.estimators import ODMClassifier
+from dimargin.files import load, save
 from dimargin.strategies import DiODM, Exact
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "MarginDistributionDisplay",
     "ODMClassifier",
     "__version__",
+    "load",
+    "save",
 ]
 
 __version__ = version("dimargin")
