@@ -1,9 +1,32 @@
-"""Run the python blocks of the given Markdown files: doctests where they show a prompt, else plain code."""
+"""Run what the given Markdown files show.
+
+Python blocks: doctests where they show a prompt, else plain code. Console blocks: the lines behind "$ ", in a temporary
+folder with train.csv and test.csv, which have a label column "class".
+"""
 
 import doctest
+import os
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
+
+from sklearn.datasets import make_moons
+
+
+def run_console(text, folder):
+    for name, seed in (("train.csv", 0), ("test.csv", 1)):
+        X, y = make_moons(500, noise=0.2, random_state=seed)
+        rows = "".join(f"{a},{b},{('lower', 'upper')[k]}\n" for (a, b), k in zip(X, y, strict=True))
+        pathlib.Path(folder, name).write_text("left,right,class\n" + rows)
+    path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
+    commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
+    for command in commands:
+        print("$", command, flush=True)
+        subprocess.run(command, shell=True, check=True, cwd=folder, env={**os.environ, "PATH": path})
+    return len(commands)
+
 
 failures = 0
 for name in sys.argv[1:]:
@@ -19,5 +42,8 @@ for name in sys.argv[1:]:
             names.update(test.globs)
         else:
             exec(compile("\n" * line + block[1], name, "exec"), names)
-    print(f"{name}: {len(blocks)} python blocks")
+    consoles = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    with tempfile.TemporaryDirectory() as folder:
+        n_commands = run_console("".join(consoles), folder) if consoles else 0
+    print(f"{name}: {len(blocks)} python blocks, {n_commands} commands")
 sys.exit(failures > 0)

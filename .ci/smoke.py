@@ -1,5 +1,8 @@
 """A small fit with the installed package: what every built wheel must be able to do."""
 
+import subprocess
+import sys
+
 import numpy as np
 
 import dimargin
@@ -11,3 +14,4 @@ model = dimargin.ODMClassifier().fit(X, y)
 accuracy = model.score(X, y)
 print(f"dimargin {dimargin.__version__} from {dimargin.__file__}: accuracy {accuracy:.3f}")
 assert accuracy > 0.95
+subprocess.run([sys.executable, "-m", "dimargin", "--help"], check=True, stdout=subprocess.DEVNULL)

@@ -322,3 +322,9 @@ def test_a_link_keeps_pointing_to_the_model(saved, tmp_path):
     link.symlink_to(saved)
     dm.save(dm.load(saved), link)
     assert link.is_symlink() and not saved.is_symlink()
+
+
+def test_a_device_is_written_to_and_stays_one():
+    X, y = moons(40)
+    dm.save(dm.ODMClassifier().fit(X, y), "/dev/null")
+    assert Path("/dev/null").is_char_device()

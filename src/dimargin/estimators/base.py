@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
-from dimargin.estimators.progress import CallbackProgress
+from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
 from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, KernelMatrix, RowTransform
 from dimargin.losses import Loss
@@ -107,6 +107,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             check_memory(self._memory_needed(data), self.memory_limit)
             problem = self._problem(data, kernel, loss, n_threads)
             cancelled = Event()
+            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             n_levels = strategy.n_levels(problem.n_rows, shape)
             context = self._init_callback_context(max_subtasks=n_levels + 1 - shape.stop_level)
             hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
@@ -118,13 +119,14 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                     max_iter=self.max_iter,
                     deadline=None if self.max_time is None else began + self.max_time,
                     cancelled=cancelled,
+                    interrupted=monitor.interrupted,
                 ),
                 engine=LocalEngine(n_threads, cancelled),
                 shape=shape,
                 random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
                 start=self._previous_dual(data),
                 progress=CallbackProgress(
-                    self, context, hooks, lambda dual: self._model_attributes(data, problem, dual)
+                    self, context, hooks, lambda dual: self._model_attributes(data, problem, dual), monitor
                 ),
             )
             outcome = strategy.train(training)
@@ -151,6 +153,13 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             own = {k: v for k, v in self.__dict__.items() if k.startswith(("_skl_callback", "_callback"))}
             self.__dict__ = before | own
             raise
+
+    def _check_parameters(self) -> None:
+        """Raise for any parameter out of its range."""
+        self._loss()
+        self._check_strategy()
+        self._check_shape()
+        self._check_numbers()
 
     def _check_strategy(self) -> Strategy | None:
         """The strategy object, or None for "auto"."""

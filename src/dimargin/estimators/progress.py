@@ -7,14 +7,28 @@ single problem. A callback whose ``on_fit_task_end`` returns True at a level or 
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 from dimargin.solution import Floats
 from dimargin.strategies import Progress
 
 
+class Monitor(Progress):
+    """What a front end adds to a fit: it listens, and can end the fit with the best model so far.
+
+    Attributes
+    ----------
+    interrupted : threading.Event
+        Set it to end the fit.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted = Event()
+
+
 class CallbackProgress(Progress):
-    """Reports to callbacks.
+    """Reports to callbacks and to a front end.
 
     Parameters
     ----------
@@ -25,6 +39,8 @@ class CallbackProgress(Progress):
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable
         Fitted attributes of the model with given dual coefficients.
+    monitor : Monitor
+        The front end.
     """
 
     def __init__(
@@ -33,16 +49,19 @@ class CallbackProgress(Progress):
         context: Any,
         data: dict[str, Any],
         reconstruct: Callable[[Floats], dict[str, Any]],
+        monitor: Monitor,
     ) -> None:
         self._estimator = estimator
         self._context = context
         self._data = {"estimator": estimator, **data}
         self._reconstruct = reconstruct
+        self._monitor = monitor
         self._level: Any = None
         self._single = False
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
         """Open the level's task."""
+        self._monitor.level_begin(level, n_tasks)
         self._single = n_tasks is None
         self._level = self._context.subcontext(
             task_name=f"level {level}", max_subtasks=n_tasks, sequential_subtasks=self._single
@@ -56,6 +75,7 @@ class CallbackProgress(Progress):
 
     def task_end(self, place: int) -> None:
         """A partition is solved (a single problem reports its checks instead)."""
+        self._monitor.task_end(place)
         if not self._single:
             self._subtask("partition", place)
 
@@ -63,7 +83,7 @@ class CallbackProgress(Progress):
         """The gap was looked at."""
         if self._estimator.verbose > 1:
             print(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
-        return self._subtask("check")
+        return self._subtask("check") | self._monitor.check(entry)
 
     def level_end(self, entry: dict[str, Any], dual: Callable[[], Floats]) -> bool:
         """The level is done."""
@@ -74,6 +94,7 @@ class CallbackProgress(Progress):
                 f"{entry['seconds']:.2f} s, relative gap {entry['relative_gap']:.2e} "
                 f"({'worst partition' if parts > 1 else 'global'})"
             )
-        return bool(
-            self._level.call_on_fit_task_end(**self._data, reconstruction_attributes=lambda: self._reconstruct(dual()))
+        stop = self._level.call_on_fit_task_end(
+            **self._data, reconstruction_attributes=lambda: self._reconstruct(dual())
         )
+        return bool(stop) | self._monitor.level_end(entry, dual)

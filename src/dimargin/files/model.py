@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
@@ -30,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import ODMClassifier
 from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.files.writing import write_file
 from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
 from dimargin.strategies import STRATEGIES, Strategy
 
@@ -99,7 +99,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
         "steps": [_encode_step(name, step, arrays) for name, step in steps],
         "notes": dict(notes or {}),
     }
-    _replace(Path(os.path.realpath(path)), _file_content(header, arrays))
+    write_file(path, _file_content(header, arrays))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -167,19 +167,6 @@ def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.data)
     return digest.hexdigest()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        with open(part, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 # ---- steps to JSON and arrays, and back ------------------------------------------------------------------------------

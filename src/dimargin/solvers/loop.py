@@ -32,6 +32,8 @@ class Limits:
         `time.perf_counter` value after which the best model so far is returned.
     cancelled : threading.Event
         Set from outside to abandon the solve (Ctrl-C while workers run).
+    interrupted : threading.Event
+        Set from outside to end the solve with the best model so far.
     stop_requested : callable
         Asked at every check with the history entry; a true answer ends the solve with the model so far.
     """
@@ -40,6 +42,7 @@ class Limits:
     max_iter: int = 1000
     deadline: float | None = None
     cancelled: Event = field(default_factory=Event)
+    interrupted: Event = field(default_factory=Event)
     stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
 
     @property
@@ -115,6 +118,8 @@ def solve(problem: DualProblem, solver: Solver[State], start: Floats | None, lim
                 verdict = "stopped", "a callback asked to stop"
         if limits.cancelled.is_set():
             raise Interrupted
+        if verdict is None and limits.interrupted.is_set():
+            verdict = "stopped", "it was interrupted"
         if verdict is None and limits.out_of_time:
             verdict = "max_time", "the time limit was reached"
         if verdict is not None:

@@ -138,8 +138,9 @@ class DiODM(Strategy):
         tol, worst = training.limits.tol, max(level.results, key=lambda s: s.objectives.worst_gap)
         if level.level == training.shape.stop_level:
             return worst.status, worst.reason
-        if requested or any(s.status == "stopped" for s in level.results):
-            return "stopped", "a callback asked to stop"
+        stopped = [s.reason for s in level.results if s.status == "stopped"]
+        if requested or stopped:
+            return "stopped", stopped[0] if stopped else "a callback asked to stop"
         if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
         if time_is_short(training, level.level, history):

@@ -1,0 +1,153 @@
+"""Flags derived from the estimators: their names, types, defaults and help are those of the constructor.
+
+A new machine joins with an entry of `MACHINES`, a new parameter of an estimator with nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+import typing
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dimargin.estimators import ODMClassifier
+from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.files.pieces import label_values
+from dimargin.strategies import STRATEGIES
+
+MACHINES: dict[str, type[KernelMarginClassifier]] = {"odm": ODMClassifier}
+_OWN = {"verbose", "warm_start"}  # what the command line does in its own way
+
+
+def _parameters(machine: type[KernelMarginClassifier]) -> dict[str, inspect.Parameter]:
+    own = inspect.signature(machine).parameters
+    return {name: parameter for name, parameter in own.items() if name not in _OWN}
+
+
+def _help(machine: type[KernelMarginClassifier]) -> dict[str, str]:
+    """First lines of the parameters' descriptions in a numpydoc docstring."""
+    section = inspect.cleandoc(machine.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)*)", section + "\n", flags=re.MULTILINE)
+    return {
+        name: re.sub(r"`{1,2}", "", " ".join([_kinds(kind), *text.split()]).strip()) for name, kind, text in entries
+    }
+
+
+def _kinds(kind: str) -> str:
+    """The choices, where a description begins with some."""
+    return kind.partition(", default")[0] + "." if kind.startswith("{") else ""
+
+
+def flags() -> list[inspect.Parameter]:
+    """One optional keyword for every parameter of any machine; None is the estimator's default."""
+    found: dict[str, inspect.Parameter] = {}
+    for machine in MACHINES.values():
+        hints, texts = typing.get_type_hints(machine.__init__), _help(machine)
+        for name, parameter in _parameters(machine).items():
+            option = typer.Option(
+                f"--{name.replace('_', '-')}",
+                help=texts.get(name, ""),
+                show_default=str(parameter.default),
+                rich_help_panel="Parameters of the machine",
+            )
+            kind = next((k for k in (int, float) if hints[name] in (k, k | None)), str)
+            found.setdefault(
+                name,
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+                ),
+            )
+    return list(found.values())
+
+
+def strategy_options() -> str:
+    """What `--strategy-option` knows, for its help."""
+    options = {name: ", ".join(make().get_params(deep=False)) for name, make in STRATEGIES.items()}
+    return " ".join(f"{name}: {text}." for name, text in options.items() if text)
+
+
+def make_machine(
+    loss: str, given: dict[str, Any], options: Sequence[str], resumed: KernelMarginClassifier | None = None
+) -> KernelMarginClassifier:
+    """The machine that the flags describe.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a value out of range; the message names the parameter.
+    """
+    if loss not in MACHINES:
+        raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
+    machine = MACHINES[loss]() if resumed is None else resumed
+    known = _parameters(type(machine))
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name not in known:
+            raise ValueError(f"--{name.replace('_', '-')} is no parameter of --loss {loss}")
+        machine.set_params(**{name: _READERS.get(name, lambda v: v)(value)})
+    if options:
+        machine.set_params(strategy=_strategy(machine.strategy, options))
+    machine._check_parameters()
+    return machine
+
+
+def _strategy(name: Any, options: Sequence[str]) -> Any:
+    if not isinstance(name, str) or name not in STRATEGIES:
+        raise ValueError(f"--strategy-option needs --strategy {' or '.join(STRATEGIES)}, got {name!r}")
+    strategy = STRATEGIES[name]()
+    for option in options:
+        key, equals, text = option.partition("=")
+        key = key.replace("-", "_")
+        if not equals or key not in strategy.get_params(deep=False):
+            known = ", ".join(strategy.get_params(deep=False)) or "none"
+            raise ValueError(f"--strategy-option {option!r}: expected NAME=VALUE with a NAME of {name}: {known}")
+        strategy.set_params(**{key: _value(text)})
+    return strategy
+
+
+def _value(text: str) -> Any:
+    """A number, true, false, none, or the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _gamma(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _class_weight(text: str) -> Any:
+    """A word ("balanced"), or a JSON object from labels to weights."""
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        weights = {key: float(value) for key, value in json.loads(text).items()}
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"--class-weight must be 'balanced' or JSON such as '{{\"spam\": 2}}', got {text!r}"
+        ) from error
+    return dict(zip(label_values(np.array(list(weights))).tolist(), weights.values(), strict=True))
+
+
+def _seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"--random-state must be a whole number, got {text!r}") from None
+
+
+_READERS = {"gamma": _gamma, "class_weight": _class_weight, "random_state": _seed}

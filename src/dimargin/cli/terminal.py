@@ -1,0 +1,89 @@
+"""What a person at a terminal sees and can do while a machine trains."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from dimargin.estimators.progress import Monitor
+from dimargin.solution import Floats
+
+
+class FitDisplay(Monitor):
+    """Level, partitions done or gap reached, and the time left; silent when `console` is no terminal.
+
+    The first Ctrl-C ends the fit with the best model so far, the second is a KeyboardInterrupt.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    tol : float
+        Relative gap at which the fit ends.
+    quiet : bool
+    """
+
+    def __init__(self, console: Console, tol: float, quiet: bool) -> None:
+        super().__init__()
+        self._console, self._tol, self._quiet = console, tol, quiet
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
+            TextColumn("left"), TimeRemainingColumn(), console=console, transient=True,
+            disable=quiet or not console.is_terminal,
+        )  # fmt: skip
+        self._task = self._progress.add_task("reading rows", total=None, state="")
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Show progress and answer Ctrl-C meanwhile."""
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            with self._progress:
+                yield
+        finally:
+            if not self.interrupted.is_set():  # else the model is being saved, and a second Ctrl-C still counts
+                signal.signal(signal.SIGINT, before)
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        self.interrupted.set()
+        signal.signal(signal.SIGINT, self._leave)
+        if not self._quiet:
+            self._console.print("Stopping with the best model so far. Ctrl-C again leaves at once, without it.")
+
+    def _leave(self, number: int, frame: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a third would kill the way out
+        raise KeyboardInterrupt
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """Start a new bar: partitions where they are several, else how far the gap has come down."""
+        what = "whole problem" if n_tasks is None else f"{n_tasks} partitions"
+        self._progress.reset(
+            self._task, total=n_tasks or 1.0, description=f"level {level}, {what}", state="" if n_tasks else "gap 1"
+        )
+
+    def task_end(self, place: int) -> None:
+        """Move on by a partition."""
+        self._progress.advance(self._task)
+        done = self._progress.tasks[0]
+        self._progress.update(self._task, state=f"{done.completed:.0f} done")
+
+    def check(self, entry: dict[str, Any]) -> bool:
+        """Move the bar to where the gap is between one and the tolerance, on a logarithmic scale."""
+        gap = min(max(entry["relative_gap"], self._tol), 1.0)
+        done = math.log(gap) / math.log(self._tol) if self._tol < 1 else 1.0
+        self._progress.update(self._task, completed=done, state=f"gap {entry['relative_gap']:.1e}")
+        return False
+
+    def level_end(self, entry: dict[str, Any], dual: Callable[[], Floats]) -> bool:
+        """Leave a line about the level."""
+        if not self._progress.disable:
+            parts = entry["partitions"]
+            scope = "global" if parts == 1 else f"worst of {parts} partitions"
+            text = f"level {entry['level']}: relative gap {entry['relative_gap']:.1e} ({scope})"
+            self._console.print(text, highlight=False)
+        return False

@@ -1,0 +1,28 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+
+def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write beside the place and rename: neither a crash nor a full disk leaves half a file or harms an old one.
+
+    A link keeps pointing to its file. What is no regular file (a pipe, a device) is written to as it is.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        place.write_bytes(content)
+        return
+    part = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(part, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, place)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,358 @@
+"""The command line, through the same door as a user's: `main` with arguments, a pipe, a terminal, signals."""
+
+import bz2
+import inspect
+import itertools
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+import dimargin as dm
+from dimargin.cli import main
+from dimargin.files import read_data
+
+PARAMETERS = {
+    "kernel": ("laplacian", "laplacian"),
+    "gamma": ("0.7", 0.7),
+    "degree": ("2", 2),
+    "coef0": ("1.5", 1.5),
+    "lam": ("12.5", 12.5),
+    "upsilon": ("0.25", 0.25),
+    "theta": ("0.125", 0.125),
+    "strategy": ("diodm", "diodm"),
+    "branching": ("2", 2),
+    "n_levels": ("1", 1),
+    "n_landmarks": ("7", 7),
+    "stop_level": ("1", 1),
+    "tol": ("0.01", 0.01),
+    "max_iter": ("77", 77),
+    "max_time": ("99.5", 99.5),
+    "class_weight": ('{"ham": 2, "spam": 1}', {"ham": 2.0, "spam": 1.0}),
+    "memory_limit": ("1000000000", 10**9),
+    "n_jobs": ("1", 1),
+    "random_state": ("5", 5),
+}
+
+
+def write_csv(path, n, seed=0):
+    X, y = make_moons(n, noise=0.2, random_state=seed)
+    rows = [f"{a!r},{b!r},{('ham', 'spam')[k]}" for (a, b), k in zip(X.tolist(), y, strict=True)]
+    path.write_text("\n".join(["left,right,class", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write_csv(tmp_path / "train.csv", 300)
+
+
+@pytest.fixture
+def dimargin(monkeypatch, capsys):
+    """Run the command line here; returns exit status, standard output and standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dimargin", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return stop.value.code or 0, out, err
+
+    return run
+
+
+def test_from_a_file_to_predictions_that_python_agrees_with(dimargin, csv, tmp_path):
+    model, test = tmp_path / "spam.dimargin", write_csv(tmp_path / "test.csv", 200, seed=1)
+    status, out, _ = dimargin("train", csv, "--model", model, "--validate", test, "--json", "--random-state", 0)
+    facts = json.loads(out)
+    assert status == 0 and facts["status"] == "converged" and facts["certificate"] == "global"
+    assert facts["relative_duality_gap"] <= 1e-3 and facts["classes"] == ["ham", "spam"] and facts["rows"] == 300
+    data, loaded = read_data(test), dm.load(model)
+    accuracy = loaded.score(data.X, data.y)
+    assert facts["validation"]["accuracy"] == accuracy > 0.93
+    assert json.loads(dimargin("evaluate", model, test, "--json")[1])["accuracy"] == accuracy
+    predicted = loaded.predict(data.X).tolist()
+    status, out, err = dimargin("predict", model, test)
+    assert status == 0 and out.splitlines() == predicted and "rows per second" in err
+    dimargin("predict", model, test, "--output", tmp_path / "labels", "--decision-values")
+    lines = [line.split("\t") for line in (tmp_path / "labels").read_text().splitlines()]
+    assert [line[0] for line in lines] == predicted
+    np.testing.assert_allclose([float(line[1]) for line in lines], loaded.decision_function(data.X), rtol=1e-8)
+
+
+def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
+    assert set(PARAMETERS) == set(inspect.signature(dm.ODMClassifier).parameters) - {"verbose", "warm_start"}
+    flags = [part for name, (text, _) in PARAMETERS.items() for part in (f"--{name.replace('_', '-')}", text)]
+    status, _, err = dimargin("train", csv, "--model", tmp_path / "m", "--scale", "none", *flags)
+    assert status == 0, err
+    stored = dm.load(tmp_path / "m").get_params()
+    assert {name: stored[name] for name in PARAMETERS} == {name: value for name, (_, value) in PARAMETERS.items()}
+    # as the estimators spell them, too
+    assert dimargin("train", csv, "--model", tmp_path / "m", "--n_jobs", 1, "--max_iter", 50)[0] == 0
+
+
+def test_options_of_a_strategy(dimargin, csv, tmp_path):
+    options = ["--strategy-option", "early_stop=false", "--strategy-option", "sample-size=50"]
+    dimargin("train", csv, "-m", tmp_path / "m", "--strategy", "diodm", "--n-levels", 1, *options)
+    strategy = dm.load(tmp_path / "m")[-1].strategy
+    assert (strategy.early_stop, strategy.sample_size) == (False, 50)
+
+
+@pytest.mark.parametrize(
+    ("scale", "scaler"), [("none", None), ("minmax", "MinMaxScaler"), ("standard", "StandardScaler")]
+)
+def test_scaling_is_stored(dimargin, csv, tmp_path, scale, scaler):
+    dimargin("train", csv, "-m", tmp_path / "m", "--scale", scale)
+    model = dm.load(tmp_path / "m")
+    assert (type(model[0]).__name__ if scaler else None) == scaler
+    assert json.loads(dimargin("info", tmp_path / "m", "--json")[1])["scaling"] == (scaler or "none")
+
+
+def test_sparse_rows_stay_sparse(dimargin, tmp_path):
+    (tmp_path / "rows").write_text("".join(f"{k % 2} {3 * k + 1}:{1 + k % 2} 400:{k % 2}\n" for k in range(100)))
+    for scale in ("minmax", "standard"):
+        assert dimargin("train", tmp_path / "rows", "-m", tmp_path / "m", "--scale", scale)[0] == 0
+        assert dm.load(tmp_path / "m")[-1].support_vectors_.format == "csr"
+    assert json.loads(dimargin("evaluate", tmp_path / "m", tmp_path / "rows", "--json")[1])["accuracy"] > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["SUSY-30k", "a9a", "cod-rna", "covtype.libsvm.binary", "ijcnn1", "phishing", "reuters", "skin_nonskin",
+     "svmguide1", "usps"],
+)  # fmt: skip
+def test_every_command_on_real_data(dimargin, data_folder, tmp_path, name):
+    train = data_folder / f"{name}.bz2"
+    test = data_folder / f"{name}.t.bz2"
+    if not test.exists():
+        test = tmp_path / "rows"
+        with bz2.open(train) as lines:
+            test.write_bytes(b"".join(itertools.islice(lines, 3000)))
+    model = tmp_path / "m"
+    status, out, _ = dimargin("train", train, "-m", model, "--validate", test, "--max-time", 1, "--json")
+    facts = json.loads(out)
+    assert status == 0 and facts["rows"] == len(read_data(train).y)
+    assert 0.4 < facts["validation"]["accuracy"] <= 1
+    status, out, _ = dimargin("predict", model, test)
+    labels = read_data(test).y
+    assert (
+        status == 0 and np.mean([int(line) for line in out.splitlines()] == labels) == facts["validation"]["accuracy"]
+    )
+    assert dimargin("evaluate", model, test, "--plot", tmp_path / "p.svg")[0] == 0
+    assert facts["certificate"] in dimargin("info", model)[1]
+
+
+# ---- what people do wrong --------------------------------------------------------------------------------------------
+
+USAGE = {
+    "no such file": (["train", "nowhere.csv", "--model", "m"], "nowhere.csv"),
+    "no model": (["train", "train.csv"], "--model"),
+    "unknown flag": (["train", "train.csv", "--model", "m", "--lambda", "3"], "--lambda"),
+    "lam below zero": (["train", "train.csv", "--model", "m", "--lam", "-1"], "lam must be"),
+    "theta too large": (["train", "train.csv", "--model", "m", "--theta", "1"], "theta must be"),
+    "text for a number": (["train", "train.csv", "--model", "m", "--tol", "small"], "--tol"),
+    "unknown strategy": (["train", "train.csv", "--model", "m", "--strategy", "magic"], "'magic'"),
+    "unknown loss": (["train", "train.csv", "--model", "m", "--loss", "log"], "'log'"),
+    "unknown scaling": (["train", "train.csv", "--model", "m", "--scale", "log"], "log"),
+    "unused parameter": (
+        ["train", "train.csv", "--model", "m", "--strategy", "exact", "--n-levels", "2"],
+        "n_levels=2",
+    ),
+    "option without strategy": (
+        ["train", "train.csv", "--model", "m", "--strategy-option", "a=1"],
+        "--strategy-option",
+    ),
+    "unknown option": (
+        ["train", "train.csv", "--model", "m", "--strategy", "diodm", "--strategy-option", "a=1"],
+        "level_tol, sample_size",
+    ),
+    "no such folder": (["train", "train.csv", "--model", "none/m"], "none"),
+    "weights that are no JSON": (["train", "train.csv", "--model", "m", "--class-weight", "{ham}"], "--class-weight"),
+    "seed": (["train", "train.csv", "--model", "m", "--random-state", "x"], "--random-state"),
+}
+
+
+@pytest.mark.parametrize("mistake", sorted(USAGE))
+def test_bad_usage_is_status_2_and_says_why(dimargin, csv, monkeypatch, mistake):
+    monkeypatch.chdir(csv.parent)
+    arguments, expected = USAGE[mistake]
+    status, out, err = dimargin(*arguments)
+    unwrapped = "".join(err.replace("│", " ").split())
+    assert status == 2 and not out and "".join(expected.split()) in unwrapped
+    assert [path.name for path in csv.parent.iterdir()] == ["train.csv"]
+
+
+FAILURES = {
+    "no label column": (["train", "train.csv", "--model", "m", "--label", "sort"], "'sort'"),
+    "text among numbers": (["train", "text.csv", "--model", "m"], "text.csv, line 3"),
+    "one class": (["train", "train.csv", "--model", "m", "--label", "-1", "--validate", "one.csv"], "one.csv"),
+    "no model": (["predict", "train.csv", "train.csv"], "no model file"),
+    "other columns": (["predict", "old.dimargin", "other.csv"], "'right'"),
+    "unknown labels": (["evaluate", "old.dimargin", "one.csv"], "one.csv"),
+    "memory": (["train", "train.csv", "--model", "m", "--memory-limit", "1000"], "memory_limit"),
+    "other rows to resume": (["train", "shorter.csv", "--model", "m", "--resume", "old.dimargin"], "shorter.csv"),
+    "other rows to certify": (["info", "old.dimargin", "--certify", "shorter.csv"], "not the rows"),
+    "no label to evaluate": (["evaluate", "old.dimargin", "bare.csv"], "bare.csv"),
+    "picture of an unknown kind": (["evaluate", "old.dimargin", "train.csv", "--plot", "p.abc"], "abc"),
+}
+
+
+@pytest.mark.parametrize("failure", sorted(FAILURES))
+def test_a_failed_run_is_status_1_and_leaves_nothing(dimargin, csv, monkeypatch, failure):
+    monkeypatch.chdir(csv.parent)
+    dimargin("train", csv, "--model", "old.dimargin", "--quiet")
+    (csv.parent / "text.csv").write_text("left,right,class\n1,2,ham\n1,x,spam\n")
+    (csv.parent / "one.csv").write_text("left,right,class\n1,2,eggs\n")
+    (csv.parent / "other.csv").write_text("left,wrong\n1,2\n")
+    (csv.parent / "bare.csv").write_text("left,right\n1,2\n")
+    write_csv(csv.parent / "shorter.csv", 299)
+    before = {path.name: path.read_bytes() for path in csv.parent.iterdir()}
+    arguments, expected = FAILURES[failure]
+    status, out, err = dimargin(*arguments)
+    assert status == 1 and not out and expected in err
+    after = {path.name: path.read_bytes() for path in csv.parent.iterdir()}
+    after.pop("m", None) if failure == "one class" else None  # trained and saved before it is scored
+    assert after == before
+
+
+def test_quiet_and_no_terminal(dimargin, csv, tmp_path):
+    assert dimargin("train", csv, "-m", tmp_path / "m", "--quiet") == (0, "", "")
+    assert dimargin("evaluate", tmp_path / "m", csv, "--quiet")[2] == ""
+    assert "\x1b" not in "".join(dimargin("train", csv, "-m", tmp_path / "m")[1:])
+
+
+def test_a_time_limit_gives_a_model_and_a_warning(dimargin, tmp_path):
+    csv = write_csv(tmp_path / "many.csv", 6000)
+    status, out, err = dimargin("train", csv, "-m", tmp_path / "m", "--max-time", 0.05, "--tol", 1e-7, "--json")
+    assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: ODMClassifier stopped" in err
+
+
+def test_resume_goes_on(dimargin, tmp_path):
+    csv, first, second = write_csv(tmp_path / "many.csv", 3000), tmp_path / "first", tmp_path / "second"
+    dimargin("train", csv, "-m", first, "--max-iter", 2, "--lam", 1e6, "--max-time", 1000)
+    status, out, _ = dimargin("train", csv, "-m", second, "--resume", first, "--max-iter", 1000, "--json")
+    assert status == 0 and json.loads(out)["status"] == "converged"
+    machine = dm.load(second)[-1]
+    assert machine.lam == 1e6 and machine.max_time is None
+    assert machine.history_[0]["relative_gap"] == pytest.approx(dm.load(first)[-1].duality_gap_, rel=0.05)
+
+
+def test_certify_upgrades_the_model(dimargin, csv, tmp_path):
+    model = tmp_path / "m"
+    dimargin("train", csv, "-m", model, "--strategy", "diodm", "--n-levels", 1, "--stop-level", 1)
+    assert json.loads(dimargin("info", model, "--json")[1])["certificate"] == "partitioned"
+    facts = json.loads(dimargin("info", model, "--certify", csv, "--json")[1])
+    assert facts["certificate"] == dm.load(model)[-1].certificate_ == "global"
+    assert "training rows" in facts["privacy"]
+
+
+def test_a_picture(dimargin, csv, tmp_path):
+    dimargin("train", csv, "-m", tmp_path / "m")
+    status, out, _ = dimargin("evaluate", tmp_path / "m", csv, "--plot", tmp_path / "margins.png")
+    assert status == 0 and "accuracy" in out and "true" in out
+    assert (tmp_path / "margins.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["predict"], ["evaluate"], ["info"]], ids=str)
+def test_help_has_an_example(dimargin, command):
+    status, out, _ = dimargin(*command, "--help")
+    assert status == 0 and (not command or f"Example: dimargin {command[0]}" in out)
+
+
+# ---- a process of its own --------------------------------------------------------------------------------------------
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "dimargin", *map(str, arguments)]
+
+
+@pytest.fixture(scope="module")
+def long_work(tmp_path_factory):
+    """Data whose fit takes far longer than the tests wait."""
+    path = tmp_path_factory.mktemp("long") / "noise"
+    rng = np.random.default_rng(0)
+    X, y = rng.random((20_000, 10)), rng.integers(0, 2, 20_000)
+    path.write_text(
+        "".join(
+            f"{k} " + " ".join(f"{j + 1}:{v:.6f}" for j, v in enumerate(x)) + "\n" for k, x in zip(y, X, strict=True)
+        )
+    )
+    return path
+
+
+SLOW = ["--lam", "1e8", "--tol", "1e-9", "--gamma", "2", "--n-jobs", "1"]
+
+
+def wait_for_training(process, seconds=2.5):
+    while "rows" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(seconds)
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize("strategy", ["exact", "diodm"])
+def test_ctrl_c_saves_the_best_model(long_work, tmp_path, strategy):
+    model = tmp_path / "m"
+    with subprocess.Popen(
+        command("train", long_work, "-m", model, "--strategy", strategy, *SLOW), stdout=-1, stderr=-1, text=True
+    ) as process:
+        wait_for_training(process)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Interrupted" in err and "Traceback" not in err, err
+    assert time.monotonic() - began < 30
+    machine = dm.load(model)[-1]
+    assert machine.status_ == "stopped" and 0 < machine.duality_gap_ <= 1
+
+
+def test_a_second_ctrl_c_leaves_without_a_model(long_work, tmp_path):
+    with subprocess.Popen(
+        command("train", long_work, "-m", tmp_path / "m", *SLOW), stdout=-1, stderr=-1, text=True
+    ) as process:
+        wait_for_training(process)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert not list(tmp_path.iterdir()) or dm.load(tmp_path / "m")  # the first may have been fast enough
+
+
+def test_a_terminal_shows_progress(csv, tmp_path):
+    leader, follower = pty.openpty()
+    with subprocess.Popen(
+        command("train", csv, "-m", tmp_path / "m"),
+        stdout=follower,
+        stderr=follower,
+        env={**os.environ, "TERM": "xterm"},
+    ) as process:
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                part = os.read(leader, 4096)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+    os.close(leader)
+    assert process.returncode == 0 and b"level 0: relative gap" in shown and b"\x1b[" in shown
+
+
+def test_completion_knows_the_commands():
+    environment = {**os.environ, "_DIMARGIN_COMPLETE": "complete_bash", "COMP_WORDS": "dimargin pr", "COMP_CWORD": "1"}
+    code = "import sys; sys.argv = ['dimargin']; from dimargin.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert "predict" in done.stdout
