@@ -177,6 +177,10 @@ USAGE = {
     ),
     "no such folder": (["train", "train.csv", "--model", "none/m"], "none"),
     "weights that are no JSON": (["train", "train.csv", "--model", "m", "--class-weight", "{ham}"], "--class-weight"),
+    "scaling of a model to resume": (
+        ["train", "train.csv", "--model", "m", "--resume", "old.dimargin", "--scale", "none"],
+        "--scale none cannot be changed",
+    ),
     "seed": (["train", "train.csv", "--model", "m", "--random-state", "x"], "--random-state"),
 }
 
@@ -185,10 +189,13 @@ USAGE = {
 def test_bad_usage_is_status_2_and_says_why(dimargin, csv, monkeypatch, mistake):
     monkeypatch.chdir(csv.parent)
     arguments, expected = USAGE[mistake]
+    if "--resume" in arguments:
+        dimargin("train", csv, "--model", "old.dimargin", "--quiet")
+    before = sorted(csv.parent.iterdir())
     status, out, err = dimargin(*arguments)
     unwrapped = "".join(err.replace("│", " ").split())
     assert status == 2 and not out and "".join(expected.split()) in unwrapped
-    assert [path.name for path in csv.parent.iterdir()] == ["train.csv"]
+    assert sorted(csv.parent.iterdir()) == before
 
 
 FAILURES = {

@@ -22,7 +22,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from dimargin.cli.parameters import flags, make_machine, strategy_options
+from dimargin.cli.parameters import MACHINES, flags, make_machine, strategy_options
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.files import DataFileError, DataSet, load, read_data, read_header, save
@@ -159,11 +159,15 @@ def _scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
 def _train(
     data: DataArgument,
     model: Annotated[Path, typer.Option("--model", "-m", help="Where the model goes.", dir_okay=False)],
-    loss: Annotated[str, typer.Option(help="Which machine: odm.")] = "odm",
+    loss: Annotated[str | None, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.", show_default="odm")] = None,
     label: LabelOption = None,
     scale: Annotated[
-        Scale, typer.Option(help="Fitted on the training rows and stored in the model; sparse rows are not centred.")
-    ] = Scale.minmax,
+        Scale | None,
+        typer.Option(
+            help="Fitted on the training rows and stored in the model; sparse rows are not centred.",
+            show_default="minmax",
+        ),
+    ] = None,
     strategy_option: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help=f"An option of the strategy; may be repeated. {strategy_options()}"),
@@ -191,6 +195,8 @@ def _train(
     previous = None if resume is None else load(resume)
     try:
         if previous is not None:
+            if scale is not None:
+                raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
             _machine(previous).set_params(max_time=None)  # was the limit of that run
         machine: Any = make_machine(
             loss, given, strategy_option or [], None if previous is None else _machine(previous)
@@ -211,7 +217,7 @@ def _train(
         _check_resumable(machine, X, data)
         machine.set_params(warm_start=True)
     elif scale is not Scale.none:
-        steps = [("scaler", _scaler(scale, X))]
+        steps = [("scaler", _scaler(scale or Scale.minmax, X))]
         X = steps[0][1].fit_transform(X)
         notes = {}
     display = FitDisplay(out.errors, machine.tol, quiet)

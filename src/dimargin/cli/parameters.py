@@ -73,7 +73,7 @@ def strategy_options() -> str:
 
 
 def make_machine(
-    loss: str, given: dict[str, Any], options: Sequence[str], resumed: KernelMarginClassifier | None = None
+    loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: KernelMarginClassifier | None = None
 ) -> KernelMarginClassifier:
     """The machine that the flags describe.
 
@@ -82,15 +82,20 @@ def make_machine(
     ValueError, TypeError
         For a value out of range; the message names the parameter.
     """
-    if loss not in MACHINES:
+    if loss is not None and loss not in MACHINES:
         raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
-    machine = MACHINES[loss]() if resumed is None else resumed
+    if resumed is None:
+        machine = MACHINES[loss or next(iter(MACHINES))]()
+    elif loss is None or type(resumed) is MACHINES[loss]:
+        machine = resumed
+    else:
+        raise ValueError(f"--loss {loss} cannot be changed: the model to resume is a {type(resumed).__name__}")
     known = _parameters(type(machine))
     for name, value in given.items():
         if value is None:
             continue
         if name not in known:
-            raise ValueError(f"--{name.replace('_', '-')} is no parameter of --loss {loss}")
+            raise ValueError(f"--{name.replace('_', '-')} is no parameter of {type(machine).__name__}")
         machine.set_params(**{name: _READERS.get(name, lambda v: v)(value)})
     if options:
         machine.set_params(strategy=_strategy(machine.strategy, options))
