@@ -25,6 +25,8 @@ struct BlockProblem {
 struct Lapack {
     void (*dpotrf)(char* uplo, int* n, double* a, int* lda, int* info);
     void (*dpotrs)(char* uplo, int* n, int* nrhs, double* a, int* lda, double* b, int* ldb, int* info);
+    void (*spotrf)(char* uplo, int* n, float* a, int* lda, int* info);
+    void (*spotrs)(char* uplo, int* n, int* nrhs, float* a, int* lda, float* b, int* ldb, int* info);
 };
 extern Lapack lapack;
 

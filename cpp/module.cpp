@@ -250,6 +250,8 @@ NB_MODULE(_core, m) {
     nb::object api = nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
     from_capsule(lapack.dpotrf, api, "dpotrf");
     from_capsule(lapack.dpotrs, api, "dpotrs");
+    from_capsule(lapack.spotrf, api, "spotrf");
+    from_capsule(lapack.spotrs, api, "spotrs");
 
     bind_rows<float>(m, "Rows32");
     bind_rows<double>(m, "Rows64");
