@@ -23,7 +23,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin.files import ModelFileError, read_header
+from dimargin.files import ModelFileError, load_with_header
 from dimargin.files import model as model_module
 
 KEPT = Path(__file__).parent.parent / "data"
@@ -108,7 +108,7 @@ def test_a_loaded_machine_goes_on(tmp_path):
 
 
 def test_notes_and_header(saved):
-    header = read_header(saved)
+    header = load_with_header(saved)[1]
     assert header["format_version"] == 1 and header["dimargin_version"] == dm.__version__
     assert [step["class"] for step in header["steps"]] == ["MinMaxScaler", "ODMClassifier"]
 
@@ -314,7 +314,7 @@ def test_a_kill_in_the_middle_of_a_save_leaves_the_old_model(saved):
         process.send_signal(signal.SIGKILL)
     assert saved.read_bytes() == before
     dm.save(dm.load(saved), saved, notes={"new": True})
-    assert read_header(saved)["notes"] == {"new": True}
+    assert load_with_header(saved)[1]["notes"] == {"new": True}
 
 
 def test_a_link_keeps_pointing_to_the_model(saved, tmp_path):

@@ -22,10 +22,12 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
-from dimargin.cli.parameters import MACHINES, flags, make_machine, strategy_options
+from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, parameters, strategy_options
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import MarginDistributionDisplay
-from dimargin.files import DataFileError, DataSet, load, read_data, read_header, save
+from dimargin.estimators import MACHINES
+from dimargin.files import DataFileError, DataSet, load_with_header, read_data, save
+from dimargin.files.data import data_format
 from dimargin.files.writing import write_file
 
 app = typer.Typer(
@@ -36,7 +38,7 @@ app = typer.Typer(
     context_settings={"token_normalize_func": lambda token: token.replace("_", "-")},
 )
 _ABORTED = 130  # what typer makes of Ctrl-C
-_MISTAKES = (ValueError, TypeError, OSError, MemoryError, TimeoutError)  # a line, not a traceback
+_MISTAKES = (ValueError, TypeError, OSError, MemoryError)  # a line, not a traceback
 
 
 class Scale(StrEnum):
@@ -92,33 +94,49 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _wrong_usage(error: Exception) -> NoReturn:
-    raise typer.BadParameter(str(error))
-
-
 # ---- models and data -------------------------------------------------------------------------------------------------
 
 
+def _open(path: Path) -> tuple[Any, dict[str, Any]]:
+    """The model of a file and the notes that `train` left in it."""
+    model, header = load_with_header(path)
+    return model, header["notes"]
+
+
 def _machine(model: Any) -> Any:
-    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
-def _scaler(scale: Scale, X: Any) -> Any:
-    """The scaler; sparse rows stay sparse, so that zero has to stay zero."""
-    if scale is Scale.minmax:
-        return MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()
-    return StandardScaler(with_mean=not sp.issparse(X))
+def _scalers(model: Any) -> list[tuple[str, Any]]:
+    return model.steps[:-1] if isinstance(model, Pipeline) else []
 
 
-def _read_for(model: Any, header: dict[str, Any], path: Path, label: str | None, needs_label: bool) -> DataSet:
+def _scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
+    for _, scaler in scalers:
+        X = scaler.transform(X)
+    return X
+
+
+def _fitted_scalers(scale: Scale, X: Any) -> list[tuple[str, Any]]:
+    """At most one; sparse rows stay sparse, so that zero has to stay zero."""
+    if scale is Scale.none:
+        return []
+    if scale is Scale.standard:
+        return [("scaler", StandardScaler(with_mean=not sp.issparse(X)).fit(X))]
+    return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
+
+
+def _read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
     """Data as the model's training file was read."""
     names = getattr(_machine(model), "feature_names_in_", None)
+    if label is None and needs_label and data_format(path) != "libsvm":
+        label = notes.get("label")
     return read_data(
         path,
-        label=label if label is not None or not needs_label or names is None else header["notes"].get("label"),
+        label=label,
         columns=None if names is None else list(names),
         n_features=_machine(model).n_features_in_,
-        zero_based=header["notes"].get("zero_based"),
+        zero_based=notes.get("zero_based"),
         needs_label=needs_label,
     )
 
@@ -159,7 +177,9 @@ def _scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
 def _train(
     data: DataArgument,
     model: Annotated[Path, typer.Option("--model", "-m", help="Where the model goes.", dir_okay=False)],
-    loss: Annotated[str | None, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.", show_default="odm")] = None,
+    loss: Annotated[
+        str | None, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.", show_default=DEFAULT_LOSS)
+    ] = None,
     label: LabelOption = None,
     scale: Annotated[
         Scale | None,
@@ -192,77 +212,67 @@ def _train(
     Ctrl-C saves the best model so far and exits with status 1; a second Ctrl-C leaves at once.
     """
     out = _Output(as_json, quiet)
-    previous = None if resume is None else load(resume)
+    previous, notes = (None, {}) if resume is None else _open(resume)
     try:
-        if previous is not None:
-            if scale is not None:
-                raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
-            _machine(previous).set_params(max_time=None)  # was the limit of that run
-        machine: Any = make_machine(
-            loss, given, strategy_option or [], None if previous is None else _machine(previous)
-        )
+        if previous is not None and scale is not None:
+            raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
         if not model.parent.is_dir():
             raise ValueError(f"--model {model}: the folder {model.parent} does not exist")
+        if previous is not None:
+            _machine(previous).set_params(max_time=None)  # a limit is of one run
+        machine: Any = make_machine(loss, given, strategy_option or [], previous and _machine(previous))
     except (ValueError, TypeError) as error:
-        _wrong_usage(error)
-    notes = {} if resume is None else read_header(resume)["notes"]
-    rows = read_data(data, label) if previous is None else _read_for(previous, {"notes": notes}, data, label, True)
-    out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features{', sparse' if sp.issparse(rows.X) else ''}")
-    steps: list[tuple[str, Any]] = []
-    X = rows.X
-    if previous is not None:
-        steps = previous.steps[:-1] if isinstance(previous, Pipeline) else []
-        for _, step in steps:
-            X = step.transform(X)
-        _check_resumable(machine, X, data)
-        machine.set_params(warm_start=True)
-    elif scale is not Scale.none:
-        steps = [("scaler", _scaler(scale or Scale.minmax, X))]
-        X = steps[0][1].fit_transform(X)
-        notes = {}
-    display = FitDisplay(out.errors, machine.tol, quiet)
-    machine._monitor = display
-    began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, display.running():
-        warnings.simplefilter("always", ConvergenceWarning)
-        machine.fit(X, rows.y)
-    seconds = time.perf_counter() - began
-    del machine._monitor
-    machine.set_params(warm_start=False)
-    for step in (machine, *(step for _, step in steps)):
-        if rows.feature_names is not None:
-            step.feature_names_in_ = np.array(rows.feature_names, dtype=object)
-    trained = Pipeline([*steps, ("machine", machine)]) if steps else machine
+        raise typer.BadParameter(str(error)) from error
+    rows = read_data(data, label) if previous is None else _read_for(previous, notes, data, label)
+    n, d = rows.X.shape
+    out.say(f"{data}: {n} rows, {d} features{', sparse' if sp.issparse(rows.X) else ''}")
     if previous is None:
-        notes = {"label": label, "zero_based": rows.zero_based}
+        scalers = _fitted_scalers(scale or Scale.minmax, rows.X)
+        notes = {"label": rows.label, "zero_based": rows.zero_based}
+    else:
+        scalers = _scalers(previous)
+    X = _scaled(scalers, rows.X)
+    if previous is not None:
+        if n != machine._n_given or not machine._has_support_vectors(X, machine.support_):
+            raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
+        machine.set_params(warm_start=True)
+    seconds, interrupted, complaints = _fit(machine, X, rows.y, out)
+    machine.set_params(warm_start=False)
+    if rows.feature_names is not None:
+        for step in (machine, *(scaler for _, scaler in scalers)):
+            step.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+    trained = Pipeline([*scalers, ("machine", machine)]) if scalers else machine
     save(trained, model, notes)
-    for warning in caught:
-        out.say(f"warning: {warning.message}")
+    for complaint in complaints:
+        out.say(f"warning: {complaint}")
     facts = {
         "model": str(model),
-        "rows": rows.X.shape[0],
-        "features": rows.X.shape[1],
+        "rows": n,
+        "features": d,
         "classes": machine.classes_.tolist(),
         "seconds": seconds,
         "kernel_evaluations": sum(entry["kernel_evaluations"] for entry in machine.history_),
         **_certificate(machine),
     }
     if validate is not None:
-        scored = _read_for(trained, {"notes": notes}, validate, label, True)
-        facts["validation"] = _scores(trained, validate, scored)
-        del facts["validation"]["classes"], facts["validation"]["confusion"]
+        scores = _scores(trained, validate, _read_for(trained, notes, validate, label))
+        facts["validation"] = {k: v for k, v in scores.items() if k not in ("classes", "confusion")}
     out.result(facts)
-    if display.interrupted.is_set():
+    if interrupted:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
         out.say(f"Interrupted: the best model so far is in {model}; go on with --resume {model}")
         raise typer.Exit(1)
 
 
-def _check_resumable(machine: Any, X: Any, path: Path) -> None:
-    support = machine.support_
-    same = X.shape[0] == machine._n_given and sp.issparse(X) == sp.issparse(machine.support_vectors_)
-    if not same or (len(support) and abs(X[support] - machine.support_vectors_).max() > 0):
-        raise DataFileError(f"{path} does not hold the rows that the model to resume was trained on")
+def _fit(machine: Any, X: Any, y: Any, out: _Output) -> tuple[float, bool, list[str]]:
+    """Seconds, whether Ctrl-C ended it, and warnings."""
+    machine._monitor = display = FitDisplay(out.errors, machine.tol, out.quiet)
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, display.running():
+        warnings.simplefilter("always", ConvergenceWarning)
+        machine.fit(X, y)
+    del machine._monitor
+    return time.perf_counter() - began, display.interrupted.is_set(), [str(warning.message) for warning in caught]
 
 
 _train.__signature__ = inspect.signature(_train).replace(  # type: ignore[attr-defined]
@@ -288,16 +298,14 @@ def predict(
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
     """
     out = _Output(False, quiet)
-    trained = load(model)
-    rows = _read_for(trained, read_header(model), data, label, needs_label=False)
+    trained, notes = _open(model)
+    rows = _read_for(trained, notes, data, label, needs_label=False)
     began = time.perf_counter()
-    values = trained.decision_function(rows.X)
-    columns = values[:, None] if values.ndim == 1 else values
-    places = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+    lines = [str(name) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began
-    lines = [str(label) for label in _machine(trained).classes_[places].tolist()]
     if decision_values:
-        lines = ["\t".join([name, *(f"{v:.9g}" for v in row)]) for name, row in zip(lines, columns, strict=True)]
+        values = trained.decision_function(rows.X).reshape(len(lines), -1)
+        lines = ["\t".join([name, *(f"{v:.9g}" for v in row)]) for name, row in zip(lines, values, strict=True)]
     text = "\n".join(lines) + "\n"
     if output is None:
         sys.stdout.write(text)
@@ -322,21 +330,20 @@ def evaluate(
     Example: dimargin evaluate spam.dimargin test.csv --plot margins.png
     """
     out = _Output(as_json, quiet)
-    trained = load(model)
-    rows = _read_for(trained, read_header(model), data, label, needs_label=True)
+    trained, notes = _open(model)
+    rows = _read_for(trained, notes, data, label)
     facts = _scores(trained, data, rows)
     if plot is not None:
         _draw(trained, rows, plot)
         out.say(f"margin distribution drawn in {plot}")
-    if not as_json and not quiet:
-        classes, confusion = facts.pop("classes"), facts.pop("confusion")
-        out.result(facts)
-        table = Table("true \\ predicted", *map(str, classes))
-        for name, counts in zip(classes, confusion, strict=True):
-            table.add_row(str(name), *map(str, counts))
-        out.console.print(table)
-    else:
-        out.result(facts)
+    if as_json or quiet:
+        return out.result(facts)
+    classes, confusion = facts.pop("classes"), facts.pop("confusion")
+    out.result(facts)
+    table = Table("true \\ predicted", *map(str, classes))
+    for name, counts in zip(classes, confusion, strict=True):
+        table.add_row(str(name), *map(str, counts))
+    out.console.print(table)
 
 
 def _draw(trained: Any, rows: DataSet, path: Path) -> None:
@@ -364,23 +371,20 @@ def info(
     Example: dimargin info spam.dimargin --certify train.csv
     """
     out = _Output(as_json, quiet=False)
-    header, trained = read_header(model), load(model)
-    machine = _machine(trained)
+    trained, header = load_with_header(model)
+    machine, scalers = _machine(trained), _scalers(trained)
     if certify is not None:
-        rows = _read_for(trained, header, certify, label, needs_label=True)
-        X = trained[:-1].transform(rows.X) if isinstance(trained, Pipeline) else rows.X
-        machine.certify(X, rows.y)
+        rows = _read_for(trained, header["notes"], certify, label)
+        machine.certify(_scaled(scalers, rows.X), rows.y)
         save(trained, model, header["notes"])
-    parameters = {k: v for k, v in machine.get_params(deep=False).items() if k not in ("verbose", "warm_start")}
+    values = {name: getattr(machine, name) for name in parameters(type(machine))}
     facts = {
         "machine": type(machine).__name__,
         **_certificate(machine),
         "classes": machine.classes_.tolist(),
         "features": int(machine.n_features_in_),
-        "scaling": ", ".join(type(step).__name__ for _, step in trained.steps[:-1])
-        if isinstance(trained, Pipeline)
-        else "none",
-        "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in parameters.items()},
+        "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers) or "none",
+        "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
         "written_by": f"dimargin {header['dimargin_version']}, format {header['format_version']}",
         "privacy": "support vectors are training rows: whoever has the model has them",
     }

@@ -1,6 +1,6 @@
 """Flags derived from the estimators: their names, types, defaults and help are those of the constructor.
 
-A new machine joins with an entry of `MACHINES`, a new parameter of an estimator with nothing.
+A new machine joins with its entry of `dimargin.estimators.MACHINES`, a new parameter of an estimator with nothing.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dimargin.estimators import ODMClassifier
-from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators import MACHINES, KernelMarginClassifier
 from dimargin.files.pieces import label_values
 from dimargin.strategies import STRATEGIES
 
-MACHINES: dict[str, type[KernelMarginClassifier]] = {"odm": ODMClassifier}
+DEFAULT_LOSS = next(iter(MACHINES))
 _OWN = {"verbose", "warm_start"}  # what the command line does in its own way
 
 
-def _parameters(machine: type[KernelMarginClassifier]) -> dict[str, inspect.Parameter]:
+def parameters(machine: type[KernelMarginClassifier]) -> dict[str, inspect.Parameter]:
+    """Parameters of the constructor that are flags."""
     own = inspect.signature(machine).parameters
     return {name: parameter for name, parameter in own.items() if name not in _OWN}
 
@@ -49,7 +49,7 @@ def flags() -> list[inspect.Parameter]:
     found: dict[str, inspect.Parameter] = {}
     for machine in MACHINES.values():
         hints, texts = typing.get_type_hints(machine.__init__), _help(machine)
-        for name, parameter in _parameters(machine).items():
+        for name, parameter in parameters(machine).items():
             option = typer.Option(
                 f"--{name.replace('_', '-')}",
                 help=texts.get(name, ""),
@@ -85,12 +85,12 @@ def make_machine(
     if loss is not None and loss not in MACHINES:
         raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
     if resumed is None:
-        machine = MACHINES[loss or next(iter(MACHINES))]()
+        machine = MACHINES[loss or DEFAULT_LOSS]()
     elif loss is None or type(resumed) is MACHINES[loss]:
         machine = resumed
     else:
         raise ValueError(f"--loss {loss} cannot be changed: the model to resume is a {type(resumed).__name__}")
-    known = _parameters(type(machine))
+    known = parameters(type(machine))
     for name, value in given.items():
         if value is None:
             continue

@@ -36,7 +36,7 @@ class FitDisplay(Monitor):
             TextColumn("left"), TimeRemainingColumn(), console=console, transient=True,
             disable=quiet or not console.is_terminal,
         )  # fmt: skip
-        self._task = self._progress.add_task("reading rows", total=None, state="")
+        self._task = self._progress.add_task("preparing", total=None, state="")
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -1,5 +1,9 @@
 """scikit-learn classes: validation in, strategy out, nothing else."""
 
+from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.odm import ODMClassifier
 
-__all__ = ["ODMClassifier"]
+MACHINES: dict[str, type[KernelMarginClassifier]] = {"odm": ODMClassifier}
+"""Kernel machines by the name of their loss; the first is the command line's default."""
+
+__all__ = ["MACHINES", "KernelMarginClassifier", "ODMClassifier"]

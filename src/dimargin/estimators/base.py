@@ -311,12 +311,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         checker = type(self)(**self.get_params(deep=False))
         data = training_data(checker, X, y, sample_weight)
         places = np.flatnonzero(np.isin(data.kept, self.support_))
-        if (
-            data.n_given != self._n_given
-            or len(places) != len(self.support_)
-            or sp.issparse(data.X) != sp.issparse(self.support_vectors_)
-            or abs(data.X[places] - self.support_vectors_).sum() != 0
-        ):
+        if data.n_given != self._n_given or not self._has_support_vectors(data.X, places):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
         n, labels = len(data.y), data.labels
         dual = np.zeros(labels.shape)
@@ -341,6 +336,12 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         self.duality_gap_ = objectives.worst_gap
         self.certificate_ = "global"
         return self
+
+    def _has_support_vectors(self, X: Any, places: NDArray[np.intp]) -> bool:
+        """Whether the support vectors stand in X at these places."""
+        vectors = self.support_vectors_
+        alike = sp.issparse(X) == sp.issparse(vectors) and vectors.shape == (len(places), X.shape[1])
+        return alike and not abs(X[places] - vectors).sum()
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 

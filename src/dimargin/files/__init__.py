@@ -1,7 +1,7 @@
 """Data files in, model files out."""
 
 from dimargin.files.data import read_data
-from dimargin.files.model import ModelFileError, load, read_header, save
+from dimargin.files.model import ModelFileError, load, load_with_header, save
 from dimargin.files.pieces import DataFileError, DataSet
 
-__all__ = ["DataFileError", "DataSet", "ModelFileError", "load", "read_data", "read_header", "save"]
+__all__ = ["DataFileError", "DataSet", "ModelFileError", "load", "load_with_header", "read_data", "save"]

@@ -75,7 +75,7 @@ def read_data(
     ([[120.0, 0.0], [80.0, 7.0]], ['ham', 'spam'], ['length', 'links'])
     """
     path = Path(path)
-    kind = _format(path)
+    kind = data_format(path)
     if kind == "libsvm" and label is not None:
         raise DataFileError(f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line")
     with open_data(path) as stream, _explained(path):
@@ -92,7 +92,8 @@ def read_data(
     return data
 
 
-def _format(path: Path) -> str:
+def data_format(path: Path) -> str:
+    """Return "libsvm", "csv" or "parquet", by the name of a file."""
     suffixes = [s.lower() for s in path.suffixes]
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz"):
         suffixes.pop()

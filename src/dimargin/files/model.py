@@ -27,8 +27,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators import ODMClassifier
-from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators import MACHINES, KernelMarginClassifier
 from dimargin.files.writing import write_file
 from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
 from dimargin.strategies import STRATEGIES, Strategy
@@ -42,7 +41,7 @@ _MACHINE = (
 _ANY = ("n_features_in_", "feature_names_in_")
 # what may be stored: class and fitted attributes
 _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
-    "ODMClassifier": (ODMClassifier, _MACHINE),
+    **{machine.__name__: (machine, _MACHINE) for machine in MACHINES.values()},
     "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
     "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
     "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
@@ -112,7 +111,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     OSError
         If it cannot be opened.
     """
-    header, arrays = _read(Path(path), with_arrays=True)
+    return load_with_header(path)[0]
+
+
+def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """The model and the header of its file, where `save` keeps versions and notes; raises as `load`."""
+    header, arrays = _read(Path(path))
     try:
         steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
         if not steps or not isinstance(steps[-1][1], KernelMarginClassifier):
@@ -121,15 +125,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         check_is_fitted(model)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ModelFileError(f"{path} is no sound model: {error}") from error
-    return model
+    return model, header
 
 
-def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The header of a model file, without its arrays; raises as `load`."""
-    return _read(Path(path), with_arrays=False)[0]
-
-
-def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     with open(path, "rb"):  # a missing or forbidden file is the system's own error
         pass
     try:
@@ -151,7 +150,7 @@ def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, NDAr
         raise ModelFileError(f"{path} is no model file, or damaged: {error}") from error
     if checksum != _checksum(text, arrays):
         raise ModelFileError(f"{path} is damaged: its checksum does not match")
-    return header, arrays if with_arrays else {}
+    return header, arrays
 
 
 def _file_content(header: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> bytes:

@@ -35,6 +35,8 @@ class DataSet:
         Labels: integers where all are, else floating-point numbers, else text. None if the file has no label column.
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
+    label : str, int or None
+        Which column held the labels: its name, or its place where columns have no names.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
     """
@@ -42,6 +44,7 @@ class DataSet:
     X: Any
     y: NDArray[Any] | None
     feature_names: list[str] | None = None
+    label: str | int | None = None
     zero_based: bool | None = None
 
 

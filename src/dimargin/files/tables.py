@@ -151,7 +151,8 @@ def read_csv(
     except pa.ArrowInvalid as error:
         raise DataFileError(layout.first_fault(path, taken) or f"{path}: {error}") from error
     y = None if collected.y is None else texts.values(collected.y)
-    return DataSet(collected.dense(0, len(taken.wanted)), y, taken.wanted if layout.header else None)
+    X = collected.dense(0, len(taken.wanted))
+    return DataSet(X, y, taken.wanted, taken.label) if layout.header else DataSet(X, y, label=taken.place)
 
 
 @dataclass(frozen=True)
@@ -270,7 +271,7 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
     y = collected.y
     if y is not None:
         y = texts.values(y) if is_text else label_values(y)
-    return DataSet(collected.dense(0, len(taken.wanted)), y, taken.wanted)
+    return DataSet(collected.dense(0, len(taken.wanted)), y, taken.wanted, taken.label)
 
 
 def _is_numeric(kind: Any) -> bool:

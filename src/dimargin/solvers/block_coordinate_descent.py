@@ -8,9 +8,10 @@ margin Distribution Machines with large ``lam`` halves the kernel evaluations.
 
 How blocks are chosen is a property of the loss. "permutation": the rows that are nonzero or violated, once a pass, in
 random blocks and, every second pass, in blocks of near neighbours, whose strong couplings are settled together: on 18
-fits of six data sets this took 0.47 to 1.14 times the kernel evaluations of random blocks alone (neighbours in all
-passes but the first: up to 4 times). With several outputs three passes of four are of neighbours, rows that the same
-outputs move (usps, ten classes: 4 to 10% fewer evaluations than every second pass). "greedy": half of the previous
+fits of six data sets, in blocks of 512, this took 0.47 to 1.14 times the kernel evaluations of random blocks alone
+(neighbours in all passes but the first: up to 4 times those of every second pass). With several outputs three passes of
+four are of neighbours, rows that the same outputs move (usps, ten classes: 5 to 10% fewer evaluations than every second
+pass at lam of 1e5 and above, as many at 1e3). "greedy": half of the previous
 block stays; the other half are the rows that violate their optimality condition most, as many whose decision value must
 rise as must fall (without that balance the hinge zigzags).
 
@@ -119,8 +120,8 @@ class BlockCoordinateDescent(Solver[_State]):
     block_size : int, optional
         Rows of a block: small blocks leave more work to the kernel, large ones to the factorisations. By default 256,
         whose Gram matrix stays in the second-level cache, and 512 where a row holds more than 128 numbers, so that
-        kernel values are dear (of {128, 192, 256, 320, 384} 256 was the fastest or nearly so in most of 22 fits on
-        eight data sets; on usps with 256 columns and ten classes 512 takes 10% less time).
+        kernel values are dear (of {128, 192, 256, 320, 384} 256 was within 10% of the fastest in 10 of 16 fits on
+        eight data sets; on usps, with 256 columns and ten classes, 512 takes 5 to 11% less time).
     small : int, default=512
         A problem of at most so many rows is a single block, solved to rounding.
     random_state : int or numpy Generator seed, default=0
