@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
-from dimargin.estimators import ODMClassifier
+from dimargin.estimators import ODMClassifier, SVMClassifier
 from dimargin.files import load, save
 from dimargin.strategies import DiODM, Exact
 
@@ -15,6 +15,7 @@ __all__ = [
     "LevelScores",
     "MarginDistributionDisplay",
     "ODMClassifier",
+    "SVMClassifier",
     "__version__",
     "load",
     "save",

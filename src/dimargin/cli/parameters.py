@@ -21,7 +21,7 @@ from dimargin.files.pieces import label_values
 from dimargin.strategies import STRATEGIES
 
 DEFAULT_LOSS = next(iter(MACHINES))
-_OWN = {"verbose", "warm_start"}  # what the command line does in its own way
+_OWN = {"loss", "verbose", "warm_start"}  # what the command line does in its own way
 
 
 def parameters(machine: type[KernelMarginClassifier]) -> dict[str, inspect.Parameter]:
@@ -47,7 +47,7 @@ def _kinds(kind: str) -> str:
 def flags() -> list[inspect.Parameter]:
     """One optional keyword for every parameter of any machine; None is the estimator's default."""
     found: dict[str, inspect.Parameter] = {}
-    for machine in MACHINES.values():
+    for machine in dict.fromkeys(MACHINES.values()):
         hints, texts = typing.get_type_hints(machine.__init__), _help(machine)
         for name, parameter in parameters(machine).items():
             option = typer.Option(
@@ -86,7 +86,9 @@ def make_machine(
         raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
     if resumed is None:
         machine = MACHINES[loss or DEFAULT_LOSS]()
-    elif loss is None or type(resumed) is MACHINES[loss]:
+        if "loss" in machine.get_params():
+            machine.set_params(loss=loss)
+    elif loss is None or (type(resumed) is MACHINES[loss] and getattr(resumed, "loss", loss) == loss):
         machine = resumed
     else:
         raise ValueError(f"--loss {loss} cannot be changed: the model to resume is a {type(resumed).__name__}")

@@ -61,7 +61,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
     Parameters
     ----------
-    model : ODMClassifier or Pipeline
+    model : ODMClassifier, SVMClassifier or Pipeline
         Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler or MaxAbsScaler.
     path : path-like
         An existing file is replaced. The support vectors, which are training rows, are in it.
