@@ -1,5 +1,7 @@
 """Kernel values for every kernel, storage and instruction set: right, and the same wherever computed."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -145,6 +147,42 @@ def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
         for other in (two, three):
             np.testing.assert_array_equal(other.multiply(columns, coefficients), one.multiply(columns, coefficients))
             np.testing.assert_array_equal(other.block(columns, columns), one.block(columns, columns))
+
+
+# ---- the order of a sum ------------------------------------------------------------------------------------
+
+
+def additions(d, dtype, sparse):
+    """Additions, one after the other, that each of `d` terms of a product goes through, read off rounded sums.
+
+    Of ones, a huge number in place i and its opposite in place j, the sum is how many ones are added after these two
+    have met; every addition that place i goes through brings it together with other places j.
+    """
+    X, Z = np.ones((d, d), dtype=dtype), np.ones((d, d), dtype=dtype)
+    np.fill_diagonal(X, 2.0**60)
+    np.fill_diagonal(Z, -(2.0**60))
+    every, after = np.arange(d), np.empty((d, d), dtype=dtype)
+    make = _core.Rows32 if dtype is np.float32 else _core.Rows64
+    if sparse:
+        offsets, columns = d * np.arange(d + 1), np.tile(every, d).astype(np.int32)
+        x, z = (make(A.ravel(), offsets, columns, d) for A in (X, Z))
+    else:
+        x, z = make(X), make(Z)
+    _core.block("linear", 0.0, 1, False, x, every, z, every, after, 1)
+    return np.array([len(np.unique(np.delete(row, i))) for i, row in enumerate(after)])
+
+
+@every_instruction_set
+@pytest.mark.parametrize("dtype", FORMS)
+@pytest.mark.parametrize("d", [1, 2, 15, 16, 17, 33, 48, 70, 123, 350])
+def test_sums_are_as_long_as_the_rounding_rule_takes_them(d, dtype, instructions):
+    with using(instructions):
+        dense, sparse = additions(d, dtype, False), additions(d, dtype, True)
+    assert dense.max() + 1 == _core.longest_sum(d)  # the product is rounded, too
+    assert sparse.max() + 1 == d
+    # parts of at most 16 features, none longer than it must be, which are added up: 37 where one chain has 350
+    parts = math.ceil(d / 16)
+    assert dense.max() + 1 == math.ceil(d / parts) + parts - 1
 
 
 # ---- products ----------------------------------------------------------------------------------------------
