@@ -1,6 +1,7 @@
 """The exact solver against closed forms, an interior-point method and LIBLINEAR; its limits, starts and counts."""
 
 import time
+from threading import Event
 
 import numpy as np
 import pytest
@@ -153,6 +154,21 @@ def test_a_deadline_returns_the_best_so_far(tol):
     assert solution.status == "max_time" and "time" in solution.reason
     assert_array_equal(solution.dual, start)
     assert_allclose(certificate(problem, start)[2], solution.objectives.relative_gap, rtol=1e-3)
+
+
+@pytest.mark.parametrize("make", [hard, zigzag])
+def test_an_interrupt_returns_the_best_so_far(make):
+    problem, gaps, interrupted = make(), [1.0], Event()
+
+    def when_the_gap_has_risen(entry):
+        gaps.append(entry["relative_gap"])  # the smallest so far
+        if gaps[-1] == gaps[-2] < 1:
+            interrupted.set()
+
+    solution = fit(problem, tol=1e-9, interrupted=interrupted, stop_requested=when_the_gap_has_risen, max_iter=20)
+    assert solution.status == "stopped" and "interrupted" in solution.reason
+    assert len(solution.history) == len(gaps) - 1 and solution.objectives.worst_gap == gaps[-1]
+    assert_allclose(certificate(problem, solution.dual)[2], solution.objectives.relative_gap, rtol=1e-3)
 
 
 def test_a_callback_stops_and_a_cancelled_fit_raises():

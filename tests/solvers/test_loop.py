@@ -76,6 +76,25 @@ def test_a_callback_is_asked_at_every_check():
     assert asked == [1.0, 0.25, 0.0625]
 
 
+def test_an_interrupt_is_seen_between_checks():
+    class Interrupting(Countdown):
+        def step(self, state):
+            super().step(state)
+            if state["steps"] == 3:
+                state["limits"].interrupted.set()
+
+    solution = solve(None, Interrupting(), None, Limits(tol=0.0))
+    assert (solution.status, solution.reason, solution.passes) == ("stopped", "it was interrupted", 3)
+    assert [entry["relative_gap"] for entry in solution.history] == [1.0, 0.25]
+    assert not solution.converged
+
+
+def test_a_verdict_goes_before_an_interrupt():
+    limits = Limits(tol=1.0)
+    limits.interrupted.set()
+    assert solve(None, Countdown(), None, limits).status == "converged"
+
+
 @pytest.mark.parametrize("tol", [0.0, 1.0])
 def test_a_cancelled_solve_is_abandoned(tol):
     limits = Limits(tol=tol)
