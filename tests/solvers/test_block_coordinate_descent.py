@@ -1,5 +1,6 @@
 """The exact solver against closed forms, an interior-point method and LIBLINEAR; its limits, starts and counts."""
 
+import math
 import time
 from threading import Event
 
@@ -26,6 +27,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from qpsolvers import solve_qp
 from sklearn.svm import LinearSVC
 
+from dimargin import _core
 from dimargin.kernels import Kernel
 from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, block_coordinate_descent, solve
@@ -255,6 +257,44 @@ def test_blocks_of_neighbours_save_kernel_evaluations(monkeypatch):
 
     monkeypatch.setattr(block_coordinate_descent, "deal_neighbours", at_random)
     assert mixed < 0.7 * evaluations()
+
+
+@pytest.fixture
+def block_sizes(monkeypatch):
+    """Rows of every block that is solved."""
+    sizes, solve_block = [], _core.solve_block
+
+    def recording(gram, index, *arguments, **options):
+        sizes.append(len(index))
+        return solve_block(gram, index, *arguments, **options)
+
+    monkeypatch.setattr(_core, "solve_block", recording)
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("n_features", "density", "block_size", "expected"),
+    [(128, 1, None, 256), (129, 1, None, 512), (200, 0.6, None, 256), (200, 0.7, None, 512), (200, 1, 100, 100)],
+)
+def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features, density, block_size, expected):
+    """They cost as much as a row holds numbers: in sparse rows, fewer than there are features."""
+    X, labels = blobs(1024, n_features=n_features)
+    if density < 1:
+        X = sp.csr_array(X * (np.random.default_rng(0).random(X.shape) < density))
+    problem = make_problem(X, labels, ODM, Kernel("rbf", gamma=1 / n_features))
+    solve(problem, BlockCoordinateDescent(block_size), None, Limits(tol=1e-9, max_iter=1))
+    assert max(block_sizes) <= expected
+    assert sum(block_sizes[: math.ceil(1024 / expected)]) == 1024  # the first pass, in as few blocks as can be
+
+
+@every_loss
+def test_up_to_512_rows_are_one_block_solved_to_rounding(block_sizes, loss):
+    X, labels = blobs(513)
+    small = fit(make_problem(X[:512], labels[:, :512], loss, RBF), tol=0.5)
+    assert set(block_sizes) == {512} and small.objectives.worst_gap < 1e-12
+    block_sizes.clear()
+    large = fit(make_problem(X, labels, loss, RBF), tol=0.5)
+    assert max(block_sizes) <= 257 and large.objectives.worst_gap > 1e-6
 
 
 @every_loss
