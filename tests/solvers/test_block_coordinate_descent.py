@@ -31,6 +31,7 @@ from dimargin import _core
 from dimargin.kernels import Kernel
 from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, block_coordinate_descent, solve
+from dimargin.solvers.neighbours import deal_neighbours
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -295,6 +296,28 @@ def test_up_to_512_rows_are_one_block_solved_to_rounding(block_sizes, loss):
     block_sizes.clear()
     large = fit(make_problem(X, labels, loss, RBF), tol=0.5)
     assert max(block_sizes) <= 257 and large.objectives.worst_gap > 1e-6
+
+
+def test_passes_of_neighbours(monkeypatch):
+    """Every second one with one output, three of four while several go on."""
+    X, labels = blobs(600, n_outputs=2)
+    problem, dealt = make_problem(X, labels, ODM, RBF), []
+
+    def recording(*arguments):
+        dealt.append(state.passes)
+        return deal_neighbours(*arguments)
+
+    monkeypatch.setattr(block_coordinate_descent, "deal_neighbours", recording)
+    solver = BlockCoordinateDescent()
+    state = solver.init(problem, None, Limits(tol=0.0))
+    while state.passes < 8 or state.queue:
+        solver.step(state)
+    assert dealt == [1, 2, 3, 5, 6, 7]
+    dealt.clear()
+    state.focus(np.array([1]))
+    while state.passes < 16 or state.queue:
+        solver.step(state)
+    assert dealt == [9, 11, 13, 15]
 
 
 @every_loss
