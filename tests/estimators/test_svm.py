@@ -15,6 +15,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dimargin import DiODM, SVMClassifier, load, save, user_kernels
+from dimargin.solvers.active import RowCache
 
 
 @parametrize_with_checks(
@@ -195,3 +196,17 @@ def test_calibrated_probabilities(moons):
 def test_parameters_out_of_range_are_named(moons, parameters, error, message):
     with pytest.raises(error, match=message):
         SVMClassifier(**parameters).fit(*moons)
+
+
+def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
+    memories = []
+    make = RowCache.__init__
+    monkeypatch.setattr(RowCache, "__init__", lambda *a: memories.append(a[3]) or make(*a))
+    X = np.random.default_rng(0).normal(size=(3000, 2)) * [3, 1]
+    y = X[:, 0] > 0
+    limit = 30 * 2**20
+    machine = SVMClassifier(memory_limit=limit, gamma=1.0, C=10.0).fit(X, y)
+    assert machine.status_ == "converged" and memories and max(memories) < limit
+    before, memories[:] = max(memories), []
+    SVMClassifier(memory_limit=limit - 1000, gamma=1.0, C=10.0).fit(X, y)
+    assert max(memories) == before - 1000

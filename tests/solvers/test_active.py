@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.kernels import Kernel
-from dimargin.solvers import block_coordinate_descent
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.active import ActiveRows, RowCache
 
 RBF = Kernel("rbf", gamma=1.0)
@@ -88,11 +88,10 @@ def test_nearly_all_rows_active_is_no_rest():
 def test_the_solution_does_not_depend_on_what_is_remembered(monkeypatch, memory, intercept):
     X, labels = apart(3000)
     problem = make_problem(X, labels, HINGE, RBF, intercept=intercept)
-    monkeypatch.setattr(block_coordinate_descent, "_CACHE", memory)
     rests = []
     choose = ActiveRows.choose
     monkeypatch.setattr(ActiveRows, "choose", lambda *a: rests.append(choose(*a)) or rests[-1])
-    solution = fit(problem, tol=1e-3)
+    solution = solve(problem, BlockCoordinateDescent(cache=memory), None, Limits(tol=1e-3))
     assert any(active is not None for active in rests)
     margins = labels * (labels * solution.dual @ gram(problem))
     assert_allclose(solution.margins, margins, atol=1e-3)

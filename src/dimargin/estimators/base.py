@@ -27,7 +27,7 @@ from dimargin.estimators.validation import check_finite, check_memory, check_num
 from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
-from dimargin.solvers import BlockCoordinateDescent, Limits
+from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies import STRATEGIES, Outcome, Strategy, Training, TreeShape
 from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, Transform, UserKernel, kernel_matrix
@@ -111,7 +111,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             n_threads = effective_n_threads(self.n_jobs)
             data = training_data(self, X, y, sample_weight)
             strategy = self._choose(strategy, len(data.y))
-            check_memory(self._memory_needed(data), self.memory_limit)
+            needed = self._memory_needed(data)
+            check_memory(needed, self.memory_limit)
             problem = self._problem(data, loss, n_threads)
             cancelled = Event()
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
@@ -132,6 +133,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 shape=shape,
                 random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
                 start=self._previous_dual(data),
+                cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
                 progress=CallbackProgress(
                     self, context, hooks, partial(self._model_attributes, data, problem), monitor
                 ),

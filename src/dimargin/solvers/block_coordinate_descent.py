@@ -68,7 +68,7 @@ _SURE = 0.2  # margin beyond the kink, in units of the slope there, at which a z
 _WAKE = 0.1  # all rows wake when the gap of the active ones has come down to this part of the last whole gap
 _PASSES_ASLEEP = 20  # or after so many passes
 _GREEDY_BLOCKS = 8  # of the worst violators after a pass of neighbours, at most
-_CACHE = 2**31  # bytes of remembered kernel rows
+CACHE = 2**31  # bytes of remembered kernel rows by default
 
 
 @dataclass
@@ -121,7 +121,7 @@ class _State:
     queue: list[Indices | None] = field(default_factory=list)  # blocks of the pass; None: the worst violators then
     active: ActiveRows | None = None  # while others rest
     rested_at: int = 0  # passes when they began to
-    cache: RowCache | int = _CACHE  # of the active rows; before there were any, its memory
+    cache: RowCache | None = None  # of the active rows, the last time that others rested
     whole_gap: float = np.inf  # at the last check of all rows
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     unchecked: bool = True
@@ -150,12 +150,15 @@ class BlockCoordinateDescent(Solver[_State]):
         less time; the hinge on covtype takes 13, 11 and 8 s with 256, 512 and 1,024 rows on one thread).
     small : int, default=512
         A problem of at most so many rows is a single block, solved to rounding.
+    cache : int, default=2 GiB
+        Bytes of remembered kernel rows, at most.
     random_state : int or numpy Generator seed, default=0
         Seeds the order of the rows.
     """
 
     block_size: int | None = None
     small: int = 512
+    cache: int = CACHE
     random_state: int = 0
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:
@@ -284,7 +287,7 @@ class BlockCoordinateDescent(Solver[_State]):
         """Deal the rows that may move into blocks: at random, and of near neighbours, in turn."""
         problem, rng, greedy = state.problem, state.rng, state.problem.loss.selection == "greedy"
         if greedy and state.active is None and state.passes >= _PASSES_AWAKE:
-            state.active = ActiveRows.choose(problem, state.dual, state.margins, _SURE, state.cache)
+            state.active = ActiveRows.choose(problem, state.dual, state.margins, _SURE, state.cache or self.cache)
             state.rested_at = state.passes
         places, violation = _violations(state, balanced=not state.passes)
         dual = state.dual[:, places]
@@ -447,7 +450,7 @@ def _go_on_in_float64(state: _State) -> None:
     state.best = _Best.of(state.whole, dual, state.whole.margins(dual))
     state.dual, state.margins = dual.copy(), state.best.margins.copy()
     state.outputs, state.problem = np.arange(len(dual)), state.whole
-    state.queue, state.active, state.cache = [], None, _CACHE
+    state.queue, state.active, state.cache = [], None, None
 
 
 def _canonical_order(problem: DualProblem) -> Indices:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from dimargin.engines import LocalEngine
 from dimargin.solution import DualProblem, Floats, Objectives, Status
-from dimargin.solvers import BlockCoordinateDescent, Limits
+from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 
 Scope = Literal["global", "partitioned", "landmark"]
 
@@ -62,7 +62,7 @@ class TreeShape:
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that a strategy needs to train."""
+    """Everything that a strategy needs to train; `cache` is the memory for remembered kernel rows, in bytes."""
 
     problem: DualProblem
     limits: Limits
@@ -71,11 +71,13 @@ class Training:
     random_state: int
     start: Floats | None = None
     progress: Progress = field(default_factory=Progress)
+    cache: int = CACHE
 
-    def solver(self, *place: int) -> BlockCoordinateDescent:
-        """The exact solver, seeded for a place of the computation."""
+    def solver(self, *place: int, together: int = 1) -> BlockCoordinateDescent:
+        """The exact solver, seeded for a place of the computation; `together` share the threads and the cache."""
         seed = np.random.SeedSequence([self.random_state, *place]).generate_state(1)[0]
-        return BlockCoordinateDescent(random_state=int(seed))
+        share = min(together, self.engine.n_threads)
+        return BlockCoordinateDescent(random_state=int(seed), cache=self.cache // share)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def solve_level(training: Training, level: int, nodes: Sequence[Node], tol: floa
     def local(task: tuple[int, Node], n_threads: int) -> Solution:
         place, node = task
         problem = training.problem.restrict(node.rows, node.mass, n_threads)
-        return solve(problem, training.solver(level, place), node.start, limits)
+        return solve(problem, training.solver(level, place, together=len(nodes)), node.start, limits)
 
     return training.engine.map(local, list(enumerate(nodes)), lambda place, solution: progress.task_end(place))
 
