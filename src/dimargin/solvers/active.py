@@ -117,6 +117,11 @@ class ActiveRows:
         rows = np.flatnonzero(~sure.all(axis=0))
         if len(rows) > 0.9 * problem.n_rows or not len(rows):
             return None
+        return cls.of(problem, dual, rows, cache)
+
+    @classmethod
+    def of(cls, problem: DualProblem, dual: Floats, rows: Indices, cache: RowCache | int) -> ActiveRows:
+        """These rows."""
         if isinstance(cache, int):
             cache = RowCache(problem.kernel, rows, cache)
         else:
