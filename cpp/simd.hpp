@@ -1,5 +1,5 @@
 // The widest vectors of an instruction set (DIMARGIN_ARCH), and what tiles need of them beside plain arithmetic: 2^u,
-// horizontal sums, and single values computed as vectors are. For tile.cpp alone: everything here is internal to the
+// horizontal sums, and single values computed as vectors are. For tile.cpp and pairs.cpp: everything here is internal to the
 // object file, and only freestanding headers may be included (tile.cpp says why).
 #pragma once
 #include <stdint.h>

@@ -197,27 +197,39 @@ void pack_coefficients(const double* coefficients, int64_t n_outputs, int64_t st
 }
 
 template <Sum S, class T>
-void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, Sink<T> sink, const double* coefficients,
-           int n_threads) {
+void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+           const double* coefficients, int n_threads) {
     constexpr int W = panel_width<T>();
     int64_t width = panel_budget / (int64_t(sizeof(T)) * (z.n_features > 0 ? z.n_features : 1)) / W * W;
     width = width < W ? W : (width > chunk_columns ? chunk_columns : width);
-    Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), 0, 0};
-    T* packed = (T*)aligned<T>(width * sink.n_outputs);
-    for (int64_t first = 0; first < z.size; first += width) {
-        const int64_t count = z.size - first < width ? z.size - first : width;
-        pack<T>(z, first, count, panels);
-        sink.first_column = first;
-        sink.n_columns = count;
-        if (coefficients) {
-            pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
-            sink.coefficients = packed;
+    const int64_t n_panels = (z.size + width - 1) / width;
+    const auto from = [&](int64_t begin, int64_t end, int threads) {
+        Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), 0, 0};
+        T* packed = (T*)aligned<T>(width * whole.n_outputs);
+        Sink<T> sink = whole;
+        for (int64_t first = begin * width; first < z.size && first < end * width; first += width) {
+            const int64_t count = z.size - first < width ? z.size - first : width;
+            pack<T>(z, first, count, panels);
+            sink.first_column = first;
+            sink.n_columns = count;
+            if (coefficients) {
+                pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
+                sink.coefficients = packed;
+            }
+            dense_rows<S, T>(k, x, panels, sink, threads);
         }
-        dense_rows<S, T>(k, x, panels, sink, n_threads);
+        free(panels.values);
+        free(panels.norms);
+        free(packed);
+    };
+    // few rows and many columns to store: threads take panels instead of rows, and need not wait for each other
+    if (n_threads > 1 && !coefficients && x.size < z.size && n_panels >= n_threads) {
+#pragma omp parallel for schedule(static, 1) num_threads(n_threads)
+        for (int64_t part = 0; part < n_threads; ++part)
+            from(n_panels * part / n_threads, n_panels * (part + 1) / n_threads, 1);
+    } else {
+        from(0, n_panels, n_threads);
     }
-    free(panels.values);
-    free(panels.norms);
-    free(packed);
 }
 
 // One panel of sparse columns: the features that occur in it get a slot each, slot 0 is a row of zeros.
@@ -336,6 +348,59 @@ void block(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, T* o
     run<T>(k, x, z, Sink<T>{nullptr, 0, nullptr, out, 0, 0, x.size, z.size}, nullptr, n_threads);
 }
 
+constexpr int64_t combined_columns = 2048;  // as long a run of a stored row as keeps the sums in the first-level cache
+constexpr int rows_at_once = 4;
+constexpr int64_t longest_combination = 256;  // terms of a sum in the precision of the values
+
+// sums[c] += sum_r rows[r][c] coefficients[r], whole vectors
+template <class T> void add_rows(const T* const* rows, const T* coefficients, int64_t count, T* sums) {
+    typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
+    for (int64_t c = 0; c < count; c += lanes<T>()) {
+        Vec<T> sum = *(const Vec<T>*)(sums + c);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows_at_once; ++r) sum = sum + (Vec<T>)*(const loose*)(rows[r] + c) * coefficients[r];
+        *(Vec<T>*)(sums + c) = sum;
+    }
+}
+
+template <class T>
+void combine_columns(const T* values, int64_t width, int64_t first, int64_t count, const int64_t* slots, int64_t n_slots,
+                     const double* coefficients, double* out) {
+    alignas(64) T sums[combined_columns];
+    const int64_t whole = count / lanes<T>() * lanes<T>();
+    for (int64_t begin = 0; begin < n_slots; begin += longest_combination) {
+        const int64_t end = n_slots - begin > longest_combination ? begin + longest_combination : n_slots;
+        memset(sums, 0, size_t(count) * sizeof(T));
+        for (int64_t j = begin; j < end; j += rows_at_once) {
+            const T* rows[rows_at_once];
+            T factors[rows_at_once];
+            for (int r = 0; r < rows_at_once; ++r) {
+                const bool real = j + r < end;
+                rows[r] = values + slots[real ? j + r : j] * width + first;
+                factors[r] = real ? T(coefficients[j + r]) : T(0);
+            }
+            add_rows<T>(rows, factors, whole, sums);
+            for (int64_t c = whole; c < count; ++c)
+                for (int r = 0; r < rows_at_once; ++r) sums[c] += rows[r][c] * factors[r];
+        }
+        for (int64_t c = 0; c < count; ++c) out[first + c] += double(sums[c]);
+    }
+}
+
+template <class T>
+void combine(const T* values, int64_t width, const int64_t* slots, int64_t n_slots, const double* coefficients,
+             int64_t n_outputs, double* out, int n_threads) {
+    (void)n_threads;
+    const int64_t parts = (width + combined_columns - 1) / combined_columns;
+#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)
+    for (int64_t part = 0; part < parts; ++part) {
+        const int64_t first = part * combined_columns;
+        const int64_t count = width - first < combined_columns ? width - first : combined_columns;
+        for (int64_t q = 0; q < n_outputs; ++q)
+            combine_columns<T>(values, width, first, count, slots, n_slots, coefficients + q * n_slots, out + q * width);
+    }
+}
+
 // In the order in which a tile sums its products, so that k(x, x) comes out as exactly one.
 template <class T> T norm(const T* values, int64_t count, bool absolute, int64_t per_sum) {
     T sum = 0;
@@ -362,8 +427,8 @@ template <class T> void norms(const RowsView<T>& x, bool absolute, T* out) {
 
 }  // namespace
 
-extern const TileTable<float> table_float = {multiply<float>, block<float>, norms<float>};
-extern const TileTable<double> table_double = {multiply<double>, block<double>, norms<double>};
+extern const TileTable<float> table_float = {multiply<float>, block<float>, norms<float>, combine<float>};
+extern const TileTable<double> table_double = {multiply<double>, block<double>, norms<double>, combine<double>};
 
 }  // namespace DIMARGIN_ARCH
 }  // namespace dimargin

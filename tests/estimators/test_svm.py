@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dimargin import DiODM, SVMClassifier
@@ -13,9 +14,12 @@ from dimargin import DiODM, SVMClassifier
 @parametrize_with_checks(
     [
         SVMClassifier(),
+        SVMClassifier(fit_intercept=True),
         SVMClassifier(loss="squared_hinge", C=10.0),
+        SVMClassifier(loss="squared_hinge", fit_intercept=True),
         SVMClassifier(kernel="poly", degree=2, coef0=1.0),
         SVMClassifier(strategy="diodm", n_levels=1, branching=2),
+        SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -48,6 +52,47 @@ def test_optimality_conditions_on_a_gram_matrix_of_another_library(moons, loss, 
         assert parts.sum() < 2e-8 * machine.objective_
 
 
+@pytest.mark.parametrize("n", [300, 1400])
+def test_the_model_of_libsvm(moons, n):
+    X, y = moons[0][:n] + 1.0, moons[1][:n]
+    weights = np.random.default_rng(0).uniform(0.5, 2, n)
+    parameters = {"C": 5.0, "gamma": 2.0, "class_weight": {0: 2.0}}
+    machine = SVMClassifier(**parameters, fit_intercept=True, tol=1e-7, random_state=0).fit(X, y, weights)
+    svc = SVC(**parameters, tol=1e-6).fit(X, y, weights)
+    assert_allclose(machine.intercept_, svc.intercept_, atol=1e-4)
+    assert_allclose(machine.decision_function(moons[0]), svc.decision_function(moons[0]), atol=2e-4)
+    assert abs(len(machine.support_) - len(svc.support_)) <= 2
+    assert abs(machine.dual_coef_.sum()) <= 1e-9
+    before = machine.objective_
+    machine.certify(X, y, weights)
+    assert_allclose(machine.objective_, before, rtol=1e-9)
+
+
+def test_the_certificate_is_of_the_model_s_own_intercept(moons):
+    machine = SVMClassifier(C=5.0, fit_intercept=True).fit(*moons)
+    gap = machine.certify(*moons).duality_gap_
+    machine.intercept_ = machine.intercept_ + 0.1
+    assert machine.certify(*moons).duality_gap_ > 5 * gap
+
+
+def test_intercepts_of_partitions_are_averaged(moons):
+    parameters = {"C": 5.0, "gamma": 2.0, "fit_intercept": True, "random_state": 0}
+    tree = SVMClassifier(**parameters, strategy="diodm", n_levels=1, branching=2, stop_level=1).fit(*moons)
+    exact = SVMClassifier(**parameters).fit(*moons)
+    assert tree.intercept_ != 0 and abs(tree.intercept_ - exact.intercept_) < 0.3
+    assert tree.score(*moons) > exact.score(*moons) - 0.02
+
+
+def test_a_fit_goes_on_from_the_previous_one(moons):
+    machine = SVMClassifier(C=50.0, gamma=4.0, fit_intercept=True, tol=1e-5, random_state=0).fit(*moons)
+    cold = sum(entry["kernel_evaluations"] for entry in machine.history_)
+    machine.set_params(warm_start=True).fit(*moons)
+    assert sum(entry["kernel_evaluations"] for entry in machine.history_) < 0.7 * cold
+    machine.set_params(C=2.0).fit(*moons)  # old coefficients are out of the box
+    fresh = SVMClassifier(C=2.0, gamma=4.0, fit_intercept=True, tol=1e-5).fit(*moons)
+    assert_allclose(machine.objective_, fresh.objective_, rtol=2e-5)
+
+
 def test_digits_are_told_apart():
     X, y = load_digits(return_X_y=True)
     machine = SVMClassifier(C=10.0, random_state=0).fit(X[:900], y[:900])
@@ -67,6 +112,7 @@ def test_partitions_and_whole_agree(moons):
         ({"C": 0.0}, ValueError, r"C must be a finite number in \(0, inf\), got 0.0"),
         ({"C": -1}, ValueError, "C must be"),
         ({"C": "much"}, TypeError, "C must be a finite number"),
+        ({"fit_intercept": "yes"}, TypeError, "fit_intercept must be True or False, got 'yes'"),
         ({"loss": "logistic"}, ValueError, "loss must be one of 'hinge', 'squared_hinge', got 'logistic'"),
         ({"kernel": "sigmoid"}, ValueError, "kernel must be one of"),
     ],

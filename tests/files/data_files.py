@@ -10,7 +10,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
@@ -19,7 +18,6 @@ from dimargin.files import DataFileError, libsvm, read_data, tables
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 DENSE = np.random.default_rng(0).normal(size=(60, 5)).round(3)
-SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
 LABELS = np.resize([3, 1, 2], 60)
 
 same_file = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -47,10 +45,6 @@ def csv_text(X, y, sep=",", header=True):
 def parquet(path, columns, **options):
     pq.write_table(pa.table(columns), path, **options)
     return path
-
-
-def as_dense(X):
-    return X.toarray() if sp.issparse(X) else X
 
 
 def fault(path, *args, **kwargs):

@@ -5,12 +5,18 @@ import io
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from data_files import COMPRESS, DENSE, LABELS, SPARSE, as_dense, fault, finite, libsvm_text, same_file, small_pieces
+from data_files import COMPRESS, DENSE, LABELS, fault, finite, libsvm_text, same_file, small_pieces
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from dimargin.files import read_data
+
+SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
+
+
+def as_dense(X):
+    return X.toarray() if sp.issparse(X) else X
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)

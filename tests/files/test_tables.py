@@ -16,6 +16,15 @@ from hypothesis import strategies as st
 
 from dimargin.files import read_data
 
+both_formats = pytest.mark.parametrize("format", ["csv", "parquet"])
+
+
+def written_as(format, frame, folder):
+    path = folder / f"rows.{format}"
+    frame.to_csv(path, index=False) if format == "csv" else frame.to_parquet(path)
+    return path
+
+
 # CSV
 
 
@@ -94,7 +103,7 @@ def test_labels_that_come_first_in_later_pieces(written, monkeypatch):
     assert read_data(path.with_name("rows.parquet")).y.tolist() == labels
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@both_formats
 @pytest.mark.parametrize(
     ("label", "columns", "taken", "features"),
     [
@@ -112,23 +121,21 @@ def test_labels_that_come_first_in_later_pieces(written, monkeypatch):
 )
 def test_label_and_columns_are_chosen(format, label, columns, taken, features, tmp_path):
     frame = pd.DataFrame({"u": [1, 2], "v": [3, 4], "target": [5, 6], "w": [7, 8]})
-    path = tmp_path / f"rows.{format}"
-    frame.to_csv(path, index=False) if format == "csv" else frame.to_parquet(path)
+    path = written_as(format, frame, tmp_path)
     data = read_data(path, label, columns)
     assert data.feature_names == features and data.y.tolist() == frame[taken].tolist()
     np.testing.assert_array_equal(data.X, frame[features])
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@both_formats
 @pytest.mark.parametrize("name", ["label", "Target", "CLASS", " y"])
 def test_names_of_labels(format, name, tmp_path):
     frame = pd.DataFrame({"a": [1, 2], name: [5, 6]})
-    path = tmp_path / f"rows.{format}"
-    frame.to_csv(path, index=False) if format == "csv" else frame.to_parquet(path)
+    path = written_as(format, frame, tmp_path)
     assert read_data(path).y.tolist() == [5, 6]
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@both_formats
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
@@ -155,7 +162,7 @@ def test_columns_that_are_not_there(format, names, options, message, tmp_path):
     assert message in fault(path, **options)
 
 
-@pytest.mark.parametrize("format", ["csv", "parquet"])
+@both_formats
 @pytest.mark.parametrize(
     ("names", "columns", "features", "labels"),
     [
@@ -168,9 +175,8 @@ def test_columns_that_are_not_there(format, names, options, message, tmp_path):
 )
 def test_rows_without_labels(format, names, columns, features, labels, tmp_path):
     """What predictions are made for; a column among the features is not the label by its name."""
-    path = tmp_path / f"rows.{format}"
     frame = pd.DataFrame([range(1, len(names) + 1)], columns=list(names))
-    frame.to_csv(path, index=False) if format == "csv" else frame.to_parquet(path)
+    path = written_as(format, frame, tmp_path)
     data = read_data(path, columns=columns, needs_label=False)
     assert data.feature_names == list(features)
     assert data.y is None if labels is None else data.y.tolist() == labels

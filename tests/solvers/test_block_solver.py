@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import KERNELS, LOSSES, blobs, gram, loss_and_conjugate, make_problem, name
+from helpers import KERNELS, LOSSES, blobs, certificate, gram, make_problem, name
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,14 +21,14 @@ def solve_block(problem, block, dual, tolerance=0.1, max_steps=2):
     change = np.empty((len(labels), len(block)))
     _core.solve_block(
         np.ascontiguousarray(K[np.ix_(block, block)]), block, problem.pieces.stack(), labels, dual, margins, change,
-        tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
+        intercept=False, tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
     )  # fmt: skip
     return dual, margins, change
 
 
 def objective(problem, dual):
-    margins = problem.labels * (problem.labels * dual @ gram(problem))
-    return 0.5 * (dual * margins).sum(axis=1) + loss_and_conjugate(problem, margins, dual)[1]
+    """Of the dual problem as the block solver has it, which minimises."""
+    return -certificate(problem, dual)[1]
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, *EXTREME], ids=repr)
@@ -79,7 +79,7 @@ def test_one_newton_step_solves_a_quadratic(curvature, left, seed):
     bend, infinite = np.full(n, curvature), np.full(n, np.inf)
     _core.solve_block(
         K, np.arange(n), np.array([slope, bend, slope, bend, -infinite, infinite]), labels[None], dual, margins,
-        np.empty((1, n)), tolerance=1e-15, absolute=0.0, max_steps=1, n_threads=1,
+        np.empty((1, n)), intercept=False, tolerance=1e-15, absolute=0.0, max_steps=1, n_threads=1,
     )  # fmt: skip
     assert np.linalg.norm(dual[0] - exact) <= left * np.linalg.norm(start - exact)
 
@@ -97,5 +97,5 @@ def solve_block_with(problem, index):
     """A gram matrix of four rows and any index."""
     _core.solve_block(
         np.eye(4), index, problem.pieces.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
-        np.zeros((1, 4)), tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
+        np.zeros((1, 4)), intercept=False, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
     )  # fmt: skip

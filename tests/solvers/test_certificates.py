@@ -46,7 +46,7 @@ def test_the_sample_is_compared_some_columns_at_a_time(monkeypatch):
 def test_hinge_from_near_rank_one_to_the_identity(C, gamma):
     X, labels = blobs(900)
     solution = fit(make_problem(X, labels, HingeLoss(C), Kernel("rbf", gamma=gamma)), tol=1e-7)
-    assert solution.converged and solution.passes <= 20
+    assert solution.converged and solution.passes <= 40
 
 
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=name)

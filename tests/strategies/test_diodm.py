@@ -42,8 +42,8 @@ class Recorder(Progress):
     def level_begin(self, level, n_tasks):
         self.begun.append((level, n_tasks))
 
-    def level_end(self, entry, dual):
-        self.duals.append(dual())
+    def level_end(self, entry, model):
+        self.duals.append(model()[0])
         return False
 
 

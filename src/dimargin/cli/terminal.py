@@ -79,7 +79,7 @@ class FitDisplay(Monitor):
         self._progress.update(self._task, completed=done, state=f"gap {entry['relative_gap']:.1e}")
         return False
 
-    def level_end(self, entry: dict[str, Any], dual: Callable[[], Floats]) -> bool:
+    def level_end(self, entry: dict[str, Any], model: Callable[[], tuple[Floats, Floats]]) -> bool:
         """Leave a line about the level."""
         if not self._progress.disable:
             parts = entry["partitions"]

@@ -7,6 +7,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from functools import partial
 from threading import Event
 from typing import Any, Self
 
@@ -56,6 +57,11 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     n_jobs: int | None
     random_state: Any
     verbose: int
+
+    @property
+    def _has_intercept(self) -> bool:
+        """Whether the decision function has an unregularised intercept."""
+        return False
 
     @abstractmethod
     def _loss(self) -> Loss:
@@ -126,7 +132,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
                 start=self._previous_dual(data),
                 progress=CallbackProgress(
-                    self, context, hooks, lambda dual: self._model_attributes(data, problem, dual), monitor
+                    self, context, hooks, partial(self._model_attributes, data, problem), monitor
                 ),
             )
             outcome = strategy.train(training)
@@ -231,7 +237,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         transform = RowTransform.fit(data.X, kernel, data.weights)
         matrix = KernelMatrix(transform, data.X, n_threads=n_threads)
         total = float(data.weights.sum())
-        return DualProblem(matrix, data.labels, data.weights, loss, mass=total, total=total)
+        return DualProblem(
+            matrix, data.labels, data.weights, loss, mass=total, total=total, intercept=self._has_intercept
+        )
 
     def _previous_dual(self, data: TrainingData) -> Floats | None:
         if not self.warm_start or not hasattr(self, "dual_coef_"):
@@ -244,13 +252,14 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
         signed = np.zeros((len(self.dual_coef_), data.n_given))
         signed[:, self.support_] = self.dual_coef_
-        pieces = self._loss().pieces(data.weights, 1.0, 1.0)
-        return np.clip(data.labels * signed[:, data.kept], pieces.lower, pieces.upper)
+        return data.labels * signed[:, data.kept]
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
-    def _model_attributes(self, data: TrainingData, problem: DualProblem, dual: Floats) -> dict[str, Any]:
-        """What prediction needs, for given dual coefficients."""
+    def _model_attributes(
+        self, data: TrainingData, problem: DualProblem, dual: Floats, intercepts: Floats
+    ) -> dict[str, Any]:
+        """What prediction needs, for given dual coefficients and intercepts."""
         support = np.flatnonzero(dual.any(axis=0))
         precise = problem.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         transform = problem.kernel.transform
@@ -259,7 +268,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             "support_": data.kept[support].astype(np.int32),
             "support_vectors_": data.X[support],
             "dual_coef_": (problem.labels * dual)[:, support],
-            "intercept_": np.zeros(len(dual)),
+            "intercept_": intercepts.copy(),
             "n_support_": np.bincount(data.y[support], minlength=len(data.classes)).astype(np.int32),
             "_transform": transform.in_float64() if precise else transform,
             "_n_given": data.n_given,
@@ -272,7 +281,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             return float(values[0]) if single else values
 
         history = [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in outcome.history]
-        return self._model_attributes(data, problem, outcome.dual) | {
+        return self._model_attributes(data, problem, outcome.dual, outcome.objectives.intercept) | {
             "objective_": per_class(outcome.objectives.primal),
             "dual_objective_": per_class(outcome.objectives.dual),
             "duality_gap_": outcome.objectives.worst_gap,
@@ -319,7 +328,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         total = float(data.weights.sum())
         with single_threaded_blas():
             matrix = KernelMatrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
-            problem = DualProblem(matrix, labels, data.weights, self._loss(), total, total)
+            problem = DualProblem(matrix, labels, data.weights, self._loss(), total, total, self._has_intercept)
             margins = np.empty(labels.shape)
             for batch in gen_batches(n, max(512, 10**8 // max(1, len(places)))):
                 rows = np.arange(n)[batch]
@@ -329,7 +338,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                         f"the global certificate needs more than max_time={max_time} s: "
                         f"{batch.stop} of {n} rows were done"
                     )
-        objectives = problem.objectives(dual, margins)
+        objectives = problem.objectives(dual, margins, self.intercept_)
         single = len(dual) == 1
         self.objective_ = float(objectives.primal[0]) if single else objectives.primal
         self.dual_objective_ = float(objectives.dual[0]) if single else objectives.dual

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.validation import check_number
 from dimargin.losses import HingeLoss, Loss, SquaredHingeLoss
@@ -13,10 +15,11 @@ _LOSSES = {"hinge": HingeLoss, "squared_hinge": SquaredHingeLoss}
 
 
 class SVMClassifier(KernelMarginClassifier):
-    r"""Kernel support vector machine, as in DC-SVM without an intercept.
+    r"""Kernel support vector machine.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``) over margins
-    ``m_i = y_i f(x_i)``, ``s_i`` the weight of row i (DC-SVM paper, equation 1). Every model carries a certificate, the
+    ``m_i = y_i f(x_i)``, ``s_i`` the weight of row i: without an intercept, as in the DC-SVM paper (equation 1), or
+    with one that is not regularised, as in LIBSVM and scikit-learn's SVC. Every model carries a certificate, the
     relative duality gap.
 
     Parameters
@@ -24,6 +27,10 @@ class SVMClassifier(KernelMarginClassifier):
     C : float, default=1.0
         Weight of the loss of each row; larger is less regularised.
     loss : {"hinge", "squared_hinge"}, default="hinge"
+    fit_intercept : bool, default=False
+        Whether the decision function has an unregularised intercept; True gives the model of LIBSVM and SVC (for two
+        classes: theirs are one against one). Far from all support vectors the intercept decides alone, which costs
+        accuracy where partitions are models of their own.
     kernel : {"linear", "poly", "rbf", "laplacian"}, default="rbf"
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
@@ -76,7 +83,7 @@ class SVMClassifier(KernelMarginClassifier):
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i gamma_i``; zero where a support vector belongs to other outputs only.
     intercept_ : ndarray of shape (n_outputs,)
-        Zeros: the machine has no intercept.
+        Zeros without `fit_intercept`.
     n_support_ : ndarray of shape (n_classes,)
         Support vectors of each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
@@ -122,6 +129,7 @@ class SVMClassifier(KernelMarginClassifier):
         self,
         C: float = 1.0,
         loss: str = "hinge",
+        fit_intercept: bool = False,
         kernel: str = "rbf",
         gamma: str | float = "scale",
         degree: int = 3,
@@ -143,6 +151,7 @@ class SVMClassifier(KernelMarginClassifier):
     ) -> None:
         self.C = C
         self.loss = loss
+        self.fit_intercept = fit_intercept
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -162,8 +171,14 @@ class SVMClassifier(KernelMarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def _has_intercept(self) -> bool:
+        return bool(self.fit_intercept)
+
     def _loss(self) -> Loss:
         check_number("C", self.C, 0)
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         if self.loss not in _LOSSES:
             raise ValueError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {self.loss!r}")
         return _LOSSES[self.loss](float(self.C))

@@ -11,9 +11,16 @@ random blocks and, every second pass, in blocks of near neighbours, whose strong
 fits of six data sets, in blocks of 512, this took 0.47 to 1.14 times the kernel evaluations of random blocks alone
 (neighbours in all passes but the first: up to 4 times those of every second pass). With several outputs three passes of
 four are of neighbours, rows that the same outputs move (usps, ten classes: 5 to 10% fewer evaluations than every second
-pass at lam of 1e5 and above, as many at 1e3). "greedy": half of the previous
-block stays; the other half are the rows that violate their optimality condition most, as many whose decision value must
-rise as must fall (without that balance the hinge zigzags).
+pass at lam of 1e5 and above, as many at 1e3).
+
+"greedy", for losses whose coefficients are never negative (hinge, squared hinge), of which few move: passes of blocks
+of near neighbours over the rows that are inside their box or violated, and between them blocks of the worst violators,
+as many whose decision value must rise as must fall, with half of the previous such block (without that balance the
+hinge zigzags; without neighbours it took six times the kernel evaluations on covtype, C=32, gamma=32, where nearly all
+of 17,000 support vectors are free). A block is solved by pair steps of second order. From the third pass on, rows whose
+zero coefficient is sure of itself rest, and kernel rows of the coefficients that move are remembered (`ActiveRows`);
+all wake before a gap is believed. With an intercept b every block keeps ``sum_i y_i g_i``, and b is the best for the
+primal, found exactly.
 
 Precision. Solves run on float32 kernel values. Problems of at most `small` rows are solved on float64 values, in
 canonical order, to rounding. A gap that meets `tol` is compared with float64 kernel values on a sample of rows before
@@ -33,6 +40,7 @@ import scipy.sparse as sp
 from dimargin import _core
 from dimargin.kernels import Indices
 from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
+from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.solvers.neighbours import deal_neighbours
 
@@ -50,6 +58,17 @@ _FINISHED, _REFINEMENTS = 1e-12, 3  # gap of a problem of one block, and passes 
 _PATIENCE = {np.float32: 4, np.float64: 12}
 _SLACK = 1e-3  # of the primal objective, by which a dual one may fall back without alarm
 _PROGRESS = 1e-12  # rise of the dual objective, relative, that is not rounding
+_PAIR_ROUNDING = {
+    np.float32: 1e-5,
+    np.float64: 1e-13,
+}  # violation inside a block that is rounding, for margins near one
+_CHEAP_NUMBERS = 128  # of a row, up to which kernel values are cheap beside factorisations
+_PASSES_AWAKE = 2  # before rows may rest
+_SURE = 0.2  # margin beyond the kink, in units of the slope there, at which a zero coefficient rests
+_WAKE = 0.1  # all rows wake when the gap of the active ones has come down to this part of the last whole gap
+_PASSES_ASLEEP = 20  # or after so many passes
+_GREEDY_BLOCKS = 8  # of the worst violators after a pass of neighbours, at most
+_CACHE = 2**31  # bytes of remembered kernel rows
 
 
 @dataclass
@@ -61,11 +80,12 @@ class _Best:
     primal: Floats
     dual_objective: Floats
     gap: Floats
+    intercept: Floats
 
     @classmethod
     def of(cls, problem: DualProblem, dual: Floats, margins: Floats) -> _Best:
         now = problem.objectives(dual, margins)
-        return cls(dual.copy(), margins.copy(), now.primal, now.dual, now.relative_gap)
+        return cls(dual.copy(), margins.copy(), now.primal, now.dual, now.relative_gap, now.intercept)
 
     def update(self, outputs: Indices, dual: Floats, margins: Floats, objectives: Objectives) -> None:
         better = objectives.relative_gap < self.gap[outputs]
@@ -74,10 +94,11 @@ class _Best:
         self.primal[places] = objectives.primal[better]
         self.dual_objective[places] = objectives.dual[better]
         self.gap[places] = objectives.relative_gap[better]
+        self.intercept[places] = objectives.intercept[better]
 
     @property
     def objectives(self) -> Objectives:
-        return Objectives(self.primal.copy(), self.dual_objective.copy(), self.gap.copy())
+        return Objectives(self.primal.copy(), self.dual_objective.copy(), self.gap.copy(), self.intercept.copy())
 
 
 @dataclass
@@ -96,8 +117,12 @@ class _State:
     spent: int = 0  # evaluations of kernels left behind
     since_check: int = 0  # rows visited since the last check
     visited: int = 0  # rows visited in all
-    passes: int = 0  # begun, of the permutation selection
-    queue: list[Indices] = field(default_factory=list)
+    passes: int = 0  # begun
+    queue: list[Indices | None] = field(default_factory=list)  # blocks of the pass; None: the worst violators then
+    active: ActiveRows | None = None  # while others rest
+    rested_at: int = 0  # passes when they began to
+    cache: RowCache | int = _CACHE  # of the active rows; before there were any, its memory
+    whole_gap: float = np.inf  # at the last check of all rows
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     unchecked: bool = True
     improved_at: int = 0  # rows visited at the last improvement
@@ -120,8 +145,9 @@ class BlockCoordinateDescent(Solver[_State]):
     block_size : int, optional
         Rows of a block: small blocks leave more work to the kernel, large ones to the factorisations. By default 256,
         whose Gram matrix stays in the second-level cache, and 512 where a row holds more than 128 numbers, so that
-        kernel values are dear (of {128, 192, 256, 320, 384} 256 was within 10% of the fastest in 10 of 16 fits on
-        eight data sets; on usps, with 256 columns and ten classes, 512 takes 5 to 11% less time).
+        kernel values are dear, or where pairs make a block cheap (of {128, 192, 256, 320, 384} 256 was within 10% of
+        the fastest in 10 of 16 fits on eight data sets; on usps, with 256 columns and ten classes, 512 takes 5 to 11%
+        less time; the hinge on covtype takes 13, 11 and 8 s with 256, 512 and 1,024 rows on one thread).
     small : int, default=512
         A problem of at most so many rows is a single block, solved to rounding.
     random_state : int or numpy Generator seed, default=0
@@ -141,7 +167,7 @@ class BlockCoordinateDescent(Solver[_State]):
         before = problem.kernel.evaluations
         dual = np.zeros(problem.labels.shape)
         if start is not None:
-            dual = np.clip(np.asarray(start, dtype=np.float64), problem.pieces.lower, problem.pieces.upper)
+            dual = problem.feasible(np.asarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         return _State(
             whole=problem,
@@ -156,7 +182,7 @@ class BlockCoordinateDescent(Solver[_State]):
             best=_Best.of(problem, dual, margins),
             spent=-before,
             reached=(np.inf, np.full(len(dual), -np.inf)),
-            block_size=self.block_size or (256 if problem.kernel.numbers_per_row <= 128 else 512),
+            block_size=self.block_size or _block_size(problem),
         )
 
     def evaluations(self, state: _State) -> int:
@@ -169,7 +195,15 @@ class BlockCoordinateDescent(Solver[_State]):
             return None
         state.unchecked = False
         state.since_check = 0
+        if state.active is not None:
+            awhile = state.passes - state.rested_at >= _PASSES_ASLEEP
+            if not awhile and state.active.gap(state.dual, state.margins) > max(
+                state.limits.tol, _WAKE * state.whole_gap
+            ):
+                return None
+            _wake(state)
         objectives = state.problem.objectives(state.dual, state.margins)
+        state.whole_gap = objectives.worst_gap
         if _derailed(state, objectives):
             _go_on_in_float64(state)
             objectives = state.best.objectives
@@ -205,68 +239,92 @@ class BlockCoordinateDescent(Solver[_State]):
 
     def step(self, state: _State) -> None:
         """Solve one block and update the margins of all rows."""
-        problem = state.problem
-        n = problem.n_rows
+        problem, n = state.problem, state.problem.n_rows
         block = self._next_block(state)
-        one_block = state.order is not None
+        one_block, pairs = state.order is not None, problem.loss.selection == "greedy"
         change = np.empty((len(problem.labels), len(block)))
+        arguments = block, state.pieces, problem.labels, state.dual
+        threads = problem.kernel.n_threads
         margins = state.margins[:, block].copy()
-        _core.solve_block(
-            problem.kernel.block(block, block), block, state.pieces, problem.labels, state.dual, state.margins, change,
-            tolerance=0.0 if one_block else 0.1, absolute=0.0,
-            max_steps=200 if one_block else (2 if problem.loss.selection == "permutation" else 30),
-            n_threads=problem.kernel.n_threads,
-        )  # fmt: skip
+        if pairs and not one_block:
+            _core.solve_pairs(
+                problem.kernel.values(block, block), *arguments, state.margins, change, problem.intercept,
+                tolerance=0.1, absolute=_PAIR_ROUNDING[problem.kernel.transform.dtype],
+                max_steps=30, n_threads=threads,
+            )  # fmt: skip
+        else:
+            _core.solve_block(
+                problem.kernel.block(block, block), *arguments, state.margins, change, problem.intercept,
+                tolerance=0.0 if one_block else 0.1, absolute=0.0, max_steps=200 if one_block else 2,
+                n_threads=threads,
+            )  # fmt: skip
+        state.margins[:, block] = margins
         changed = np.flatnonzero(change.any(axis=0))
         if one_block:
             # margins afresh: accumulated differences would leave their rounding in the certificate
             state.margins = problem.margins(state.dual)
-        else:
-            state.margins[:, block] = margins
+        elif state.active is None:
             state.margins += problem.labels * problem.kernel.multiply(block[changed], change[:, changed])
+        else:
+            state.active.add(state.margins, block[changed], change[:, changed])
         state.visited += len(block)
         state.since_check += len(block)
-        state.unchecked = one_block or state.since_check * _CHECKS_PER_PASS >= n
+        end_of_pass = pairs and not state.queue
+        state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
 
     def _next_block(self, state: _State) -> Indices:
         if state.order is not None:
             return state.order
-        if state.problem.loss.selection == "greedy":
-            return self._greedy_block(state)
         if not state.queue:
             self._begin_pass(state)
-        return state.queue.pop()
+        block = state.queue.pop()
+        return self._worst_violators(state) if block is None else block
 
     def _begin_pass(self, state: _State) -> None:
-        """Deal the rows that are nonzero or violated into blocks: at random, and of near neighbours, in turn."""
-        problem, rng = state.problem, state.rng
-        violation = problem.pieces.subgradient_distance(state.margins, state.dual)
-        rows = np.flatnonzero(((state.dual != 0) | (violation != 0)).any(axis=0))
+        """Deal the rows that may move into blocks: at random, and of near neighbours, in turn."""
+        problem, rng, greedy = state.problem, state.rng, state.problem.loss.selection == "greedy"
+        if greedy and state.active is None and state.passes >= _PASSES_AWAKE:
+            state.active = ActiveRows.choose(problem, state.dual, state.margins, _SURE, state.cache)
+            state.rested_at = state.passes
+        places, violation = _violations(state, balanced=not state.passes)
+        dual = state.dual[:, places]
+        resting = (
+            (dual == 0)
+            if not greedy
+            else (dual == problem.pieces.lower[places]) | (dual == problem.pieces.upper[places])
+        )
+        rows = places[(~resting | (violation != 0)).any(axis=0)]
         if not len(rows):
-            rows = np.arange(problem.n_rows)
+            rows = places
         # rows left out of the pass count as visited: they were looked at
         state.visited += problem.n_rows - len(rows)
         n_blocks = -(-len(rows) // state.block_size)
-        if state.passes % (2 if len(state.outputs) == 1 else 4):
+        neighbours = greedy or state.passes % (2 if len(state.outputs) == 1 else 4)
+        if neighbours and n_blocks > 1:
             blocks = deal_neighbours(problem.kernel, rows, n_blocks, rng)
         else:
             blocks = np.array_split(rng.permutation(rows), n_blocks)
         state.passes += 1
         state.queue = [np.sort(blocks[k]) for k in rng.permutation(n_blocks)]
+        if greedy:  # popped from the end
+            state.queue = [*[None] * min(_GREEDY_BLOCKS, 1 + n_blocks // 2), *state.queue]
 
-    def _greedy_block(self, state: _State) -> Indices:
-        problem = state.problem
-        objectives = problem.objectives(state.dual, state.margins)
-        q = int(objectives.relative_gap.argmax())
-        direction = problem.labels[q] * problem.pieces.subgradient_distance(state.margins[q], state.dual[q])
+    def _worst_violators(self, state: _State) -> Indices:
+        """Half a block of the rows that violate most, as many that must rise as must fall, and half the last one."""
+        places, violation = _violations(state, balanced=True)
+        direction = state.problem.labels[:, places] * violation
+        direction = direction[np.abs(direction).max(axis=1).argmax()]
         half = state.block_size // 4
-        rise = _largest(direction, half)
-        fall = _largest(-direction, half)
-        fresh = np.concatenate([rise, fall])
-        kept = state.rng.permutation(state.previous)[: state.block_size - len(fresh)]
-        block = np.union1d(fresh, kept)
+        fresh = places[np.union1d(_largest(direction, half), _largest(-direction, half))]
+        previous = np.setdiff1d(state.previous, fresh)
+        if state.active is not None:
+            previous = previous[np.isin(previous, places)]
+        pieces, dual = state.problem.pieces, state.dual[:, previous]
+        free = ((dual != pieces.lower[previous]) & (dual != pieces.upper[previous])).any(axis=0)
+        previous = state.rng.permutation(previous[free])[: state.block_size - len(fresh)]
+        block = np.union1d(fresh, previous)
         if not len(block):  # nothing left to move, and yet the gap is too large: it is rounding
-            block = np.arange(state.block_size)
+            block = np.sort(state.rng.choice(places, min(len(places), state.block_size), replace=False))
         state.previous = block
         return block
 
@@ -282,6 +340,32 @@ class BlockCoordinateDescent(Solver[_State]):
             kernel_evaluations=self.evaluations(state),
             history=history,
         )
+
+
+def _block_size(problem: DualProblem) -> int:
+    dear = problem.kernel.numbers_per_row > _CHEAP_NUMBERS
+    return 512 if dear or problem.loss.selection == "greedy" else 256
+
+
+def _violations(state: _State, balanced: bool = False) -> tuple[Indices, Floats]:
+    """Places of the active rows, and how far and in which direction each is from its optimality condition.
+
+    With an intercept, for the one that is best for the primal or, `balanced`, for the one in the middle between the
+    largest score that may rise and the smallest that may fall: there is always one row of each kind then.
+    """
+    if state.active is None:
+        problem, places, dual, margins = state.problem, np.arange(state.problem.n_rows), state.dual, state.margins
+    else:
+        problem, places = state.active.problem, state.active.rows
+        dual, margins = state.dual[:, places], state.margins[:, places]
+    intercepts = problem.middle_intercepts(dual, margins) if balanced else problem.intercepts(margins)
+    return places, problem.pieces.subgradient_distance(problem.shifted(margins, intercepts), dual)
+
+
+def _wake(state: _State) -> None:
+    if state.active is not None:
+        state.active.wake(state.problem, state.dual, state.margins)
+        state.cache, state.active = state.active.cache, None
 
 
 def _note_progress(state: _State, objectives: Objectives) -> None:
@@ -302,7 +386,8 @@ def _certify(state: _State) -> None:
         return _go_on_in_float64(state)
     n = problem.n_rows
     # any chances will do; the sums below vary least where rows with steep terms come up most
-    steepness = np.abs(np.stack([problem.pieces.subgradient_distance(best.margins, best.dual), best.dual]))
+    margins = problem.shifted(best.margins, best.intercept)
+    steepness = np.abs(np.stack([problem.pieces.subgradient_distance(margins, best.dual), best.dual]))
     steepness /= steepness.sum(axis=-1, keepdims=True) + _TINY
     chance = steepness.mean(axis=(0, 1)) + 1 / n
     chance /= chance.sum()
@@ -311,8 +396,8 @@ def _certify(state: _State) -> None:
     rows, places = np.unique(np.concatenate([drawn, extreme]), return_inverse=True)
     errors = _float64_margins(state, rows) - best.margins[:, rows]
     largest = 2 * np.abs(errors).max(axis=1, keepdims=True) + _TINY
-    shares = problem.gaps(best.dual, best.margins)
-    lower, upper = (problem.gaps(best.dual, best.margins + shift) - shares for shift in (-largest, largest))
+    shares = problem.gaps(best.dual, margins)
+    lower, upper = (problem.gaps(best.dual, margins + shift) - shares for shift in (-largest, largest))
     # Terms of the gap are convex in their margins: their bend is counted as if every error were the largest. Their
     # slopes times the errors, of either sign, are summed by the sample: all of them in their worst direction, which
     # never happens, would cost a needless float64 pass, a sixth of a fit.
@@ -320,7 +405,7 @@ def _certify(state: _State) -> None:
     slopes = np.stack([(upper - lower) / (2 * largest), best.dual / 2])  # of the gap, and of the objectives
     terms = slopes[..., drawn] * errors[:, places[:_SAMPLE]] / chance[drawn]
     gap_error, objective_error = np.abs(terms.mean(axis=-1)) + 3 * terms.std(axis=-1) / np.sqrt(_SAMPLE)
-    size = np.abs(best.primal)
+    size = np.maximum(np.abs(best.primal), _TINY)
     change = (gap_error + bend) / size
     trusted = change <= np.maximum(_TRUSTED * best.gap, _NEGLIGIBLE)
     trusted &= objective_error / size <= np.maximum(_TRUSTED_OBJECTIVE * best.gap, _NEGLIGIBLE)
@@ -362,7 +447,7 @@ def _go_on_in_float64(state: _State) -> None:
     state.best = _Best.of(state.whole, dual, state.whole.margins(dual))
     state.dual, state.margins = dual.copy(), state.best.margins.copy()
     state.outputs, state.problem = np.arange(len(dual)), state.whole
-    state.queue = []
+    state.queue, state.active, state.cache = [], None, _CACHE
 
 
 def _canonical_order(problem: DualProblem) -> Indices:

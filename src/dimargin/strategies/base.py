@@ -33,8 +33,8 @@ class Progress:
         """The only solve of the level has looked at its gap."""
         return False
 
-    def level_end(self, entry: dict[str, Any], dual: Callable[[], Floats]) -> bool:
-        """The level has ended; `dual` gives the coefficients of its model on all rows."""
+    def level_end(self, entry: dict[str, Any], model: Callable[[], tuple[Floats, Floats]]) -> bool:
+        """The level has ended; `model` gives the coefficients of its model on all rows, and its intercepts."""
         return False
 
 
@@ -87,7 +87,7 @@ class Outcome:
     dual : ndarray of shape (n_outputs, n)
         Coefficients of the one decision function; those of averaged models are already weighted.
     objectives : Objectives
-        Of the problem named by `scope`.
+        Of the problem named by `scope`, with the intercepts of the decision functions.
     scope : {"global", "partitioned", "landmark"}
     status, reason : str
     passes : int

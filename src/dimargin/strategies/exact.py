@@ -44,7 +44,9 @@ class Exact(Strategy):
                 }
             )
             evaluations, seconds = check["kernel_evaluations"], check["seconds"]
-        progress.level_end({**history[-1], **solution.history[-1]}, lambda: solution.dual)
+        progress.level_end(
+            {**history[-1], **solution.history[-1]}, lambda: (solution.dual, solution.objectives.intercept)
+        )
         return Outcome(
             solution.dual, solution.objectives, "global", solution.status, solution.reason, solution.passes, history
         )

@@ -39,15 +39,16 @@ def average(level: Level[Solution], total: float) -> Objectives:
         primal=share @ np.array([r.primal for r in results]),
         dual=share @ np.array([r.dual for r in results]),
         relative_gap=np.max([r.relative_gap for r in results], axis=0),
+        intercept=share @ np.array([r.intercept for r in results]),
     )
 
 
-def model(level: Level[Solution], problem: DualProblem) -> Floats:
-    """``f = sum_k (W_k / W) f_k`` as one set of coefficients."""
+def model(level: Level[Solution], problem: DualProblem) -> tuple[Floats, Floats]:
+    """``f = sum_k (W_k / W) f_k`` as one set of coefficients, and its intercepts."""
     dual = np.zeros(problem.labels.shape)
     for node, solution in level.solved:
         dual[:, node.rows] = (node.mass / problem.total) * solution.dual
-    return dual
+    return dual, average(level, problem.total).intercept
 
 
 def history_entry(level: Level[Solution], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def outcome(
 ) -> Outcome:
     """The model of a level and its certificate."""
     return Outcome(
-        dual=model(level, problem),
+        dual=model(level, problem)[0],
         objectives=average(level, problem.total),
         scope="global" if level.level == 0 else "partitioned",
         status=status,
