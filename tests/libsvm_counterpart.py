@@ -17,3 +17,13 @@ def official(path, X):
     X = X.toarray() if sp.issparse(X) else np.asarray(X)
     labels, _, values = svm().svm_predict([0] * len(X), X, model, "-q")
     return np.array(labels, dtype=int), np.array(values)
+
+
+def trained(X, y, flags):
+    """LIBSVM's model, and what it prints while it trains."""
+    from libsvm.svm import PRINT_STRING_FUN
+
+    parameters, printed = svm().svm_parameter(list(flags)), []
+    parameters.print_func = PRINT_STRING_FUN(lambda text: printed.append(text.decode()))
+    model = svm().svm_train(svm().svm_problem(np.asarray(y, dtype=float), np.asarray(X, dtype=float)), parameters)
+    return model, "".join(printed)
