@@ -1,14 +1,20 @@
 """SVMClassifier: the same contract as ODMClassifier, with the hinge."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_moons
+from sklearn.metrics import brier_score_loss
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dimargin import DiODM, SVMClassifier
+from dimargin import DiODM, SVMClassifier, load, save, user_kernels
 
 
 @parametrize_with_checks(
@@ -106,6 +112,75 @@ def test_partitions_and_whole_agree(moons):
     assert_allclose(tree.objective_, exact.objective_, rtol=1e-5)
 
 
+# ---- kernels that users bring ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [300, 1400])
+@pytest.mark.parametrize("parameters", [{}, {"fit_intercept": True}, {"loss": "squared_hinge"}], ids=str)
+def test_brought_kernels_are_the_named_ones(monkeypatch, moons, n, parameters):
+    monkeypatch.setattr(user_kernels, "_VALUES_AT_ONCE", 5000)
+    X, y = moons
+    weights = np.where(np.arange(n) % 7, 1.0, 0.0)
+    options = {"C": 5.0, "tol": 1e-6, "random_state": 0, **parameters}
+    named = SVMClassifier(gamma=2.0, **options).fit(X[:n], y[:n], weights)
+    K = rbf_kernel(X, X[:n], gamma=2.0)
+    looked_up = SVMClassifier(kernel="precomputed", **options).fit(K[:n], y[:n], weights)
+    computed = SVMClassifier(kernel=partial(rbf_kernel, gamma=2.0), **options).fit(X[:n], y[:n], weights)
+    for machine, data in ((looked_up, K), (computed, X)):
+        assert_allclose(machine.objective_, named.objective_, rtol=1e-5)
+        assert_allclose(machine.decision_function(data), named.decision_function(X), atol=0.02)
+        assert machine.certify(data[:n], y[:n], weights).duality_gap_ <= 1.1e-6
+        assert sum(entry["kernel_evaluations"] for entry in machine.history_) > 0
+
+
+def test_a_precomputed_kernel_is_cut_by_cross_validation(moons):
+    X, y = moons
+    machine = SVMClassifier(kernel="precomputed", C=5.0)
+    assert cross_val_score(machine, rbf_kernel(X, gamma=2.0), y).mean() > 0.9
+    assert cross_val_score(machine.set_params(strategy="diodm", n_levels=1), rbf_kernel(X, gamma=2.0), y).mean() > 0.9
+
+
+def test_models_of_brought_kernels_in_files(moons, tmp_path):
+    X, y = moons
+    K = rbf_kernel(X, gamma=2.0)
+    machine = SVMClassifier(kernel="precomputed").fit(K, y)
+    save(machine, tmp_path / "model")
+    assert_array_equal(load(tmp_path / "model").decision_function(K), machine.decision_function(K))
+    with pytest.raises(TypeError, match="kernel cannot be stored in a model file"):
+        save(SVMClassifier(kernel=rbf_kernel).fit(X, y), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda a, b: np.tanh(3 * a @ b.T - 2), "kernel is not positive semi-definite, see training rows"),
+        (lambda a, b: a[:, :1] + 0 * (a @ b.T), "kernel is not symmetric"),
+        (lambda a, b: (a @ b.T)[:1], r"returned shape \(1, 300\) for 300 and 300 rows, expected \(300, 300\)"),
+        (lambda a, b: np.full((len(a), len(b)), np.nan), "returned NaN or infinity"),
+        ("precomputed", r"needs a square matrix of kernel values, got shape \(300, 2\)"),
+        ("sigmoid", "kernel='sigmoid' is not positive semi-definite"),
+    ],
+)
+def test_kernels_that_are_none(moons, kernel, message):
+    with pytest.raises(ValueError, match=message):
+        SVMClassifier(kernel=kernel).fit(moons[0][:300], moons[1][:300])
+
+
+# ---- probabilities -----------------------------------------------------------------------------------------------
+
+
+def test_calibrated_probabilities(moons):
+    X, y = moons
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    for data in (X, sp.csr_array(X)):
+        calibrated = CalibratedClassifierCV(SVMClassifier(gamma=2.0), ensemble=False).fit(data, y, weights)
+        probability = calibrated.predict_proba(data)
+        assert_allclose(probability.sum(axis=1), 1)
+        assert brier_score_loss(y, probability[:, 1]) < 0.07
+        assert calibrated.score(data, y) > 0.9
+
+
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
@@ -114,7 +189,7 @@ def test_partitions_and_whole_agree(moons):
         ({"C": "much"}, TypeError, "C must be a finite number"),
         ({"fit_intercept": "yes"}, TypeError, "fit_intercept must be True or False, got 'yes'"),
         ({"loss": "logistic"}, ValueError, "loss must be one of 'hinge', 'squared_hinge', got 'logistic'"),
-        ({"kernel": "sigmoid"}, ValueError, "kernel must be one of"),
+        ({"kernel": "cosine"}, ValueError, "kernel must be one of .*'precomputed' or a function, got 'cosine'"),
     ],
 )
 def test_parameters_out_of_range_are_named(moons, parameters, error, message):

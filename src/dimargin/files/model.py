@@ -31,6 +31,7 @@ from dimargin.estimators import MACHINES, KernelMarginClassifier
 from dimargin.files.writing import write_file
 from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
 from dimargin.strategies import STRATEGIES, Strategy
+from dimargin.user_kernels import UserKernel
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
@@ -233,6 +234,8 @@ def _encode(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
                 "size": value.size,
             }
         }
+    if isinstance(value, UserKernel) and value.function is None:
+        return {"precomputed_kernel": True}
     if isinstance(value, Strategy) and _STRATEGIES.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": _encode(parameters, place, arrays)}
@@ -270,6 +273,8 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
         precision = {"float32": np.float32, "float64": np.float64}[fields["dtype"]]
         center = _decode(fields["center"], arrays)
         return RowTransform(kernel, center, precision, bool(fields["difference"]), float(fields["size"]))  # type: ignore[arg-type]
+    if "precomputed_kernel" in value:
+        return UserKernel(None)
     if "strategy" in value:
         return _STRATEGIES[value["strategy"]](**_decode(value["parameters"], arrays))
     raise ValueError(f"unknown kind of value: {sorted(value)}")
@@ -279,17 +284,18 @@ def _check_machine(machine: Any) -> None:
     """Arrays that do not fit together would be read beyond their ends by the compiled core."""
     n_vectors, n_features = machine.support_vectors_.shape
     n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
-    center = machine._transform.center
+    precomputed = machine.kernel == "precomputed"
+    center = None if precomputed else machine._transform.center
     sound = (
         machine.dual_coef_.shape == (n_outputs, n_vectors)
         and machine.intercept_.shape == (n_outputs,)
         and machine.support_.shape == (n_vectors,)
-        and machine.n_features_in_ == n_features
+        and n_features == (0 if precomputed else machine.n_features_in_)
         and len(machine.classes_) >= 2
         and (center is None or (center.shape == (n_features,) and not sp.issparse(machine.support_vectors_)))
         and all(a.dtype.kind == "f" for a in (machine.dual_coef_, machine.intercept_, machine.support_vectors_))
         and np.isfinite(machine.dual_coef_).all()
-        and isinstance(machine._transform, RowTransform)
+        and isinstance(machine._transform, UserKernel if precomputed else RowTransform)
     )
     if not sound:
         raise ValueError("its arrays do not fit together")
