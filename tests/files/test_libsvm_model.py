@@ -14,6 +14,7 @@ from libsvm_counterpart import official, svm
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -126,6 +127,53 @@ def test_we_read_theirs(tmp_path, name):
     # and what we write of it is as good
     write_libsvm_model(model, tmp_path / "again")
     assert_allclose(official(tmp_path / "again", X)[1], values, rtol=1e-12, atol=1e-12)
+
+
+PLACES = """svm_type c_svc
+kernel_type precomputed
+nr_class 2
+total_sv 2
+rho 0.5
+label 1 2
+nr_sv 1 1
+SV
+0.5 0:3\x20
+-2 0:1\x20
+"""
+
+
+def test_kernel_values_computed_beforehand(tmp_path):
+    """In both directions, for two classes and three; X of LIBSVM's model has the row's number as column 0."""
+    for n_classes in (2, 3):
+        X, y = rows(n_classes, 80)
+        values = np.column_stack([np.arange(1, 81), rbf_kernel(X, gamma=0.5)])
+        svm().svm_save_model(str(tmp_path / "theirs"), svm().svm_train(svm().svm_problem(y, values, True), "-t 4 -q"))
+        machine = dm.SVMClassifier(kernel="precomputed", C=2.0)
+        machine = (machine if n_classes == 2 else OneVsOneClassifier(machine)).fit(values[:, 1:], y)
+        dm.to_libsvm(machine, tmp_path / "ours")
+        for path in (tmp_path / "theirs", tmp_path / "ours"):
+            model, (labels, decided) = dm.from_libsvm(path), official(path, values)
+            assert model.kernel is None and model.zero_based
+            for form in (np.asarray, sp.csr_array):
+                assert_allclose(model.decision_values(form(values)), decided, atol=1e-12)
+                assert (model.predict(form(values)) == labels).all()
+        machines = [machine] if n_classes == 2 else machine.estimators_
+        known = [values[:, 1:]] if n_classes == 2 else [values[:, 1 + own] for own in machine.pairwise_indices_]
+        sign = 1 if n_classes == 2 else -1
+        expected = [sign * pair.decision_function(own) for pair, own in zip(machines, known, strict=True)]
+        assert_allclose(decided.T, expected, atol=1e-9)
+    (tmp_path / "m").write_text(PLACES)
+    model = dm.from_libsvm(tmp_path / "m")
+    assert_allclose(model.decision_values([[9, 1, 2, 7.0]]), [[0.5 * 7 - 2 * 1 - 0.5]])
+    with pytest.raises(ValueError, match="X has 3 columns, but a support vector uses column 4"):
+        model.decision_values([[9, 1, 2]])
+
+
+@pytest.mark.parametrize("wrong", ["0:1.5", "0:0", "0:-3", "1:3", "0:3 1:1", "", "0:1e300"])
+def test_places_that_are_none(tmp_path, wrong):
+    (tmp_path / "m").write_text(PLACES.replace("0:3", wrong))
+    with pytest.raises(ModelFileError, match=r"line 2: .*its place in the kernel matrix"):
+        dm.from_libsvm(tmp_path / "m")
 
 
 def test_a_single_class_is_always_predicted(tmp_path):
@@ -267,6 +315,7 @@ def test_what_has_no_form_is_refused_with_the_reason(tmp_path):
     cases = [
         (dm.ODMClassifier().fit(iris, species), ValueError, "3 classes one from the rest.*OneVsOneClassifier"),
         (dm.SVMClassifier(kernel="laplacian").fit(X, y), ValueError, "Laplacian kernel has no LIBSVM form"),
+        (dm.SVMClassifier(kernel=linear_kernel).fit(X, y), ValueError, "a function has no LIBSVM form"),
         (make_pipeline(MinMaxScaler(), dm.SVMClassifier()).fit(X, y), TypeError, "hold no scaling: pass the machine"),
         (SVC().fit(X, y), TypeError, "a kernel machine of dimargin expected, got SVC"),
         (OneVsOneClassifier(SVC()).fit(iris, species), TypeError, "pairs of kernel machines.* got SVC"),
@@ -351,8 +400,8 @@ LIES = {
     "one class": ("c_svc", "one_class", "it is no classifier"),
     "unknown type": ("c_svc", "d_svc", "c_svc or nu_svc expected"),
     "sigmoid": ("polynomial", "sigmoid", "line 2: .*not positive semi-definite"),
-    "precomputed": ("polynomial", "precomputed", "holds no support vectors"),
-    "unknown kernel": ("polynomial", "spline", "linear, polynomial, rbf expected"),
+    "precomputed": ("polynomial", "precomputed", "line 2: .*only feature has to be 0, its place in the kernel matrix"),
+    "unknown kernel": ("polynomial", "spline", "linear, polynomial, rbf, precomputed expected"),
     "degree 0": ("degree 2", "degree 0", "line 3: 'degree 0': 1 or more expected"),
     "half a degree": ("degree 2", "degree 2.5", "whole numbers"),
     "two degrees": ("degree 2", "degree 2 3", "1 value expected, got 2"),

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -55,7 +56,8 @@ class OneVsOne:
         Parameters
         ----------
         X : array or CSR array of shape (n, n_features)
-            Column j is feature j.
+            Column j is feature j. With kernel values computed beforehand, feature 0 is a row's place in their matrix,
+            counted from 1, and feature j the value with place j.
         y : ndarray of shape (n,)
         quiet : bool, default=False
             Whether to print warnings only.
@@ -74,13 +76,29 @@ class OneVsOne:
         pairs = []
         for a, b in combinations(range(len(labels)), 2):
             rows = np.flatnonzero((codes == a) | (codes == b))
-            own = X if len(rows) == len(codes) else X[rows]
-            pairs.append(self._train_pair(rows, own, codes[rows] == a, factors[codes[rows]], quiet))
-        kernel = Kernel(self.machine.kernel, self.machine.gamma, self.machine.degree, self.machine.coef0)  # type: ignore[arg-type]
-        model = one_vs_one(kernel, labels, X, pairs, zero_based=True)
+            pairs.append(self._train_pair(rows, self._rows(X, rows), codes[rows] == a, factors[codes[rows]], quiet))
+        if self.machine.kernel == "precomputed":
+            model = one_vs_one(None, labels, X[:, [0]], pairs, zero_based=True)
+        else:
+            kernel = Kernel(self.machine.kernel, self.machine.gamma, self.machine.degree, self.machine.coef0)  # type: ignore[arg-type]
+            model = one_vs_one(kernel, labels, X, pairs, zero_based=True)
         if not quiet:
             print(f"Total nSV = {model.support_vectors.shape[0]}")
         return model
+
+    def _rows(self, X: Any, rows: Indices) -> Any:
+        """What the machine of some rows is fitted on."""
+        if self.machine.kernel != "precomputed":
+            return X if len(rows) == X.shape[0] else X[rows]
+        places = X[:, [0]][rows]
+        places = (places.toarray() if sp.issparse(X) else places).ravel()
+        if not ((places > 0) & (places < X.shape[1]) & (places == np.floor(places))).all():
+            raise ValueError(
+                "feature 0 of every row has to be its place in the kernel matrix, counted from 1, and features 1 to n "
+                "its kernel values"
+            )
+        values = X[np.ix_(rows, places.astype(np.int64))]
+        return values.toarray() if sp.issparse(X) else values
 
     def _train_pair(self, rows: Indices, X: Any, first: NDArray[np.bool_], weights: Floats, quiet: bool) -> Expansion:
         machine = clone(self.machine)

@@ -26,7 +26,7 @@ from dimargin.files.libsvm_ranges import FeatureRanges
 from dimargin.files.libsvm_text import write_libsvm_model
 from dimargin.files.writing import write_file
 
-_KERNELS = {0: "linear", 1: "poly", 2: "rbf"}
+_KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}
 _REFUSED_TYPES = {
     1: "nu-SVC is not supported; C-SVC (-s 0) finds the same models, with -c for -n",
     2: "one-class SVM is not supported; scikit-learn has it: sklearn.svm.OneClassSVM",
@@ -36,7 +36,6 @@ _REFUSED_TYPES = {
 _REFUSED_KERNELS = {
     3: "the sigmoid kernel is not supported: it is not positive semi-definite, so that no gap could certify a model; "
     "scikit-learn has it: sklearn.svm.SVC(kernel='sigmoid')",
-    4: "precomputed kernels are not supported; scikit-learn has them: sklearn.svm.SVC(kernel='precomputed')",
 }
 _CALIBRATION = (
     "no probability estimates inside the machine; calibrate it instead: from sklearn.calibration import "
@@ -134,7 +133,7 @@ def svm_train(
         typer.Option(
             "-t",
             metavar="KERNEL",
-            help="0: u'v, 1: (gamma u'v + coef0)^degree, 2: exp(-gamma |u-v|^2).",
+            help="0: u'v, 1: (gamma u'v + coef0)^degree, 2: exp(-gamma |u-v|^2), 4: values in the file.",
             callback=_one_of(_KERNELS, _REFUSED_KERNELS),
         ),
     ] = 2,
@@ -213,7 +212,9 @@ def svm_predict(
     Example: dimargin svm-predict test.libsvm train.libsvm.model labels.txt
     """
     machine, (X, y) = from_libsvm(model, zero_based=True), _read(data)
-    predicted = machine.predict(_at_least(X, machine.support_vectors.shape[1]))
+    if machine.kernel is not None:
+        X = _at_least(X, machine.n_columns)
+    predicted = machine.predict(X)
     write_file(output, "".join(f"{label}\n" for label in predicted.tolist()).encode())
     if not quiet:
         if machine.has_probabilities:

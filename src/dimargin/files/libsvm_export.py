@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.estimators import KernelMarginClassifier
 from dimargin.files.libsvm_model import Expansion, LibsvmModel, csr_rows, one_vs_one
 from dimargin.files.libsvm_text import write_libsvm_model
+from dimargin.kernels import Indices, Kernel
 
 
 def libsvm_model(estimator: Any) -> LibsvmModel:
@@ -35,10 +36,20 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
             f"{name} separates {n_classes} classes one from the rest, which has no LIBSVM form: its models are "
             f"one-vs-one. Fit sklearn.multiclass.OneVsOneClassifier({name}(...)) instead"
         )
-    vectors = estimator.support_vectors_
+    kernel, vectors, zero_based = _expansion(estimator, estimator.support_)
     pair = Expansion(np.arange(vectors.shape[0]), estimator.dual_coef_[0], -float(estimator.intercept_[0]))
     # the class that a positive decision value means comes first
-    return one_vs_one(estimator._transform.kernel, estimator.classes_[::-1], vectors, [pair])
+    return one_vs_one(kernel, estimator.classes_[::-1], vectors, [pair], zero_based)
+
+
+def _expansion(machine: KernelMarginClassifier, places: Indices) -> tuple[Kernel | None, Any, bool]:
+    """Kernel, support vectors (places in the matrix where values were computed beforehand), whether from feature 0."""
+    kernel = machine._transform.kernel
+    if isinstance(kernel, Kernel):
+        return kernel, csr_rows(machine.support_vectors_), False
+    if kernel.function is not None:
+        raise ValueError("a kernel that is a function has no LIBSVM form; LIBSVM knows linear, poly, rbf, precomputed")
+    return None, csr_rows(places[:, None] + 1), True
 
 
 def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
@@ -46,12 +57,18 @@ def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
     for machine in machines:
         if not isinstance(machine, KernelMarginClassifier):
             raise TypeError(f"pairs of kernel machines of dimargin expected, got {type(machine).__name__}")
-    kernels = list(dict.fromkeys(machine._transform.kernel for machine in machines))
+    # of kernel values computed beforehand, every machine saw those of its own rows
+    rows = estimator.pairwise_indices_ or [None] * len(machines)
+    parts = [
+        _expansion(machine, machine.support_ if own is None else own[machine.support_])
+        for machine, own in zip(machines, rows, strict=True)
+    ]
+    kernels = list(dict.fromkeys(kernel for kernel, _, _ in parts))
     if len(kernels) > 1:
         raise ValueError(
             f"the pairs' kernels differ ({kernels[0]}, {kernels[1]}); LIBSVM's models have one: give gamma a number"
         )
-    vectors = csr_rows(sp.vstack([sp.csr_array(machine.support_vectors_) for machine in machines]))
+    vectors = csr_rows(sp.vstack([own for _, own, _ in parts]))
     known: dict[tuple[bytes, bytes], int] = {}  # a row that serves several pairs is stored once
     same = np.array([known.setdefault(_content(vectors, k), k) for k in range(vectors.shape[0])], dtype=np.int64)
     ends = np.cumsum([len(machine.support_) for machine in machines])
@@ -60,7 +77,7 @@ def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
         Expansion(same[end - len(machine.support_) : end], -machine.dual_coef_[0], float(machine.intercept_[0]))
         for machine, end in zip(machines, ends, strict=True)
     ]
-    return one_vs_one(kernels[0], estimator.classes_, vectors, pairs)
+    return one_vs_one(kernels[0], estimator.classes_, vectors, pairs, zero_based=parts[0][2])
 
 
 def _content(X: Any, row: int) -> tuple[bytes, bytes]:
@@ -72,7 +89,8 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier as a LIBSVM text model, for svm-predict and all other programs that read such.
 
     A machine whose loss LIBSVM does not know is written as the kernel expansion that it is, under `svm_type c_svc`.
-    Column j of X becomes feature j + 1; numbers are written so that nothing is lost.
+    Column j of X becomes feature j + 1; numbers are written so that nothing is lost. With kernel values computed
+    beforehand, support vectors are named by their places among the training rows, counted from one.
 
     Parameters
     ----------
@@ -85,8 +103,8 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        Where LIBSVM's format has no place for the model: the Laplacian kernel, one-vs-rest of more than two classes,
-        labels that are no whole numbers, pairs with different kernels.
+        Where LIBSVM's format has no place for the model: the Laplacian kernel or one that is a function, one-vs-rest of
+        more than two classes, labels that are no whole numbers, pairs with different kernels.
     TypeError
         For another kind of estimator; for a pipeline, because the format holds no scaling.
     sklearn.exceptions.NotFittedError

@@ -15,8 +15,9 @@ from sklearn.utils import check_array, gen_batches
 from dimargin.estimators.data import canonical
 from dimargin.estimators.validation import check_finite
 from dimargin.files.libsvm import DENSE
-from dimargin.kernels import Floats, Indices, Kernel, KernelMatrix, RowTransform
+from dimargin.kernels import Floats, Indices, Kernel, RowTransform
 from dimargin.threads import effective_n_threads
+from dimargin.user_kernels import Transform, UserKernel, kernel_matrix
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
@@ -35,8 +36,9 @@ class LibsvmModel:
 
     Attributes
     ----------
-    kernel : Kernel
-        "linear", "poly" or "rbf".
+    kernel : Kernel or None
+        "linear", "poly" or "rbf"; None for kernel values computed beforehand: the only feature of a support vector is
+        then 0, its place in the kernel matrix, counted from one.
     labels : ndarray of shape (n_classes,), int64
     rho : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Of the pairs (0, 1), (0, 2), ..., (1, 2), ...
@@ -66,7 +68,7 @@ class LibsvmModel:
     True
     """
 
-    kernel: Kernel
+    kernel: Kernel | None
     labels: NDArray[np.int64]
     rho: Floats
     n_support: Indices
@@ -80,13 +82,22 @@ class LibsvmModel:
         """Places in `labels` of the classes of every pair, in the order of `rho`."""
         return list(combinations(range(len(self.labels)), 2))
 
+    @property
+    def n_columns(self) -> int:
+        """Columns that rows need to have at least."""
+        if self.kernel is None:
+            return int(self.support_vectors.data.max(initial=0.0)) + 1
+        return int(self.support_vectors.shape[1])
+
     def decision_values(self, X: Any, n_jobs: int | None = None) -> Floats:
         """Decision value of every pair of classes, with kernel values in float64.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            The files hold no number of features: any that is large enough for the support vectors will do.
+            The files hold no number of features: any that is large enough for the support vectors will do. Of kernel
+            values computed beforehand, column j is that with row j of the kernel matrix, counted from one, and column
+            0 is not used.
         n_jobs : int, optional
             Threads; None is all that OpenMP and threadpoolctl allow.
 
@@ -103,19 +114,26 @@ class LibsvmModel:
         X = canonical(check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False))
         check_finite(X)
         n, width = X.shape
-        if width < self.support_vectors.shape[1]:
-            raise ValueError(f"X has {width} columns, but a support vector uses column {self.support_vectors.shape[1]}")
+        if width < self.n_columns:
+            raise ValueError(f"X has {width} columns, but a support vector uses column {self.n_columns}")
         values = np.repeat(-self.rho[:, None], n, axis=1)
-        vectors = _widened(self.support_vectors, width)
-        if not vectors.shape[0]:
+        if not self.support_vectors.shape[0]:
             return values.T
-        if not sp.issparse(X) and vectors.nnz >= DENSE * vectors.shape[0] * width:
-            vectors = vectors.toarray()
-        transform = RowTransform.fit(vectors, self.kernel).in_float64()
+        vectors, columns = self.support_vectors, slice(None)
+        if self.kernel is None:
+            transform: Transform = UserKernel(None)
+            columns = vectors.data.astype(np.int64)
+        else:
+            vectors = _widened(vectors, width)
+            if not sp.issparse(X) and vectors.nnz >= DENSE * vectors.shape[0] * width:
+                vectors = vectors.toarray()
+            transform = RowTransform.fit(vectors, self.kernel).in_float64()
+        sparse = self.kernel is not None and sp.issparse(vectors)
         of_class = np.split(np.arange(vectors.shape[0]), np.cumsum(self.n_support)[:-1])
         for batch in gen_batches(n, _ROWS_AT_ONCE):
-            part = sp.csr_array(X[batch]) if sp.issparse(vectors) else X[batch]
-            matrix = KernelMatrix(transform, vectors, queries=part, n_threads=effective_n_threads(n_jobs))
+            part = X[batch][:, columns]
+            part = sp.csr_array(part) if sparse else part.toarray() if sp.issparse(part) else part
+            matrix = kernel_matrix(transform, vectors, queries=part, n_threads=effective_n_threads(n_jobs))
             # one pass over the support vectors of a class serves all its pairs
             sums = [matrix.multiply(own, self.coefficients[:, own]) for own in of_class]
             for p, (a, b) in enumerate(self.pairs):
@@ -147,7 +165,7 @@ class Expansion(NamedTuple):
 
 
 def one_vs_one(
-    kernel: Kernel, labels: NDArray[Any], X: Any, pairs: Sequence[Expansion], zero_based: bool = False
+    kernel: Kernel | None, labels: NDArray[Any], X: Any, pairs: Sequence[Expansion], zero_based: bool = False
 ) -> LibsvmModel:
     """Put the expansions of all pairs of classes together.
 
@@ -155,7 +173,8 @@ def one_vs_one(
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Kernel or None
+        As of `LibsvmModel`.
     labels : ndarray of shape (n_classes,)
     X : array or CSR array of shape (n, n_features)
         What the `rows` of the expansions are places in.
@@ -169,7 +188,7 @@ def one_vs_one(
     ValueError
         For the Laplacian kernel, and for labels that are no whole numbers.
     """
-    if kernel.name == "laplacian":
+    if kernel is not None and kernel.name == "laplacian":
         raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM knows linear, poly and rbf")
     n, first = X.shape[0], [np.asarray(pair.coefficients) > 0 for pair in pairs]
     of_pair = list(zip(combinations(range(len(labels)), 2), first, strict=True))

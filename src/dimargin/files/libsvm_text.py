@@ -22,10 +22,9 @@ from dimargin.files.pieces import DataFileError, short
 from dimargin.files.writing import write_file
 from dimargin.kernels import Floats, Kernel
 
-_KERNELS: dict[str, Any] = {"linear": "linear", "polynomial": "poly", "rbf": "rbf"}
+_KERNELS: dict[str, Any] = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "precomputed": None}
 _REFUSED = {
     "sigmoid": "the sigmoid kernel is not positive semi-definite, and not supported here",
-    "precomputed": "the file of a precomputed kernel holds no support vectors",
     "one_class": "it is no classifier",
     "epsilon_svr": "it is a regression",
     "nu_svr": "it is a regression",
@@ -48,14 +47,12 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
     OSError
         If the file cannot be written; an old one is then left as it was.
     """
-    kernel = model.kernel
-    header = ["svm_type c_svc", f"kernel_type {next(text for text, name in _KERNELS.items() if name == kernel.name)}"]
-    if kernel.name == "poly":
-        header += [f"degree {kernel.degree}"]
-    if kernel.name != "linear":
+    kernel, name = model.kernel, None if model.kernel is None else model.kernel.name
+    header = ["svm_type c_svc", f"kernel_type {next(text for text, known in _KERNELS.items() if known == name)}"]
+    if kernel is not None and kernel.name == "poly":
+        header += [f"degree {kernel.degree}", f"gamma {_text(kernel.gamma)}", f"coef0 {_text(kernel.coef0)}"]
+    if kernel is not None and kernel.name == "rbf":
         header += [f"gamma {_text(kernel.gamma)}"]
-    if kernel.name == "poly":
-        header += [f"coef0 {_text(kernel.coef0)}"]
     header += [
         f"nr_class {len(model.labels)}",
         f"total_sv {model.support_vectors.shape[0]}",
@@ -105,7 +102,7 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     ------
     ModelFileError
         If the file is no such model, is damaged or cut short, or holds what is not supported here: regression,
-        one-class, the sigmoid kernel, precomputed kernels. The message names the line.
+        one-class, the sigmoid kernel. The message names the line.
     OSError
         If it cannot be opened.
 
@@ -128,17 +125,26 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
         header.fail("nr_sv", f"counts of 0 or more expected whose sum is total_sv, {n_vectors}")
     rho = np.array(header.numbers("rho", n_classes * (n_classes - 1) // 2))
     coefficients, vectors, zero_based = _vectors(header, n_classes - 1, n_vectors, zero_based)
+    if kernel is None and not _are_places(vectors, zero_based):
+        header.fail("kernel_type", "every support vector's only feature has to be 0, its place in the kernel matrix")
     return LibsvmModel(
         kernel, labels, rho, np.array(n_support), coefficients, vectors, zero_based, "probA" in header.entries
     )
 
 
-def _kernel(header: _Header) -> Kernel:
+def _are_places(vectors: Any, zero_based: bool) -> bool:
+    """Whether the support vectors hold feature 0 alone, a whole number above zero."""
+    numbers = vectors.data
+    alone = (zero_based and vectors.shape[1] == 1 and len(numbers) == vectors.shape[0]) or not vectors.shape[0]
+    return bool(alone and (numbers == np.floor(numbers)).all() and ((numbers > 0) & (numbers < 2**31)).all())
+
+
+def _kernel(header: _Header) -> Kernel | None:
     name = header.word("kernel_type")
     if name not in _KERNELS:
         header.fail("kernel_type", _REFUSED.get(name, f"{', '.join(_KERNELS)} expected"))
-    if name == "linear":
-        return Kernel("linear")
+    if name in ("linear", "precomputed"):
+        return Kernel("linear") if name == "linear" else None
     gamma = header.numbers("gamma", 1)[0]
     if gamma <= 0:
         header.fail("gamma", "a number above 0 expected")
