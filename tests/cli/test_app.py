@@ -16,7 +16,6 @@ import pytest
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.cli import main
 from dimargin.files import read_data
 
 PARAMETERS = {
@@ -52,21 +51,6 @@ def write_csv(path, n, seed=0):
 @pytest.fixture
 def csv(tmp_path):
     return write_csv(tmp_path / "train.csv", 300)
-
-
-@pytest.fixture
-def dimargin(monkeypatch, capsys):
-    """Run the command line here; returns exit status, standard output and standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dimargin", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return stop.value.code or 0, out, err
-
-    return run
 
 
 def test_from_a_file_to_predictions_that_python_agrees_with(dimargin, csv, tmp_path):
