@@ -43,7 +43,7 @@ def blobs(n: int, seed: int = 0, n_features: int = 4, n_outputs: int = 1):
 
 def make_problem(X, labels, loss: Loss, kernel: Kernel, weights=None, mass=None, total=None, n_threads: int = 1):
     """A whole problem, unless `mass` and `total` say that it is a part."""
-    weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+    weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=float)
     matrix = KernelMatrix(RowTransform.fit(X, kernel), X, n_threads=n_threads)
     own = float(weights.sum())
     labels = np.atleast_2d(np.asarray(labels, dtype=float))

@@ -6,11 +6,12 @@ from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.estimators import ODMClassifier, SVMClassifier
 from dimargin.files import load, save
-from dimargin.strategies import DiODM, Exact
+from dimargin.strategies import DiODM, DivideAndConquer, Exact
 
 __all__ = [
     "ConvergenceDisplay",
     "DiODM",
+    "DivideAndConquer",
     "Exact",
     "LevelScores",
     "MarginDistributionDisplay",

@@ -16,6 +16,8 @@ from dimargin import DiODM, SVMClassifier
         SVMClassifier(loss="squared_hinge", C=10.0),
         SVMClassifier(kernel="poly", degree=2, coef0=1.0),
         SVMClassifier(strategy="diodm", n_levels=1, branching=2),
+        SVMClassifier(strategy="dc", n_levels=2, branching=2),
+        SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial
 
 from dimargin.kernels import Kernel, KernelMatrix, RowTransform
 from dimargin.partition import cluster_rows
+from dimargin.partition import clusters as clusters_module
 
 RBF = Kernel("rbf", gamma=0.5)
 
@@ -132,6 +133,16 @@ def test_clusters_beyond_the_cap_are_divided_again_and_again():
     assert_array_equal(rule.splits[0].vectors, free.splits[0].vectors)
     depth = [split.targets.min() for split in rule.splits[1:]]
     assert min(depth) < 0, "no part was divided twice"
+
+
+def test_many_clusters_are_found_in_steps(monkeypatch):
+    monkeypatch.setattr(clusters_module, "_AT_ONCE", 8)
+    X = blobs(3000, n_features=2)[0]
+    rule, clusters = clustered(X, 60, sample_size=20)
+    assert 45 <= rule.n_clusters <= 75
+    assert max(split.vectors.shape[0] for split in rule.splits) == 80  # ten for each of eight at most
+    assert np.bincount(clusters).max() < 8 * 3000 / 60
+    assert_array_equal(rule.assign(X), clusters)
 
 
 def test_a_local_kernel_is_widened():

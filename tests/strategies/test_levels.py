@@ -36,7 +36,7 @@ def test_means_are_weighted_and_the_gap_is_the_worst(level):
 def test_the_model_weighs_local_machines_by_mass(level):
     X, labels = blobs(8)
     problem = replace(make_problem(X, labels, ODM, RBF), total=4.0)
-    np.testing.assert_array_equal(model(level, problem), [[0.25] * 3 + [0.75] * 5])
+    np.testing.assert_array_equal(model(level, problem).dual, [[0.25] * 3 + [0.75] * 5])
 
 
 @pytest.mark.parametrize(("first_gaps", "stops"), [((1e-4, 1e-4), True), ((1e-4, 0.5), False)])

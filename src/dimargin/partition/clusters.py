@@ -33,6 +33,7 @@ from dimargin.partition.kernel_kmeans import kernel_kmeans
 _ROWS_AT_ONCE = 16384  # bounds the scratch memory
 _SIDE_BY_SIDE = 16  # centres in one product: with all 64 at once covtype takes 2.4 s, with 16 at a time 0.9 s
 _PER_CLUSTER = 10  # rows of the sample
+_AT_ONCE = 256  # clusters, so that the sample stays small
 _ROUNDING = 1e-12  # distance between equal rows, of the largest
 _FOR_A_MEDIAN = 500  # rows whose distances give it
 
@@ -94,7 +95,7 @@ class KernelClusters:
     transform : RowTransform
         Of the kernel that the rows are clustered with.
     splits : tuple of Split
-        All rows meet the first; only clusters that were too large are divided further.
+        All rows meet the first; parts that were to be divided further meet another.
 
     Examples
     --------
@@ -148,7 +149,8 @@ def cluster_rows(
     weights : ndarray of shape (n,)
         Positive row weights: in a sample of all rows, a weight of two equals the row given twice.
     n_clusters : int
-        Wanted; fewer where fewer rows of the sample differ, or no row is nearest to a centre.
+        Wanted; fewer where fewer rows of the sample differ, or no row is nearest to a centre. More than 256 are found
+        in steps, 256 parts that are then divided in proportion to their rows, and there may be some more or fewer.
     rng : numpy.random.Generator
     sample_size : int, default=1000
         Rows of the sample, as in the paper; ten a cluster where that is more (the paper's 1,000 for 256 clusters are
@@ -169,7 +171,7 @@ def cluster_rows(
         ``rule.assign`` of the rows. Cluster 0 is the largest.
     """
     candidates = np.arange(kernel.shape[0]) if candidates is None else candidates
-    sample = _draw(kernel, candidates, max(sample_size, _PER_CLUSTER * n_clusters), rng)
+    sample = _draw(kernel, candidates, sample_size, n_clusters, rng)
     transform = _transform(kernel, sample, weights, wide)
     splits: list[Split] = []
     clusters = np.full(kernel.shape[0], -1)
@@ -177,22 +179,22 @@ def cluster_rows(
     n_found = 0
     while waiting:
         rows, sample, n_parts = waiting.pop(0)
-        split = _split(kernel, transform, sample, weights, n_parts, rng)
+        split = _split(kernel, transform, sample, weights, min(n_parts, _AT_ONCE), rng)
         nearest = np.empty(len(rows), dtype=np.int64)
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             some = slice(first, first + _ROWS_AT_ONCE)
             nearest[some], evaluations = split.nearest(transform, kernel.rows(rows[some]), kernel.n_threads)
             kernel.evaluations += evaluations
-        sizes = np.bincount(nearest, minlength=len(split.norms))
-        occupied = np.flatnonzero(sizes)
-        targets = np.empty(len(sizes), dtype=np.int64)
+        occupied = np.unique(nearest)
+        targets = np.empty(len(split.norms), dtype=np.int64)
         for centre in occupied:
             inside = rows[nearest == centre]
-            if max_size is not None and len(inside) > max_size and len(occupied) > 1:
-                n_parts = -(-len(inside) // max_size)
-                sample = _draw(kernel, inside, max(sample_size, _PER_CLUSTER * n_parts), rng)
+            n_inside = 1 if n_parts <= _AT_ONCE else round(n_parts * len(inside) / len(rows))
+            if max_size is not None:
+                n_inside = max(n_inside, -(-len(inside) // max_size))
+            if n_inside > 1 and len(occupied) > 1:
                 targets[centre] = -2 - len(splits) - len(waiting)
-                waiting.append((inside, sample, n_parts))
+                waiting.append((inside, _draw(kernel, inside, sample_size, n_inside, rng), n_inside))
             else:
                 targets[centre] = n_found
                 n_found += 1
@@ -206,8 +208,9 @@ def cluster_rows(
     return KernelClusters(transform, tuple(splits)), number[clusters]
 
 
-def _draw(kernel: KernelMatrix, rows: Indices, size: int, rng: np.random.Generator) -> Indices:
-    """At most `size` of the rows, in an order that depends on their content alone."""
+def _draw(kernel: KernelMatrix, rows: Indices, sample_size: int, n_clusters: int, rng: np.random.Generator) -> Indices:
+    """A sample of the rows to find clusters on, in an order that depends on their content alone."""
+    size = max(sample_size, _PER_CLUSTER * min(n_clusters, _AT_ONCE))
     chosen = rows if len(rows) <= size else np.sort(rng.choice(rows, size, replace=False))
     X = kernel.rows(chosen)
     if sp.issparse(X):

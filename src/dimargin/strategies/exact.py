@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dimargin.solvers import solve
-from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 
 
 class Exact(Strategy):
@@ -44,7 +44,7 @@ class Exact(Strategy):
                 }
             )
             evaluations, seconds = check["kernel_evaluations"], check["seconds"]
-        progress.level_end({**history[-1], **solution.history[-1]}, lambda: solution.dual)
+        progress.level_end({**history[-1], **solution.history[-1]}, lambda: LevelModel(solution.dual))
         return Outcome(
             solution.dual, solution.objectives, "global", solution.status, solution.reason, solution.passes, history
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,10 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
+from dimargin.solution import DualProblem, Objectives, Solution, Status
 from dimargin.solvers import solve
-from dimargin.strategies.base import Outcome, Training
+from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
+from dimargin.strategies.routing import Router
 from dimargin.tree import Level, Node
+
+_LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
+
+
+def default_depth(n_rows: int, shape: TreeShape) -> int:
+    """``ceil(log_p(n / 4096))``, at least 1, unless the shape says otherwise."""
+    if shape.n_levels is not None:
+        return shape.n_levels
+    return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
 
 
 def solve_level(training: Training, level: int, nodes: Sequence[Node], tol: float) -> list[Solution]:
@@ -26,13 +37,18 @@ def solve_level(training: Training, level: int, nodes: Sequence[Node], tol: floa
     def local(task: tuple[int, Node], n_threads: int) -> Solution:
         place, node = task
         problem = training.problem.restrict(node.rows, node.mass, n_threads)
-        return solve(problem, training.solver(level, place), node.start, limits)
+        # columns picked from several outputs lie in memory by column
+        start = None if node.start is None else np.ascontiguousarray(node.start)
+        return solve(problem, training.solver(level, place), start, limits)
 
     return training.engine.map(local, list(enumerate(nodes)), lambda place, solution: progress.task_end(place))
 
 
 def average(level: Level[Solution], total: float) -> Objectives:
-    """Weighted means of the local objectives, each of which estimates the whole one; the gap is the worst local one."""
+    """Objectives weighted by mass, which are means where each part represents the whole, and sums over its pieces.
+
+    The gap is the worst local one.
+    """
     share = np.array([node.mass / total for node in level.nodes])
     results = [solution.objectives for solution in level.results]
     return Objectives(
@@ -42,12 +58,12 @@ def average(level: Level[Solution], total: float) -> Objectives:
     )
 
 
-def model(level: Level[Solution], problem: DualProblem) -> Floats:
-    """``f = sum_k (W_k / W) f_k`` as one set of coefficients."""
+def model(level: Level[Solution], problem: DualProblem, router: Router | None = None) -> LevelModel:
+    """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W."""
     dual = np.zeros(problem.labels.shape)
     for node, solution in level.solved:
         dual[:, node.rows] = (node.mass / problem.total) * solution.dual
-    return dual
+    return LevelModel(dual, router)
 
 
 def history_entry(level: Level[Solution], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
@@ -64,25 +80,49 @@ def history_entry(level: Level[Solution], total: float, seconds: float, evaluati
     }
 
 
-def time_is_short(training: Training, level: int, history: list[dict[str, Any]]) -> bool:
-    """Whether the margins of the next level's warm starts, one pass over its kernels, would outlast the deadline."""
-    if training.limits.deadline is None:
-        return False
+def seconds_for(evaluations: float, history: list[dict[str, Any]]) -> float:
+    """Seconds that so many kernel evaluations take, at the rate of the levels so far."""
     spent, seconds = (sum(entry[key] for entry in history) for key in ("kernel_evaluations", "seconds"))
-    needed: float = training.problem.n_rows**2 / training.shape.branching ** (level - 1)
-    return bool(time.perf_counter() + needed * seconds / max(spent, 1) > training.limits.deadline)
+    return float(evaluations * seconds / max(spent, 1))
+
+
+def last_level(training: Training, level: Level[Solution], requested: bool) -> tuple[Status, str] | None:
+    """Status and reason when the level just solved is the one wanted, or a stop was requested."""
+    worst = max(level.results, key=lambda s: s.objectives.worst_gap)
+    if level.level == training.shape.stop_level:
+        return worst.status, worst.reason
+    stopped = [s.reason for s in level.results if s.status == "stopped"]
+    if requested or stopped:
+        return "stopped", stopped[0] if stopped else "a callback asked to stop"
+    return None
+
+
+def out_of_time(
+    training: Training, level: int, needed: float, history: list[dict[str, Any]]
+) -> tuple[Status, str] | None:
+    """Status and reason when `needed` evaluations, before the next level has an answer, would outlast the deadline."""
+    deadline = training.limits.deadline
+    if deadline is None or time.perf_counter() + seconds_for(needed, history) <= deadline:
+        return None
+    return "max_time", f"the time limit allows no level below {level}"
 
 
 def outcome(
-    level: Level[Solution], problem: DualProblem, history: list[dict[str, Any]], status: Status, reason: str
+    level: Level[Solution],
+    found: LevelModel,
+    problem: DualProblem,
+    history: list[dict[str, Any]],
+    status: Status,
+    reason: str,
 ) -> Outcome:
     """The model of a level and its certificate."""
     return Outcome(
-        dual=model(level, problem),
+        dual=found.dual,
         objectives=average(level, problem.total),
         scope="global" if level.level == 0 else "partitioned",
         status=status,
         reason=reason,
         passes=sum(entry["passes"] for entry in history),
         history=history,
+        router=found.router,
     )
