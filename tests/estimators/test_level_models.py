@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_svmlight_file, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
@@ -38,6 +39,24 @@ def test_early_and_naive_share_their_coefficients_but_not_their_answers(machine)
     values = rbf_kernel(X_TEST, naive.support_vectors_, gamma=5.0) @ naive.dual_coef_[0]
     assert_allclose(naive.decision_function(X_TEST), values, rtol=0, atol=2e-4 * np.abs(naive.dual_coef_).sum())
     assert not np.allclose(early.decision_function(X_TEST), values, atol=1e-2)
+
+
+def test_the_committee_of_all_clusters():
+    strategy = DivideAndConquer(prediction="bcm")
+    machine = SVMClassifier(**EARLY | {"strategy": strategy}).fit(X, Y)
+    assert machine.score(X_TEST, Y_TEST) > 0.9
+    odds = machine.decision_function(X_TEST)
+    bins = np.digitize(expit(odds), [0.2, 0.8])
+    assert Y_TEST[bins == 0].mean() < 0.2 and Y_TEST[bins == 2].mean() > 0.8
+    digits, y = load_digits(return_X_y=True)
+    options = {"n_levels": 1, "stop_level": 1, "C": 10.0, "random_state": 0}
+    accuracy = [
+        SVMClassifier(strategy=DivideAndConquer(prediction=rule), **options)
+        .fit(digits[:900], y[:900])
+        .score(digits[900:], y[900:])
+        for rule in ("naive", "bcm", "early")
+    ]
+    assert 0.75 < accuracy[0] < accuracy[1] < accuracy[2]  # as in the paper's table 1 for webspam
 
 
 @machines
@@ -89,7 +108,7 @@ def test_certify_is_of_all_coefficients_together():
     assert_array_equal(machine.decision_function(X_TEST), values)
 
 
-@pytest.mark.parametrize("prediction", ["early", "naive"])
+@pytest.mark.parametrize("prediction", ["early", "naive", "bcm"])
 def test_scores_of_levels_are_those_of_models_that_stopped_there(prediction):
     strategy = DivideAndConquer(prediction=prediction, level_tol=1e-3)
     scores = LevelScores(X_TEST, Y_TEST, scoring="roc_auc")

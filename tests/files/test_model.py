@@ -49,7 +49,11 @@ LABELS = {
     "truth": [False, True, True],
 }
 
-ROUTED = [dm.DivideAndConquer(), dm.DivideAndConquer(sample_size=20, max_cluster_size=12)]
+ROUTED = [
+    dm.DivideAndConquer(),
+    dm.DivideAndConquer(prediction="bcm"),
+    dm.DivideAndConquer(sample_size=20, max_cluster_size=12),
+]
 
 
 @settings(max_examples=25, deadline=None)

@@ -120,6 +120,27 @@ def test_a_header_that_lies_about_the_router_is_refused(routed, lie):
         dm.load(routed)
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        swap("slopes", lambda a: a[:-1]),
+        swap("slopes", lambda a: np.c_[a, a]),
+        swap("slopes", lambda a: a.astype(np.int64)),
+        put("slopes", np.nan),
+        swap("prior", lambda a: np.r_[a, a]),
+        put("prior", np.inf),
+    ],
+)
+def test_a_committee_that_lies_is_refused(tmp_path, lie):
+    X, y = make_moons(200, noise=0.2, random_state=0)
+    machine = dm.SVMClassifier(strategy=dm.DivideAndConquer(prediction="bcm"), n_levels=1, stop_level=1)
+    dm.save(machine.fit(X, y), tmp_path / "m")
+    assert np.array_equal(dm.load(tmp_path / "m").decision_function(X), machine.decision_function(X))
+    tampered(tmp_path / "m", lambda header, arrays: lie(arrays))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(tmp_path / "m")
+
+
 def test_a_rule_for_rows_of_the_other_storage_is_refused(routed, tmp_path):
     X, y = make_moons(200, noise=0.2, random_state=0)
     machine = dm.load(routed)

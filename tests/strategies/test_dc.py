@@ -14,6 +14,7 @@ from dimargin import DivideAndConquer
 from dimargin.solution import Solution
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import dc as dc_module
+from dimargin.strategies import levels as levels_module
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 TREE = TreeShape(branching=2, n_levels=2)
@@ -127,9 +128,7 @@ def test_a_level_starts_from_the_coefficients_of_the_one_before(monkeypatch):
 
 
 def test_below_the_first_level_samples_are_support_vectors(monkeypatch):
-    X, labels = blobs(1500, seed=3, n_features=2)
-    labels = np.sign(X[:, :1].T + 1e-9)  # separable: few support vectors
-    problem, drawn, recorder = make_problem(X, labels, HINGE, RBF), [], Recorder()
+    problem, drawn, recorder = separable(), [], Recorder()
     original = dc_module.cluster_rows
 
     def recording(*arguments, **options):
@@ -143,31 +142,51 @@ def test_below_the_first_level_samples_are_support_vectors(monkeypatch):
     assert len(drawn[1]) < 750
 
 
-@pytest.mark.parametrize("separable", [True, False])
-def test_refinement_solves_the_support_vectors_where_they_are_few(monkeypatch, separable):
-    X, labels = blobs(1500, seed=3, n_features=2)
-    if separable:
-        labels = np.sign(X[:, :1].T + 1e-9)
-    problem, recorder, solves = make_problem(X, labels, HINGE if separable else ODM, RBF), Recorder(), []
-    original = dc_module.solve
+@pytest.fixture
+def last_solves(monkeypatch):
+    """Problem, start, limits and solution of steps 6 and 7, as they are made."""
+    solves, original_solve, original_refined = [], dc_module.solve, dc_module.refined
 
-    def recording(part, solver, start, limits) -> Solution:
-        solves.append((part, start, original(part, solver, start, limits)))
+    def recording(problem, solver, start, limits) -> Solution:
+        solves.append((problem, start.copy(), limits, original_solve(problem, solver, start, limits)))
         return solves[-1][-1]
 
+    def refined(*arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(levels_module, "solve", recording)
+            return original_refined(*arguments)
+
     monkeypatch.setattr(dc_module, "solve", recording)
+    monkeypatch.setattr(dc_module, "refined", refined)
+    return solves
+
+
+def separable():
+    """Few support vectors."""
+    X, _ = blobs(1500, seed=3, n_features=2)
+    return make_problem(X, np.sign(X[:, :1].T + 1e-9), HINGE, RBF)
+
+
+def test_refinement_solves_the_support_vectors_alone(last_solves):
+    problem, recorder = separable(), Recorder()
     DivideAndConquer().train(training(problem, TREE, tol=1e-3, progress=recorder))
     before = recorder.duals[1]
     support = np.flatnonzero(before.any(axis=0))
-    assert len(solves) == (2 if separable else 1)
-    if separable:
-        part, start, solution = solves[0]
-        assert (part.n_rows, part.mass) == (len(support), problem.total)
-        assert_array_equal(start, before[:, support])
-        before = np.zeros_like(before)
-        before[:, support] = solution.dual
-    assert solves[-1][0] is problem
-    assert_array_equal(solves[-1][1], before)
+    (part, start, _, solution), (whole, start_of_whole, _, _) = last_solves
+    assert (part.n_rows, part.mass) == (len(support), problem.total)
+    assert_array_equal(start, before[:, support])
+    assert whole is problem
+    assert_array_equal(start_of_whole[:, support], solution.dual)
+    assert np.count_nonzero(start_of_whole.any(axis=0)) <= len(support)
+
+
+def test_no_refinement_where_most_rows_are_support_vectors(last_solves):
+    X, labels = blobs(1500, seed=3, n_features=2)
+    problem, recorder = make_problem(X, labels, ODM, RBF), Recorder()
+    DivideAndConquer().train(training(problem, TREE, tol=1e-3, progress=recorder))
+    ((whole, start, _, _),) = last_solves
+    assert whole is problem
+    assert_array_equal(start, recorder.duals[1])
 
 
 @pytest.mark.parametrize("n", [2, 3, 7])
@@ -224,35 +243,24 @@ def test_a_deadline_ends_at_a_level():
     assert outcome.router is not None
 
 
-def test_refinement_leaves_time_for_the_last_pass(monkeypatch):
-    X, _ = blobs(1500, seed=3, n_features=2)
-    problem, deadlines = make_problem(X, np.sign(X[:, :1].T + 1e-9), HINGE, RBF), []
-    monkeypatch.setattr(dc_module, "seconds_for", lambda evaluations, history: 11.0)
-    original = dc_module.solve
-
-    def recording(part, solver, start, limits):
-        deadlines.append(limits.deadline)
-        return original(part, solver, start, limits)
-
-    monkeypatch.setattr(dc_module, "solve", recording)
-    plan = training(problem, TREE, tol=1e-3)
+def test_refinement_leaves_time_for_the_last_pass(last_solves, monkeypatch):
+    monkeypatch.setattr(levels_module, "seconds_for", lambda evaluations, history: 11.0)
+    plan = training(separable(), TREE, tol=1e-3)
     deadline = time.perf_counter() + 1000
     outcome = DivideAndConquer().train(replace(plan, limits=replace(plan.limits, deadline=deadline)))
-    assert deadlines == [deadline - 11.0, deadline]
+    assert [limits.deadline for _, _, limits, _ in last_solves] == [deadline - 11.0, deadline]
     assert outcome.scope == "global"
 
 
 def test_an_interrupt_while_refining_gives_the_model_of_level_1(monkeypatch):
-    X, _ = blobs(1500, seed=3, n_features=2)
-    problem, interrupted, recorder = make_problem(X, np.sign(X[:, :1].T + 1e-9), HINGE, RBF), Event(), Recorder()
-    original = dc_module.solve
+    interrupted, recorder, original = Event(), Recorder(), dc_module.refined
 
     def interrupting(*arguments):
         interrupted.set()
         return original(*arguments)
 
-    monkeypatch.setattr(dc_module, "solve", interrupting)
-    plan = training(problem, TREE, tol=1e-3, progress=recorder)
+    monkeypatch.setattr(dc_module, "refined", interrupting)
+    plan = training(separable(), TREE, tol=1e-3, progress=recorder)
     outcome = DivideAndConquer().train(replace(plan, limits=replace(plan.limits, interrupted=interrupted)))
     assert (outcome.status, outcome.reason, outcome.scope) == ("stopped", "it was interrupted", "partitioned")
     assert_array_equal(outcome.dual, recorder.duals[1])
@@ -268,7 +276,7 @@ def test_default_depth_is_that_of_diodm():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"prediction": "late"}, "DivideAndConquer: prediction must be 'early' or 'naive', got 'late'"),
+        ({"prediction": "late"}, "DivideAndConquer: prediction must be 'early' or 'naive' or 'bcm', got 'late'"),
         ({"clustering_kernel": "rbf"}, "clustering_kernel must be 'wide' or 'same', got 'rbf'"),
         ({"sample_size": 0}, "sample_size must be .*at least 1, got 0"),
         ({"max_cluster_size": 0}, "max_cluster_size must be None or at least 1, got 0"),

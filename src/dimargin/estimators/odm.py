@@ -48,7 +48,7 @@ class ODMClassifier(KernelMarginClassifier):
         Landmarks in the kernel's space that define the strata ("diodm").
     stop_level : int, default=0
         Level whose model is returned; 0 is the whole problem. Above it, the mean of the local machines answers
-        ("diodm"), or the machine of the nearest cluster ("dc": early prediction).
+        ("diodm"), or the machine of the nearest cluster ("dc": early prediction; see `DivideAndConquer` for others).
     tol : float, default=1e-3
         Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
     max_iter : int, default=1000

@@ -32,7 +32,7 @@ from dimargin.files.soundness import check_machine, check_scaler
 from dimargin.files.writing import write_file
 from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
 from dimargin.partition import KernelClusters, Split
-from dimargin.strategies import STRATEGIES, Router, Strategy
+from dimargin.strategies import STRATEGIES, Committee, Router, Strategy
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
@@ -237,7 +237,8 @@ def _encode(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
             }
         }
     if isinstance(value, Router):
-        parts = {"transform": value.rule.transform, "splits": value.rule.splits, "clusters": value.clusters}
+        parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
+        del parts["rule"]
         return {"router": {key: _encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}}
     if isinstance(value, Split):
         return {"split": {key: _encode(part, f"{place}.{key}", arrays) for key, part in vars(value).items()}}
@@ -280,7 +281,8 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
         return RowTransform(kernel, center, precision, bool(given["difference"]), float(given["size"]))  # type: ignore[arg-type]
     if "router" in value:
         parts = {key: _decode(part, arrays) for key, part in value["router"].items()}
-        return Router(KernelClusters(parts["transform"], parts["splits"]), parts["clusters"])
+        rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))
+        return (Committee if "slopes" in parts else Router)(rule, **parts)
     if "split" in value:
         return Split(**{key: _decode(part, arrays) for key, part in value["split"].items()})
     if "strategy" in value:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin.kernels import RowTransform
-from dimargin.strategies import Router
+from dimargin.strategies import Committee, Router
 
 
 def check_machine(machine: Any) -> None:
@@ -25,6 +25,7 @@ def check_machine(machine: Any) -> None:
         and all(a.dtype.kind == "f" for a in (machine.dual_coef_, machine.intercept_, machine.support_vectors_))
         and np.isfinite(machine.dual_coef_).all()
         and (machine._router is None or _fits(machine._router, machine.support_vectors_))
+        and (not isinstance(machine._router, Committee) or _fits_outputs(machine._router, n_outputs))
     )
     if not sound:
         raise ValueError("its arrays do not fit together")
@@ -59,6 +60,15 @@ def _fits(router: Router, vectors: Any) -> bool:
         and _whole(split.targets, -n_splits, rule.n_clusters)  # on to a later split, or to a cluster
         and ((split.targets >= 0) | (split.targets < -1 - place)).all()
         for place, split in enumerate(rule.splits)
+    )
+
+
+def _fits_outputs(committee: Committee, n_outputs: int) -> bool:
+    slopes, prior = committee.slopes, committee.prior
+    return (
+        slopes.dtype.kind == prior.dtype.kind == "f"
+        and (slopes.shape, prior.shape) == ((committee.rule.n_clusters, n_outputs), (n_outputs,))
+        and bool(np.isfinite(slopes).all() and np.isfinite(prior).all())
     )
 
 

@@ -1,6 +1,7 @@
 """How a whole problem is put together from parts: one file a strategy."""
 
 from dimargin.strategies.base import LevelModel, Outcome, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.diodm import DiODM
 from dimargin.strategies.exact import Exact
@@ -10,6 +11,7 @@ STRATEGIES: dict[str, type[Strategy]] = {"exact": Exact, "diodm": DiODM, "dc": D
 
 __all__ = [
     "STRATEGIES",
+    "Committee",
     "DiODM",
     "DivideAndConquer",
     "Exact",

@@ -7,6 +7,7 @@
     4      for each cluster, side by side, the largest first:
                solve its rows, as a piece of the whole problem, from the coefficients of level l+1 to eps_l
     5      if l = stop_level: return the machines of the clusters; "early": the nearest one answers
+                                                    "naive": their sum, equation 5;  "bcm": all, weighed (committee.py)
     6  refine: solve the support vectors of level 1 alone
     7  solve the whole problem from there
 
@@ -24,9 +25,9 @@ the ODM loss: it is left out where more than half are.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -34,7 +35,8 @@ import numpy as np
 from dimargin.partition import cluster_rows
 from dimargin.solution import Solution
 from dimargin.solvers import solve
-from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.committee import Committee, calibrated
 from dimargin.strategies.levels import (
     default_depth,
     history_entry,
@@ -42,7 +44,7 @@ from dimargin.strategies.levels import (
     model,
     out_of_time,
     outcome,
-    seconds_for,
+    refined,
     solve_level,
 )
 from dimargin.strategies.routing import Router
@@ -56,9 +58,10 @@ class DivideAndConquer(Strategy):
     ----------
     sample_size : int, default=1000
         Rows that the clusters of a level are found on, as in the paper; ten a cluster where that is more.
-    prediction : {"early", "naive"}, default="early"
-        How the model of a level above 0 predicts: by the machine of the nearest cluster, or by the sum of all (equation
-        5 of the paper). The whole problem, level 0, needs no rule.
+    prediction : {"early", "naive", "bcm"}, default="early"
+        How the model of a level above 0 predicts: by the machine of the nearest cluster, by the sum of all (equation
+        5 of the paper), or by the Bayesian committee of all, which costs three more fits of each cluster; decision
+        values are then log odds. The whole problem, level 0, needs no rule.
     clustering_kernel : {"wide", "same"}, default="wide"
         Whether "rbf" and "laplacian" are widened to cluster with, or taken as they are, as in the paper.
     max_cluster_size : int or None, default=None
@@ -84,7 +87,7 @@ class DivideAndConquer(Strategy):
     def __init__(
         self,
         sample_size: int = 1000,
-        prediction: Literal["early", "naive"] = "early",
+        prediction: Literal["early", "naive", "bcm"] = "early",
         clustering_kernel: Literal["wide", "same"] = "wide",
         max_cluster_size: int | None = None,
         level_tol: float = 0.1,
@@ -97,7 +100,7 @@ class DivideAndConquer(Strategy):
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
-        self._check_choice("prediction", "early", "naive")
+        self._check_choice("prediction", "early", "naive", "bcm")
         self._check_choice("clustering_kernel", "wide", "same")
         self._check_count("sample_size")
         self._check_count("max_cluster_size")
@@ -111,23 +114,26 @@ class DivideAndConquer(Strategy):
         """Algorithm 1."""
         problem, clock = training.problem, time.perf_counter()
         history: list[dict[str, Any]] = []
-        for level, router, spent in self._levels(training, history):
+        for level, found, spent in self._levels(training, history):
             history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent))
-            found = model(level, problem, router)
-            stop = training.progress.level_end(history[-1], partial(model, level, problem, router))
+            stop = training.progress.level_end(history[-1], found)
             clock = time.perf_counter()  # what callbacks take is theirs
             # the margins of the starts of the next level: one pass over the support vectors of its clusters
-            support, below = np.count_nonzero(found.dual.any(axis=0)), max(level.level - 1, 0)
+            support, below = np.count_nonzero(model(level, problem).dual.any(axis=0)), max(level.level - 1, 0)
             needed = problem.n_rows * support / training.shape.branching**below
             verdict = last_level(training, level, stop) or out_of_time(training, level.level, needed, history)
             if verdict is not None:
-                return outcome(level, found, problem, history, *verdict)
-        return outcome(level, found, problem, history, "stopped", "it was interrupted")
+                break
+        status, reason = verdict or ("stopped", "it was interrupted")
+        if level.level and self.prediction == "bcm" and not isinstance(found().router, Committee):
+            status = "stopped" if training.limits.interrupted.is_set() else "max_time"
+            reason += "; there was no time to calibrate the committee, prediction is 'early' instead"
+        return outcome(level, found(), problem, history, status, reason)
 
     def _levels(
         self, training: Training, history: list[dict[str, Any]]
-    ) -> Iterator[tuple[Level[Solution], Router | None, int]]:
-        """Levels, how they predict, and kernel evaluations beside the solves."""
+    ) -> Iterator[tuple[Level[Solution], Callable[[], LevelModel], int]]:
+        """Levels, their models, and kernel evaluations beside the solves."""
         problem, shape, limits = training.problem, training.shape, training.limits
         rng, support = np.random.default_rng(training.random_state), np.arange(problem.n_rows)
         start = np.zeros(problem.labels.shape) if training.start is None else training.start
@@ -137,23 +143,25 @@ class DivideAndConquer(Strategy):
                 problem.kernel, problem.weights, shape.branching**depth, rng, sample_size=self.sample_size,
                 candidates=support, wide=self.clustering_kernel == "wide", max_size=self.max_cluster_size,
             )  # fmt: skip
-            spent = problem.kernel.evaluations - before
-            parts = np.split(np.argsort(clusters, kind="stable"), np.cumsum(np.bincount(clusters))[:-1])
-            nodes = [Node(rows, problem.total, start[:, rows]) for rows in parts]
+            router = Router(rule, clusters)
+            nodes = [Node(rows, problem.total, start[:, rows]) for rows in router.members(clusters)]
             eps = limits.tol if depth == shape.stop_level else max(limits.tol, self.level_tol)
             level = Level(depth, nodes, solve_level(training, depth, nodes, eps))
-            yield level, Router(rule, clusters) if self.prediction == "early" else None, spent
-            start = model(level, problem).dual
+            found = cache(partial(self._model, training, level, router))
+            start = found().dual if depth == shape.stop_level else model(level, problem).dual
+            yield level, found, problem.kernel.evaluations - before
             support = np.flatnonzero(start.any(axis=0))
         training.progress.level_begin(0, None)
-        spent = 0
-        if 2 * len(support) <= problem.n_rows:
-            left = seconds_for(problem.n_rows * len(support), history)  # for the pass that step 7 begins with
-            refining = replace(limits, deadline=None if limits.deadline is None else limits.deadline - left)
-            part = problem.restrict(support, problem.total)
-            refined = solve(part, training.solver(0, 0), np.ascontiguousarray(start[:, support]), refining)
-            start[:, support], spent = refined.dual, refined.kernel_evaluations
-        if not limits.interrupted.is_set():  # that pass would not wait
+        start, spent = refined(training, start, history) if 2 * len(support) <= problem.n_rows else (start, 0)
+        if not limits.interrupted.is_set():  # the pass that step 7 begins with would not wait
             limits = replace(limits, stop_requested=training.progress.check)
             whole = Node(np.arange(problem.n_rows), problem.total, start)
-            yield Level(0, [whole], [solve(problem, training.solver(0), start, limits)]), None, spent
+            level = Level(0, [whole], [solve(problem, training.solver(0), start, limits)])
+            yield level, partial(model, level, problem), spent
+
+    def _model(self, training: Training, level: Level[Solution], router: Router) -> LevelModel:
+        found = model(level, training.problem, None if self.prediction == "naive" else router)
+        if self.prediction != "bcm":
+            return found
+        tol = max(training.limits.tol, self.level_tol)
+        return replace(found, router=calibrated(training, router, found.dual, tol) or router)

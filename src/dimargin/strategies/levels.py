@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.solution import DualProblem, Objectives, Solution, Status
+from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
 from dimargin.solvers import solve
 from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
 from dimargin.strategies.routing import Router
@@ -84,6 +84,18 @@ def seconds_for(evaluations: float, history: list[dict[str, Any]]) -> float:
     """Seconds that so many kernel evaluations take, at the rate of the levels so far."""
     spent, seconds = (sum(entry[key] for entry in history) for key in ("kernel_evaluations", "seconds"))
     return float(evaluations * seconds / max(spent, 1))
+
+
+def refined(training: Training, start: Floats, history: list[dict[str, Any]]) -> tuple[Floats, int]:
+    """Coefficients that solve the problem of the support vectors alone, and the kernel evaluations it took."""
+    problem, limits, support = training.problem, training.limits, np.flatnonzero(start.any(axis=0))
+    if limits.deadline is not None:  # leave time for the pass over all rows that comes next
+        limits = replace(limits, deadline=limits.deadline - seconds_for(problem.n_rows * len(support), history))
+    part = problem.restrict(support, problem.total)
+    solution = solve(part, training.solver(0, 0), np.ascontiguousarray(start[:, support]), limits)
+    dual = np.zeros_like(start)
+    dual[:, support] = solution.dual
+    return dual, solution.kernel_evaluations
 
 
 def last_level(training: Training, level: Level[Solution], requested: bool) -> tuple[Status, str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Router:
     rule: KernelClusters
     clusters: Indices
 
-    def take(self, index: Indices) -> Router:
+    def take(self, index: Indices) -> Self:
         """The router for some of the vectors."""
         return replace(self, clusters=self.clusters[index])
 
@@ -60,12 +60,12 @@ class Router:
         ndarray of shape (n_outputs, n_rows)
         """
         values = np.zeros((len(coefficients), X.shape[0]))
-        queries, vectors = (self._members(c) for c in (self.rule.assign(X, kernel.n_threads), self.clusters))
-        for rows, own in zip(queries, vectors, strict=True):
+        queries = self.members(self.rule.assign(X, kernel.n_threads))
+        for rows, own in zip(queries, self.members(self.clusters), strict=True):
             values[:, rows] = kernel.multiply(own, coefficients[:, own], rows)
         return values
 
-    def _members(self, clusters: Indices) -> list[Indices]:
-        """Places of every cluster, ascending."""
+    def members(self, clusters: Indices) -> list[Indices]:
+        """Places of every cluster in `clusters`, ascending."""
         bounds = np.cumsum(np.bincount(clusters, minlength=self.rule.n_clusters))[:-1]
         return np.split(np.argsort(clusters, kind="stable"), bounds)
