@@ -6,11 +6,12 @@ from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.estimators import ODMClassifier, SVMClassifier
 from dimargin.files import from_libsvm, load, save, to_libsvm
-from dimargin.strategies import DiODM, Exact
+from dimargin.strategies import DiODM, DivideAndConquer, Exact
 
 __all__ = [
     "ConvergenceDisplay",
     "DiODM",
+    "DivideAndConquer",
     "Exact",
     "LevelScores",
     "MarginDistributionDisplay",

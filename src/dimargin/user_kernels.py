@@ -109,7 +109,9 @@ class UserKernelMatrix(KernelMatrix):
             not positive semi-definite.
         """
         left, right = self._row_index[rows], self._column_index[columns]
-        if self.transform.function is None:
+        if not len(rows) or not len(columns):  # a user's function need not know how to answer nothing
+            values = np.empty((len(rows), len(columns)))
+        elif self.transform.function is None:
             values = np.asarray(self._queries[np.ix_(left, right)], dtype=np.float64)
         else:
             values = np.asarray(self.transform.function(self._queries[left], self._X[right]), dtype=np.float64)

@@ -27,6 +27,8 @@ from dimargin.solvers.active import RowCache
         SVMClassifier(kernel="poly", degree=2, coef0=1.0),
         SVMClassifier(strategy="diodm", n_levels=1, branching=2),
         SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
+        SVMClassifier(strategy="dc", n_levels=2, branching=2),
+        SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

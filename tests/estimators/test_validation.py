@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_classification, make_moons
 
-from dimargin import DiODM, ODMClassifier
+from dimargin import DiODM, DivideAndConquer, ODMClassifier
 
 X, Y = make_moons(60, noise=0.1, random_state=0)
 
@@ -43,10 +43,16 @@ def spoiled(value, row=7, column=1, matrix=X):
         ({"coef0": np.inf}, "coef0"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"memory_limit": -5}, "memory_limit"),
-        ({"kernel": "sigmoid"}, "kernel must be one of 'linear', 'poly', 'rbf', 'laplacian', got 'sigmoid'"),
-        ({"strategy": "tree"}, "strategy must be 'auto', 'exact', 'diodm' or a strategy object, got 'tree'"),
+        ({"kernel": "sigmoid"}, "kernel='sigmoid' is not positive semi-definite"),
+        ({"strategy": "tree"}, "strategy must be 'auto', 'exact', 'diodm', .* or a strategy object, got 'tree'"),
         ({"strategy": "exact", "n_levels": 2}, "n_levels=2 was set, but strategy 'exact' does not use n_levels"),
         ({"strategy": "exact", "branching": 2}, "branching"),
+        ({"strategy": "dc", "n_landmarks": 7}, "'dc' does not use n_landmarks; .* choose strategy='diodm'$"),
+        ({"strategy": "exact", "n_levels": 3}, "choose strategy='diodm' or 'dc'"),
+        (
+            {"strategy": DivideAndConquer(prediction="late")},
+            "prediction must be .*, got 'late'",
+        ),
         ({"strategy": "exact", "n_landmarks": 7}, "n_landmarks"),
         ({"strategy": "exact", "stop_level": 1}, "stop_level"),
         ({"strategy": "diodm", "branching": 1}, "branching"),

@@ -49,6 +49,12 @@ LABELS = {
     "truth": [False, True, True],
 }
 
+ROUTED = [
+    dm.DivideAndConquer(),
+    dm.DivideAndConquer(prediction="bcm"),
+    dm.DivideAndConquer(sample_size=20, max_cluster_size=12),
+]
+
 
 @settings(max_examples=25, deadline=None)
 @given(
@@ -57,7 +63,7 @@ LABELS = {
     n_classes=st.integers(2, 3),
     form=st.sampled_from(["dense", "float32", "sparse", "frame"]),
     scaler=st.sampled_from([None, MinMaxScaler((-1, 1)), StandardScaler(with_mean=False), MaxAbsScaler()]),
-    strategy=st.sampled_from(["auto", "exact", dm.DiODM(early_stop=False, sample_size=50)]),
+    strategy=st.sampled_from(["auto", "exact", dm.DiODM(early_stop=False, sample_size=50), *ROUTED]),
     gamma=st.one_of(st.just("scale"), st.floats(1e-3, 1e3)),
     lam=st.floats(1e-2, 1e6),
     tol=st.sampled_from([1e-2, 1e-6]),
@@ -75,6 +81,7 @@ def test_a_round_trip_changes_nothing(
         X = pd.DataFrame(X, columns=["left", "right"])
     y = np.asarray(LABELS[labels])[np.arange(120) % n_classes]
     machine = dm.ODMClassifier(kernel, gamma, lam=lam, strategy=strategy, tol=tol, random_state=seed, max_iter=20)
+    machine.set_params(stop_level=int(strategy in ROUTED))
     model = machine if scaler is None else Pipeline([("scale", scaler), ("machine", machine)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

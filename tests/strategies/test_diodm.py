@@ -42,8 +42,8 @@ class Recorder(Progress):
     def level_begin(self, level, n_tasks):
         self.begun.append((level, n_tasks))
 
-    def level_end(self, entry, model):
-        self.duals.append(model()[0])
+    def level_end(self, entry, found):
+        self.duals.append(found().dual)
         return False
 
 
@@ -196,6 +196,15 @@ def test_a_warm_start_reaches_the_leaves(weighted):
     leaves = DiODM()._leaves(training(weighted, shape, start=solved.dual), 2, 2)
     for leaf in leaves:
         assert_allclose(leaf.start * leaf.mass / weighted.total, solved.dual[:, leaf.rows])
+
+
+def test_a_warm_start_of_several_outputs():
+    X, labels = blobs(1300, seed=7, n_outputs=3)
+    problem = make_problem(X, labels, ODM, RBF)
+    shape = TreeShape(branching=2, n_levels=1, n_landmarks=5)
+    solved = DiODM(early_stop=False).train(training(problem, shape, tol=1e-7))
+    again = DiODM(early_stop=False).train(training(problem, shape, tol=1e-3, start=solved.dual))
+    assert again.objectives.worst_gap <= 1e-3
 
 
 def test_a_deadline_ends_at_a_level(weighted):

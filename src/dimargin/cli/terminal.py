@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dimargin.estimators.progress import Monitor
-from dimargin.solution import Floats
+from dimargin.strategies import LevelModel
 
 
 class FitDisplay(Monitor):
@@ -79,7 +79,7 @@ class FitDisplay(Monitor):
         self._progress.update(self._task, completed=done, state=f"gap {entry['relative_gap']:.1e}")
         return False
 
-    def level_end(self, entry: dict[str, Any], model: Callable[[], tuple[Floats, Floats]]) -> bool:
+    def level_end(self, entry: dict[str, Any], found: Callable[[], LevelModel]) -> bool:
         """Leave a line about the level."""
         if not self._progress.disable:
             parts = entry["partitions"]

@@ -28,7 +28,7 @@ from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
-from dimargin.strategies import STRATEGIES, Outcome, Strategy, Training, TreeShape
+from dimargin.strategies import STRATEGIES, LevelModel, Outcome, Router, Strategy, Training, TreeShape
 from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, Transform, UserKernel, kernel_matrix
 
@@ -58,6 +58,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     n_jobs: int | None
     random_state: Any
     verbose: int
+
+    _router: Router | None = None  # of a model whose coefficients are not those of one decision function
 
     @property
     def _has_intercept(self) -> bool:
@@ -198,9 +200,10 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         strategy = self._check_strategy()
         for name, default in vars(TreeShape()).items():
             if strategy is not None and name not in strategy.uses and getattr(shape, name) != default:
+                users = " or ".join(repr(key) for key, other in STRATEGIES.items() if name in other.uses)
                 raise ValueError(
                     f"{name}={getattr(shape, name)!r} was set, but strategy {self.strategy!r} does not use {name}; "
-                    "leave it at its default or choose strategy='diodm'"
+                    f"leave it at its default or choose strategy={users}"
                 )
         return shape
 
@@ -273,11 +276,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
-    def _model_attributes(
-        self, data: TrainingData, problem: DualProblem, dual: Floats, intercepts: Floats
-    ) -> dict[str, Any]:
-        """What prediction needs, for given dual coefficients and intercepts."""
-        support = np.flatnonzero(dual.any(axis=0))
+    def _model_attributes(self, data: TrainingData, problem: DualProblem, found: LevelModel) -> dict[str, Any]:
+        """What prediction needs."""
+        dual, support = found.dual, np.flatnonzero(found.dual.any(axis=0))
         precise = problem.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         transform = problem.kernel.transform
         return {
@@ -285,9 +286,10 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             "support_": data.kept[support].astype(np.int32),
             "support_vectors_": data.X[support][:, :0] if self.kernel == "precomputed" else data.X[support],
             "dual_coef_": (problem.labels * dual)[:, support],
-            "intercept_": intercepts.copy(),
+            "intercept_": found.intercept.copy(),
             "n_support_": np.bincount(data.y[support], minlength=len(data.classes)).astype(np.int32),
             "_transform": transform.in_float64() if precise else transform,
+            "_router": None if found.router is None else found.router.take(support),
             "_n_given": data.n_given,
         }
 
@@ -298,7 +300,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             return float(values[0]) if single else values
 
         history = [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in outcome.history]
-        return self._model_attributes(data, problem, outcome.dual, outcome.objectives.intercept) | {
+        return self._model_attributes(data, problem, outcome.model) | {
             "objective_": per_class(outcome.objectives.primal),
             "dual_objective_": per_class(outcome.objectives.dual),
             "duality_gap_": outcome.objectives.worst_gap,
@@ -312,7 +314,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """Compute the global certificate of the fitted model on its training rows.
 
         Costs one pass over the kernel, ``n`` times the number of support vectors, in float64; `fit` never pays for
-        it silently. Sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``.
+        it silently. Sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``. Of a model that
+        predicts by clusters it certifies the coefficients, all of them together.
 
         Parameters
         ----------
@@ -402,7 +405,10 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                     part = part.toarray()
                 threads = effective_n_threads(self.n_jobs)
                 matrix = kernel_matrix(self._transform, vectors, queries=part, n_threads=threads)
-                values[:, batch] = matrix.multiply(every, self.dual_coef_)
+                if self._router is None:
+                    values[:, batch] = matrix.multiply(every, self.dual_coef_)
+                else:
+                    values[:, batch] = self._router.decision_values(matrix, part, self.dual_coef_)
         values += self.intercept_[:, None]
         return values[0] if len(values) == 1 else values.T
 

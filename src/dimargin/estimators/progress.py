@@ -10,8 +10,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any
 
-from dimargin.solution import Floats
-from dimargin.strategies import Progress
+from dimargin.strategies import LevelModel, Progress
 
 
 class Monitor(Progress):
@@ -38,7 +37,7 @@ class CallbackProgress(Progress):
     data : dict
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable
-        Fitted attributes of the model with given dual coefficients and intercepts.
+        Fitted attributes of a `LevelModel`.
     monitor : Monitor
         The front end.
     """
@@ -48,7 +47,7 @@ class CallbackProgress(Progress):
         estimator: Any,
         context: Any,
         data: dict[str, Any],
-        reconstruct: Callable[[Floats, Floats], dict[str, Any]],
+        reconstruct: Callable[[LevelModel], dict[str, Any]],
         monitor: Monitor,
     ) -> None:
         self._estimator = estimator
@@ -85,7 +84,7 @@ class CallbackProgress(Progress):
             print(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
         return self._subtask("check") | self._monitor.check(entry)
 
-    def level_end(self, entry: dict[str, Any], model: Callable[[], tuple[Floats, Floats]]) -> bool:
+    def level_end(self, entry: dict[str, Any], found: Callable[[], LevelModel]) -> bool:
         """The level is done."""
         if self._estimator.verbose:
             parts = entry["partitions"]
@@ -95,6 +94,6 @@ class CallbackProgress(Progress):
                 f"({'worst partition' if parts > 1 else 'global'})"
             )
         stop = self._level.call_on_fit_task_end(
-            **self._data, reconstruction_attributes=lambda: self._reconstruct(*model())
+            **self._data, reconstruction_attributes=lambda: self._reconstruct(found())
         )
-        return bool(stop) | self._monitor.level_end(entry, model)
+        return bool(stop) | self._monitor.level_end(entry, found)

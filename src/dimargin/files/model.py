@@ -28,16 +28,19 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import MACHINES, KernelMarginClassifier
+from dimargin.files.soundness import check_machine, check_scaler
 from dimargin.files.writing import write_file
 from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
-from dimargin.strategies import STRATEGIES, Strategy
+from dimargin.partition import KernelClusters, Split
+from dimargin.strategies import STRATEGIES, Committee, Router, Strategy
 from dimargin.user_kernels import UserKernel
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
 _MACHINE = (
     "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", "objective_",
-    "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_", "_transform", "_n_given",
+    "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_", "_transform", "_router",
+    "_n_given",
 )  # fmt: skip
 _ANY = ("n_features_in_", "feature_names_in_")
 # what may be stored: class and fitted attributes
@@ -197,9 +200,9 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     for key, value in step["attributes"].items():
         setattr(estimator, key, _decode(value, arrays))
     if isinstance(estimator, KernelMarginClassifier):
-        _check_machine(estimator)
+        check_machine(estimator)
     else:
-        _check_scaler(estimator, attributes)
+        check_scaler(estimator, attributes)
     return estimator
 
 
@@ -236,6 +239,12 @@ def _encode(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
         }
     if isinstance(value, UserKernel) and value.function is None:
         return {"precomputed_kernel": True}
+    if isinstance(value, Router):
+        parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
+        del parts["rule"]
+        return {"router": {key: _encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}}
+    if isinstance(value, Split):
+        return {"split": {key: _encode(part, f"{place}.{key}", arrays) for key, part in vars(value).items()}}
     if isinstance(value, Strategy) and _STRATEGIES.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": _encode(parameters, place, arrays)}
@@ -266,43 +275,21 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
         matrix.check_format(full_check=True)
         return matrix
     if "row_transform" in value:
-        fields = value["row_transform"]
-        kernel = Kernel(**fields["kernel"])
+        given = value["row_transform"]
+        kernel = Kernel(**given["kernel"])
         if kernel.name not in KERNEL_NAMES:
             raise ValueError(f"unknown kernel {kernel.name!r}")
-        precision = {"float32": np.float32, "float64": np.float64}[fields["dtype"]]
-        center = _decode(fields["center"], arrays)
-        return RowTransform(kernel, center, precision, bool(fields["difference"]), float(fields["size"]))  # type: ignore[arg-type]
+        precision = {"float32": np.float32, "float64": np.float64}[given["dtype"]]
+        center = _decode(given["center"], arrays)
+        return RowTransform(kernel, center, precision, bool(given["difference"]), float(given["size"]))  # type: ignore[arg-type]
     if "precomputed_kernel" in value:
         return UserKernel(None)
+    if "router" in value:
+        parts = {key: _decode(part, arrays) for key, part in value["router"].items()}
+        rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))
+        return (Committee if "slopes" in parts else Router)(rule, **parts)
+    if "split" in value:
+        return Split(**{key: _decode(part, arrays) for key, part in value["split"].items()})
     if "strategy" in value:
         return _STRATEGIES[value["strategy"]](**_decode(value["parameters"], arrays))
     raise ValueError(f"unknown kind of value: {sorted(value)}")
-
-
-def _check_machine(machine: Any) -> None:
-    """Arrays that do not fit together would be read beyond their ends by the compiled core."""
-    n_vectors, n_features = machine.support_vectors_.shape
-    n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
-    precomputed = machine.kernel == "precomputed"
-    center = None if precomputed else machine._transform.center
-    sound = (
-        machine.dual_coef_.shape == (n_outputs, n_vectors)
-        and machine.intercept_.shape == (n_outputs,)
-        and machine.support_.shape == (n_vectors,)
-        and n_features == (0 if precomputed else machine.n_features_in_)
-        and len(machine.classes_) >= 2
-        and (center is None or (center.shape == (n_features,) and not sp.issparse(machine.support_vectors_)))
-        and all(a.dtype.kind == "f" for a in (machine.dual_coef_, machine.intercept_, machine.support_vectors_))
-        and np.isfinite(machine.dual_coef_).all()
-        and isinstance(machine._transform, UserKernel if precomputed else RowTransform)
-    )
-    if not sound:
-        raise ValueError("its arrays do not fit together")
-
-
-def _check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
-    for name in attributes:
-        values = getattr(scaler, name, None)
-        if isinstance(values, np.ndarray) and values.ndim and values.shape != (scaler.n_features_in_,):
-            raise ValueError(f"{name} of the {type(scaler).__name__} does not fit its {scaler.n_features_in_} columns")

@@ -1,6 +1,18 @@
 """Which rows go together."""
 
+from dimargin.partition.clusters import KernelClusters, Split, cluster_rows
+from dimargin.partition.kernel_kmeans import kernel_kmeans
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.partition.stratified import Partition, RandomPartition, StratifiedPartition
 
-__all__ = ["Partition", "RandomPartition", "StratifiedPartition", "nearest_landmark", "pivoted_cholesky"]
+__all__ = [
+    "KernelClusters",
+    "Partition",
+    "RandomPartition",
+    "Split",
+    "StratifiedPartition",
+    "cluster_rows",
+    "kernel_kmeans",
+    "nearest_landmark",
+    "pivoted_cholesky",
+]

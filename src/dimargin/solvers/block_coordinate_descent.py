@@ -171,7 +171,7 @@ class BlockCoordinateDescent(Solver[_State]):
         before = problem.kernel.evaluations
         dual = np.zeros(problem.labels.shape)
         if start is not None:
-            dual = problem.feasible(np.asarray(start, dtype=np.float64))
+            dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         return _State(
             whole=problem,

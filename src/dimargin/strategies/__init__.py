@@ -1,9 +1,25 @@
 """How a whole problem is put together from parts: one file a strategy."""
 
-from dimargin.strategies.base import Outcome, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.base import LevelModel, Outcome, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.committee import Committee
+from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.diodm import DiODM
 from dimargin.strategies.exact import Exact
+from dimargin.strategies.routing import Router
 
-STRATEGIES: dict[str, type[Strategy]] = {"exact": Exact, "diodm": DiODM}
+STRATEGIES: dict[str, type[Strategy]] = {"exact": Exact, "diodm": DiODM, "dc": DivideAndConquer}
 
-__all__ = ["STRATEGIES", "DiODM", "Exact", "Outcome", "Progress", "Strategy", "Training", "TreeShape"]
+__all__ = [
+    "STRATEGIES",
+    "Committee",
+    "DiODM",
+    "DivideAndConquer",
+    "Exact",
+    "LevelModel",
+    "Outcome",
+    "Progress",
+    "Router",
+    "Strategy",
+    "Training",
+    "TreeShape",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,8 +14,27 @@ from sklearn.base import BaseEstimator
 from dimargin.engines import LocalEngine
 from dimargin.solution import DualProblem, Floats, Objectives, Status
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
+from dimargin.strategies.routing import Router
 
 Scope = Literal["global", "partitioned", "landmark"]
+
+
+@dataclass(frozen=True)
+class LevelModel:
+    """What predicts.
+
+    Attributes
+    ----------
+    dual : ndarray of shape (n_outputs, n)
+        Coefficients on all rows; those of averaged models are already weighted.
+    intercept : ndarray of shape (n_outputs,)
+    router : Router or None
+        Which coefficients answer for a row; None where they are those of one decision function.
+    """
+
+    dual: Floats
+    intercept: Floats
+    router: Router | None = None
 
 
 class Progress:
@@ -33,8 +53,8 @@ class Progress:
         """The only solve of the level has looked at its gap."""
         return False
 
-    def level_end(self, entry: dict[str, Any], model: Callable[[], tuple[Floats, Floats]]) -> bool:
-        """The level has ended; `model` gives the coefficients of its model on all rows, and its intercepts."""
+    def level_end(self, entry: dict[str, Any], found: Callable[[], LevelModel]) -> bool:
+        """The level has ended; `found` gives its model."""
         return False
 
 
@@ -86,8 +106,7 @@ class Outcome:
 
     Attributes
     ----------
-    dual : ndarray of shape (n_outputs, n)
-        Coefficients of the one decision function; those of averaged models are already weighted.
+    model : LevelModel
     objectives : Objectives
         Of the problem named by `scope`, with the intercepts of the decision functions.
     scope : {"global", "partitioned", "landmark"}
@@ -96,13 +115,23 @@ class Outcome:
     history : list of dict
     """
 
-    dual: Floats
+    model: LevelModel
     objectives: Objectives
     scope: Scope
     status: Status
     reason: str
     passes: int
     history: list[dict[str, Any]]
+
+    @property
+    def dual(self) -> Floats:
+        """Coefficients of the model."""
+        return self.model.dual
+
+    @property
+    def router(self) -> Router | None:
+        """Router of the model."""
+        return self.model.router
 
 
 class Strategy(BaseEstimator, ABC):
@@ -121,6 +150,21 @@ class Strategy(BaseEstimator, ABC):
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
+
+    def _check_choice(self, name: str, *allowed: str) -> None:
+        if getattr(self, name) not in allowed:
+            raise ValueError(
+                f"{type(self).__name__}: {name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}"
+            )
+
+    def _check_count(self, name: str) -> None:
+        value = getattr(self, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{type(self).__name__}: {name} must be None or at least 1, got {value!r}")
+
+    def _check_positive(self, name: str) -> None:
+        if not 0 < getattr(self, name) < math.inf:
+            raise ValueError(f"{type(self).__name__}: {name} must be a number above 0, got {getattr(self, name)!r}")
 
     @abstractmethod
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:

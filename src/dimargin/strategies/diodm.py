@@ -18,7 +18,6 @@ part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal r
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -29,10 +28,16 @@ import numpy as np
 from dimargin.partition import StratifiedPartition
 from dimargin.solution import Solution, Status
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
-from dimargin.strategies.levels import history_entry, model, outcome, solve_level, time_is_short
+from dimargin.strategies.levels import (
+    default_depth,
+    history_entry,
+    last_level,
+    model,
+    out_of_time,
+    outcome,
+    solve_level,
+)
 from dimargin.tree import Level, Node, climb, merged_rows
-
-_LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
 
 
 class DiODM(Strategy):
@@ -80,20 +85,14 @@ class DiODM(Strategy):
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
-        if self.warm_start not in ("rescale", "concatenate"):
-            raise ValueError(f"DiODM: warm_start must be 'rescale' or 'concatenate', got {self.warm_start!r}")
-        if self.landmark_choice not in ("greedy", "random"):
-            raise ValueError(f"DiODM: landmark_choice must be 'greedy' or 'random', got {self.landmark_choice!r}")
-        if self.sample_size is not None and self.sample_size < 1:
-            raise ValueError(f"DiODM: sample_size must be None or at least 1, got {self.sample_size!r}")
-        if not 0 < self.level_tol < math.inf:
-            raise ValueError(f"DiODM: level_tol must be a number above 0, got {self.level_tol!r}")
+        self._check_choice("warm_start", "rescale", "concatenate")
+        self._check_choice("landmark_choice", "greedy", "random")
+        self._check_count("sample_size")
+        self._check_positive("level_tol")
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """``ceil(log_p(n / 4096))``, at least 1, unless given."""
-        if shape.n_levels is not None:
-            return shape.n_levels
-        return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
+        return default_depth(n_rows, shape)
 
     def train(self, training: Training) -> Outcome:
         """Algorithm 1."""
@@ -108,11 +107,12 @@ class DiODM(Strategy):
 
         for level in climb(leaves, L, p, solve, self._merge):
             history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent))
-            stop = training.progress.level_end(history[-1], partial(model, level, problem))
+            found = partial(model, level, problem)
+            stop = training.progress.level_end(history[-1], found)
             clock, spent = time.perf_counter(), 0  # what callbacks take is theirs
             verdict = self._verdict(training, level, history, stop)
             if verdict is not None:
-                return outcome(level, problem, history, *verdict)
+                return outcome(level, found(), problem, history, *verdict)
         raise AssertionError("the level stop_level is always a last one")
 
     def _leaves(self, training: Training, p: int, L: int) -> list[Node]:
@@ -135,14 +135,11 @@ class DiODM(Strategy):
         self, training: Training, level: Level[Solution], history: list[dict[str, Any]], requested: bool
     ) -> tuple[Status, str] | None:
         """Status and reason when the level just solved is the last one."""
-        tol, worst = training.limits.tol, max(level.results, key=lambda s: s.objectives.worst_gap)
-        if level.level == training.shape.stop_level:
-            return worst.status, worst.reason
-        stopped = [s.reason for s in level.results if s.status == "stopped"]
-        if requested or stopped:
-            return "stopped", stopped[0] if stopped else "a callback asked to stop"
+        verdict, tol = last_level(training, level, requested), training.limits.tol
+        if verdict is not None:
+            return verdict
         if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
-        if time_is_short(training, level.level, history):
-            return "max_time", f"the time limit allows no level below {level.level}"
-        return None
+        # the margins of the merged warm starts: one pass over the kernels of the next level
+        needed = training.problem.n_rows**2 / training.shape.branching ** (level.level - 1)
+        return out_of_time(training, level.level, needed, history)

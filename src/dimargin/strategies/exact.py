@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dimargin.solvers import solve
-from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 
 
 class Exact(Strategy):
@@ -44,9 +44,6 @@ class Exact(Strategy):
                 }
             )
             evaluations, seconds = check["kernel_evaluations"], check["seconds"]
-        progress.level_end(
-            {**history[-1], **solution.history[-1]}, lambda: (solution.dual, solution.objectives.intercept)
-        )
-        return Outcome(
-            solution.dual, solution.objectives, "global", solution.status, solution.reason, solution.passes, history
-        )
+        found = LevelModel(solution.dual, solution.objectives.intercept)
+        progress.level_end({**history[-1], **solution.history[-1]}, lambda: found)
+        return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)

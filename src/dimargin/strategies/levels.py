@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +12,18 @@ import numpy as np
 
 from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
 from dimargin.solvers import solve
-from dimargin.strategies.base import Outcome, Training
+from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
+from dimargin.strategies.routing import Router
 from dimargin.tree import Level, Node
+
+_LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
+
+
+def default_depth(n_rows: int, shape: TreeShape) -> int:
+    """``ceil(log_p(n / 4096))``, at least 1, unless the shape says otherwise."""
+    if shape.n_levels is not None:
+        return shape.n_levels
+    return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
 
 
 def solve_level(training: Training, level: int, nodes: Sequence[Node], tol: float) -> list[Solution]:
@@ -32,7 +43,10 @@ def solve_level(training: Training, level: int, nodes: Sequence[Node], tol: floa
 
 
 def average(level: Level[Solution], total: float) -> Objectives:
-    """Weighted means of the local objectives, each of which estimates the whole one; the gap is the worst local one."""
+    """Objectives weighted by mass, which are means where each part represents the whole, and sums over its pieces.
+
+    The gap is the worst local one.
+    """
     share = np.array([node.mass / total for node in level.nodes])
     results = [solution.objectives for solution in level.results]
     return Objectives(
@@ -43,12 +57,19 @@ def average(level: Level[Solution], total: float) -> Objectives:
     )
 
 
-def model(level: Level[Solution], problem: DualProblem) -> tuple[Floats, Floats]:
-    """``f = sum_k (W_k / W) f_k`` as one set of coefficients, and its intercepts."""
+def model(level: Level[Solution], problem: DualProblem, router: Router | None = None) -> LevelModel:
+    """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
+
+    Intercepts are averaged, by the weight of the rows; with a router each part keeps its own.
+    """
     dual = np.zeros(problem.labels.shape)
     for node, solution in level.solved:
         dual[:, node.rows] = (node.mass / problem.total) * solution.dual
-    return dual, average(level, problem.total).intercept
+    intercepts = np.array([solution.objectives.intercept for solution in level.results])
+    if router is not None:
+        return LevelModel(dual, np.zeros(len(dual)), replace(router, intercepts=intercepts))
+    share = np.array([problem.weights[node.rows].sum() for node in level.nodes]) / problem.total
+    return LevelModel(dual, share @ intercepts)
 
 
 def history_entry(level: Level[Solution], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
@@ -65,21 +86,56 @@ def history_entry(level: Level[Solution], total: float, seconds: float, evaluati
     }
 
 
-def time_is_short(training: Training, level: int, history: list[dict[str, Any]]) -> bool:
-    """Whether the margins of the next level's warm starts, one pass over its kernels, would outlast the deadline."""
-    if training.limits.deadline is None:
-        return False
+def seconds_for(evaluations: float, history: list[dict[str, Any]]) -> float:
+    """Seconds that so many kernel evaluations take, at the rate of the levels so far."""
     spent, seconds = (sum(entry[key] for entry in history) for key in ("kernel_evaluations", "seconds"))
-    needed: float = training.problem.n_rows**2 / training.shape.branching ** (level - 1)
-    return bool(time.perf_counter() + needed * seconds / max(spent, 1) > training.limits.deadline)
+    return float(evaluations * seconds / max(spent, 1))
+
+
+def refined(training: Training, start: Floats, history: list[dict[str, Any]]) -> tuple[Floats, int]:
+    """Coefficients that solve the problem of the support vectors alone, and the kernel evaluations it took."""
+    problem, limits, support = training.problem, training.limits, np.flatnonzero(start.any(axis=0))
+    if limits.deadline is not None:  # leave time for the pass over all rows that comes next
+        limits = replace(limits, deadline=limits.deadline - seconds_for(problem.n_rows * len(support), history))
+    part = problem.restrict(support, problem.total)
+    solution = solve(part, training.solver(0, 0), start[:, support], limits)
+    dual = np.zeros_like(start)
+    dual[:, support] = solution.dual
+    return dual, solution.kernel_evaluations
+
+
+def last_level(training: Training, level: Level[Solution], requested: bool) -> tuple[Status, str] | None:
+    """Status and reason when the level just solved is the one wanted, or a stop was requested."""
+    worst = max(level.results, key=lambda s: s.objectives.worst_gap)
+    if level.level == training.shape.stop_level:
+        return worst.status, worst.reason
+    stopped = [s.reason for s in level.results if s.status == "stopped"]
+    if requested or stopped:
+        return "stopped", stopped[0] if stopped else "a callback asked to stop"
+    return None
+
+
+def out_of_time(
+    training: Training, level: int, needed: float, history: list[dict[str, Any]]
+) -> tuple[Status, str] | None:
+    """Status and reason when `needed` evaluations, before the next level has an answer, would outlast the deadline."""
+    deadline = training.limits.deadline
+    if deadline is None or time.perf_counter() + seconds_for(needed, history) <= deadline:
+        return None
+    return "max_time", f"the time limit allows no level below {level}"
 
 
 def outcome(
-    level: Level[Solution], problem: DualProblem, history: list[dict[str, Any]], status: Status, reason: str
+    level: Level[Solution],
+    found: LevelModel,
+    problem: DualProblem,
+    history: list[dict[str, Any]],
+    status: Status,
+    reason: str,
 ) -> Outcome:
     """The model of a level and its certificate."""
     return Outcome(
-        dual=model(level, problem)[0],
+        model=found,
         objectives=average(level, problem.total),
         scope="global" if level.level == 0 else "partitioned",
         status=status,

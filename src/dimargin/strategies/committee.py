@@ -1,0 +1,116 @@
+"""The Bayesian committee machine over clusters: every local machine has a say, weighed by what it is worth.
+
+Tresp's committee (Neural Computation, 2000) for classifiers, as DC-SVM compares itself with in its table 1 (it does not
+say which form it ran): with members that saw disjoint rows,
+
+    logit P(y|x) = sum_c logit P_c(y|x) - (k - 1) logit P(y)
+
+The members' probabilities come from their decision values on rows that they were not trained on, three folds of their
+cluster, by Platt's maximum likelihood with his smoothed targets. Where we differ: Platt's two parameters, fitted on a
+member's own cluster, say nothing of the rows elsewhere, where k - 1 members would answer with the odds of their own
+cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an accuracy of 9.7%. A member that knows nothing (f_c = 0)
+must say the prior, so only the slope is fitted, and members' intercepts play no part:
+
+    logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.3%; all machines summed 95.7%, early prediction 98.5%)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from dimargin.kernels import Floats, Indices, KernelMatrix
+from dimargin.solvers import solve
+from dimargin.strategies.base import Training
+from dimargin.strategies.routing import Router
+
+_FOLDS = 3
+_LARGEST = float(logit(1 - 1e-6))  # log odds that a member may claim
+
+
+@dataclass(frozen=True)
+class Committee(Router):
+    """Prediction by all clusters.
+
+    Attributes
+    ----------
+    slopes : ndarray of shape (n_clusters, n_outputs)
+        ``a_c``: what a decision value of a member adds to the log odds.
+    prior : ndarray of shape (n_outputs,)
+        Log odds of the positive class among all rows.
+    """
+
+    slopes: Floats
+    prior: Floats
+
+    def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
+        """Log odds, of shape (n_outputs, n_rows); see `Router.decision_values`."""
+        prior = self.prior[:, None]
+        values = np.repeat(prior, X.shape[0], axis=1)
+        for slopes, own in zip(self.slopes, self.members(self.clusters), strict=True):
+            said = prior + slopes[:, None] * kernel.multiply(own, coefficients[:, own])
+            values += np.clip(said, -_LARGEST, _LARGEST) - prior
+        return values
+
+
+def calibrated(training: Training, router: Router, dual: Floats, tol: float) -> Committee | None:
+    """A committee of the machines of a level, or None where the time limit or an interrupt left it unfinished.
+
+    Parameters
+    ----------
+    training : Training
+        The kernel values that the folds take are added to its problem's count.
+    router : Router
+        With the cluster of every row.
+    dual : ndarray of shape (n_outputs, n)
+        Coefficients of the machines, from which the folds start.
+    tol : float
+        Relative gap to which the folds are solved.
+    """
+    problem, limits = training.problem, replace(training.limits, tol=tol)
+
+    def member(task: tuple[int, Indices], n_threads: int) -> tuple[Floats, int]:
+        place, rows = task
+        part = problem.restrict(rows, problem.total, n_threads)
+        rng = np.random.default_rng([training.random_state, place])
+        values, evaluations = np.zeros(part.labels.shape), 0
+        folds = rng.permutation(len(rows)) % _FOLDS
+        for fold in range(_FOLDS if len(rows) > 1 else 0):
+            kept, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            local = part.restrict(kept, problem.total)
+            solution = solve(local, training.solver(place, fold), dual[:, rows[kept]], limits)
+            values[:, held_out] = part.kernel.multiply(kept, local.labels * solution.dual, held_out)
+            evaluations += solution.kernel_evaluations
+        outputs = zip(values, part.labels, prior, strict=True)
+        slopes = [_slope(own, labels, part.weights, float(odds)) for own, labels, odds in outputs]
+        return np.array(slopes), evaluations + part.kernel.evaluations
+
+    positive = (problem.weights * (problem.labels > 0)).sum(axis=1) / problem.weights.sum()
+    prior = np.clip(logit(positive), -_LARGEST, _LARGEST)
+    members = training.engine.map(member, list(enumerate(router.members(router.clusters))))
+    problem.kernel.evaluations += sum(evaluations for _, evaluations in members)
+    if limits.out_of_time or limits.interrupted.is_set():
+        return None
+    slopes = np.array([slopes for slopes, _ in members])
+    return Committee(router.rule, router.clusters, slopes, prior)
+
+
+def _slope(values: Floats, labels: Floats, weights: Floats, prior: float) -> float:
+    """The slope that makes the labels most likely, with Platt's targets ``(N+ + 1)/(N+ + 2)`` and ``1/(N- + 2)``."""
+    positive, negative = weights[labels > 0].sum(), weights[labels < 0].sum()
+    targets = np.where(labels > 0, (positive + 1) / (positive + 2), 1 / (negative + 2))
+
+    def derivative(slope: float) -> float:
+        """Of minus the log likelihood: it rises with the slope."""
+        return float(weights @ (values * (expit(prior + slope * values) - targets)))
+
+    if derivative(0.0) >= 0:
+        return 0.0
+    upper = 1 / np.abs(values).max()
+    while derivative(upper) < 0:
+        upper *= 2
+    return float(brentq(derivative, 0.0, upper, xtol=1e-12, rtol=1e-9))

@@ -1,0 +1,75 @@
+"""How the local machines of a clustered level answer: a row is sent to those that know it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from dimargin.kernels import Floats, Indices, KernelMatrix
+from dimargin.partition import KernelClusters
+
+
+@dataclass(frozen=True)
+class Router:
+    """Early prediction: a row is answered by the machine of its nearest cluster (DC-SVM paper, section 4).
+
+    Attributes
+    ----------
+    rule : KernelClusters
+        The rule that dealt the rows in training.
+    clusters : ndarray of shape (n_vectors,)
+        Cluster of every row, or support vector, that has coefficients.
+    intercepts : ndarray of shape (n_clusters, n_outputs), optional
+        Of the machines of the clusters.
+
+    Examples
+    --------
+    >>> from dimargin.kernels import Kernel, RowTransform
+    >>> from dimargin.partition import cluster_rows
+    >>> X = np.array([[0.0], [0.5], [4.0], [4.5]])
+    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.1)), X)
+    >>> router = Router(*cluster_rows(K, np.ones(4), 2, np.random.default_rng(0)))
+    >>> router.clusters
+    array([1, 1, 0, 0])
+    >>> queries = np.array([[1.0], [5.0]])
+    >>> K = KernelMatrix(K.transform, X, queries)
+    >>> router.decision_values(K, queries, np.array([[1.0, 0.0, -1.0, 0.0]])).round(3)  # exp(-0.1), -exp(-0.1)
+    array([[ 0.905, -0.905]])
+    """
+
+    rule: KernelClusters
+    clusters: Indices
+    intercepts: Floats | None = field(default=None, kw_only=True)
+
+    def take(self, index: Indices) -> Self:
+        """The router for some of the vectors."""
+        return replace(self, clusters=self.clusters[index])
+
+    def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
+        """Decision values; a row costs the kernel values of its own cluster only.
+
+        Parameters
+        ----------
+        kernel : KernelMatrix of shape (n_rows, n_vectors)
+        X : ndarray or CSR array of shape (n_rows, n_features)
+            The rows of `kernel`.
+        coefficients : ndarray of shape (n_outputs, n_vectors)
+            With labels.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_rows)
+        """
+        values = np.zeros((len(coefficients), X.shape[0]))
+        nearest = self.rule.assign(X, kernel.n_threads)
+        queries = self.members(nearest)
+        for rows, own in zip(queries, self.members(self.clusters), strict=True):
+            values[:, rows] = kernel.multiply(own, coefficients[:, own], rows)
+        return values if self.intercepts is None else values + self.intercepts[nearest].T
+
+    def members(self, clusters: Indices) -> list[Indices]:
+        """Places of every cluster in `clusters`, ascending."""
+        bounds = np.cumsum(np.bincount(clusters, minlength=self.rule.n_clusters))[:-1]
+        return np.split(np.argsort(clusters, kind="stable"), bounds)
