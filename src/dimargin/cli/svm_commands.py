@@ -154,9 +154,7 @@ def svm_train(
     ] = 1e-3,
     cache: Annotated[
         float | None,
-        typer.Option(
-            "-m", metavar="MB", help="Memory for kernel rows.", show_default="what is useful", callback=_above_zero
-        ),
+        typer.Option("-m", metavar="MB", help="Memory for kernel rows.", show_default="2048", callback=_above_zero),
     ] = None,
     folds: Annotated[
         int | None, typer.Option("-v", metavar="N", min=2, help="N-fold cross validation instead of a model.")
