@@ -1,17 +1,20 @@
 """SVMClassifier: the same contract as ODMClassifier, with the hinge."""
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from qpsolvers import solve_qp
+from scipy.sparse import csc_matrix
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import load_digits, make_moons
+from sklearn.datasets import load_digits, load_svmlight_file, make_moons
 from sklearn.metrics import brier_score_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dimargin import DiODM, SVMClassifier, load, save, user_kernels
@@ -212,3 +215,63 @@ def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
     before, memories[:] = max(memories), []
     SVMClassifier(memory_limit=limit - 1000, gamma=1.0, C=10.0).fit(X, y)
     assert max(memories) == before - 1000
+
+
+# ---- real data ---------------------------------------------------------------------------------------------------
+
+
+def unit_range(X, *others):
+    low, span = X.min(axis=0), np.maximum(np.ptp(X, axis=0), 1e-300)
+    return [(rows - low) / span for rows in (X, *others)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gamma", "C", "fit_intercept"), [(16.0, 1.0, False), (4.0, 64.0, False), (16.0, 1.0, True)])
+def test_svmguide1_against_an_interior_point_method(data_folder, gamma, C, fit_intercept):
+    X, y = load_svmlight_file(str(data_folder / "svmguide1.bz2"))
+    X, y = unit_range(X.toarray())[0], np.sign(y - 0.5)
+    P = y[:, None] * rbf_kernel(X, gamma=gamma) * y
+    equality = {"A": csc_matrix(y[None]), "b": np.zeros(1)} if fit_intercept else {}
+    n = len(y)
+    g = solve_qp(csc_matrix(P), -np.ones(n), lb=np.zeros(n), ub=np.full(n, C), solver="clarabel", **equality)
+    optimum = g.sum() - 0.5 * g @ P @ g
+    for strategy in ("exact", "dc"):
+        machine = SVMClassifier(
+            C=C, gamma=gamma, fit_intercept=fit_intercept, strategy=strategy, tol=1e-6, random_state=0
+        )
+        machine.fit(X, y)
+        assert machine.dual_objective_ == pytest.approx(optimum, rel=2e-6)
+        assert machine.objective_ == pytest.approx(optimum, rel=2e-6)
+
+
+@pytest.mark.slow
+def test_usps_has_ten_classes(data_folder):
+    X, y = load_svmlight_file(str(data_folder / "usps.bz2"))
+    X_test, y_test = load_svmlight_file(str(data_folder / "usps.t.bz2"))
+    X, X_test = X.toarray(), X_test.toarray()
+    machine = SVMClassifier(C=10.0, gamma=0.01, random_state=0).fit(X, y)
+    assert machine.score(X_test, y_test) > 0.95
+    assert (machine.objective_ > 0).all() and machine.duality_gap_ <= 1e-3
+    digit = 3
+    own = SVMClassifier(C=10.0, gamma=0.01, tol=1e-5).fit(X, y == machine.classes_[digit])
+    assert_allclose(machine.objective_[digit], own.objective_, rtol=2e-3)
+    level = SVMClassifier(C=10.0, gamma=0.01, strategy="dc", n_levels=1, stop_level=1, random_state=0).fit(X, y)
+    assert level.score(X_test, y_test) > 0.93
+
+
+@pytest.mark.slow
+def test_text_stays_sparse(data_folder):
+    X, y = load_svmlight_file(str(data_folder / "reuters.bz2"))
+    X_test, y_test = load_svmlight_file(str(data_folder / "reuters.t.bz2"), n_features=X.shape[1])
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    svc = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, tol=1e-6, max_iter=100_000).fit(X, y)
+    margins = (y == svc.classes_[1]) * 2.0 - 1
+    optimum = 0.5 * (svc.coef_**2).sum() + np.maximum(1 - margins * svc.decision_function(X), 0).sum()
+    tracemalloc.start()
+    machine = SVMClassifier(kernel="linear", tol=1e-4, memory_limit=50 * 10**6).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * 8 * X.shape[0] * X.shape[1]
+    assert sp.issparse(machine.support_vectors_)
+    assert machine.objective_ == pytest.approx(optimum, rel=2e-4)
+    assert machine.score(X_test, y_test) == pytest.approx(svc.score(X_test, y_test), abs=0.002)
