@@ -14,7 +14,8 @@
 Clusters do not represent the whole, they are pieces of it: every local problem has the global coefficients (C; with
 the ODM loss W c), and local solutions put together solve the problem whose kernel is zero between clusters (Lemma 1).
 So nothing is rescaled, unlike in DiODM: the concatenation of local solutions with local coefficients was measured to be
-500 times further from the optimum. The objective of a level is the sum over its clusters.
+500 times further from the optimum. The objective of a level is the sum over its clusters; with the hinge its
+entry of ``history_`` has Theorem 1's bound on what is missing to the optimum (theorem_1.py).
 
 Where the paper is wrong (handbook, sections 3 and 6). *The loop* ends at level 1, and level 0 takes steps 6 and 7. *The
 sample* of 1,000 is too small for 256 clusters, and *the kernel* of the machine is often too local to cluster with: both
@@ -35,9 +36,11 @@ import numpy as np
 from dimargin.partition import cluster_rows
 from dimargin.solution import Solution
 from dimargin.solvers import solve
+from dimargin.strategies import theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.committee import Committee, calibrated
 from dimargin.strategies.levels import (
+    average,
     default_depth,
     history_entry,
     last_level,
@@ -114,8 +117,8 @@ class DivideAndConquer(Strategy):
         """Algorithm 1."""
         problem, clock = training.problem, time.perf_counter()
         history: list[dict[str, Any]] = []
-        for level, found, spent in self._levels(training, history):
-            history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent))
+        for level, found, spent, bound in self._levels(training, history):
+            history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent) | bound)
             stop = training.progress.level_end(history[-1], found)
             clock = time.perf_counter()  # what callbacks take is theirs
             # the margins of the starts of the next level: one pass over the support vectors of its clusters
@@ -132,8 +135,8 @@ class DivideAndConquer(Strategy):
 
     def _levels(
         self, training: Training, history: list[dict[str, Any]]
-    ) -> Iterator[tuple[Level[Solution], Callable[[], LevelModel], int]]:
-        """Levels, their models, and kernel evaluations beside the solves."""
+    ) -> Iterator[tuple[Level[Solution], Callable[[], LevelModel], int, dict[str, Any]]]:
+        """Levels, their models, kernel evaluations beside the solves, and Theorem 1's bound."""
         problem, shape, limits = training.problem, training.shape, training.limits
         rng, support = np.random.default_rng(training.random_state), np.arange(problem.n_rows)
         start = np.zeros(problem.labels.shape) if training.start is None else training.start
@@ -149,7 +152,10 @@ class DivideAndConquer(Strategy):
             level = Level(depth, nodes, solve_level(training, depth, nodes, eps))
             found = cache(partial(self._model, training, level, router))
             start = found().dual if depth == shape.stop_level else model(level, problem).dual
-            yield level, found, problem.kernel.evaluations - before
+            solved, seed = average(level, problem.total), [training.random_state, depth]
+            gap = float((solved.primal - solved.dual).max())
+            bound = theorem_1.bound(problem, clusters, gap, np.random.default_rng(seed))
+            yield level, found, problem.kernel.evaluations - before, bound
             support = np.flatnonzero(start.any(axis=0))
         training.progress.level_begin(0, None)
         start, spent = refined(training, start, history) if 2 * len(support) <= problem.n_rows else (start, 0)
@@ -157,7 +163,7 @@ class DivideAndConquer(Strategy):
             limits = replace(limits, stop_requested=training.progress.check)
             whole = Node(np.arange(problem.n_rows), problem.total, start)
             level = Level(0, [whole], [solve(problem, training.solver(0), start, limits)])
-            yield level, partial(model, level, problem), spent
+            yield level, partial(model, level, problem), spent, {}
 
     def _model(self, training: Training, level: Level[Solution], router: Router) -> LevelModel:
         found = model(level, training.problem, None if self.prediction == "naive" else router)

@@ -1,0 +1,118 @@
+"""Theorem 1 on random instances, against an interior-point solver, and the sampled bound against the sum."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers import HINGE, KERNELS, ODM, SQUARED_HINGE, blobs, counted, gram, make_problem, name
+from hypothesis import given
+from hypothesis import strategies as st
+from qpsolvers import solve_qp
+from test_dc import LEVEL_2, TREE
+from test_diodm import RBF, training
+
+from dimargin import DivideAndConquer
+from dimargin.kernels import Kernel
+from dimargin.losses import HingeLoss
+from dimargin.solution import Solution
+from dimargin.strategies import dc as dc_module
+from dimargin.strategies import levels as levels_module
+from dimargin.strategies import theorem_1
+
+
+def instance(n, seed, C=2.0, kernel=RBF):
+    X, labels = blobs(n, seed)
+    return make_problem(X, labels, HingeLoss(C), kernel, np.random.default_rng(seed).uniform(0.5, 2, n))
+
+
+def objective(problem, dual):
+    Q = problem.labels.T * gram(problem) * problem.labels
+    return 0.5 * dual @ Q @ dual - dual.sum()
+
+
+def optimum(problem):
+    Q = problem.labels.T * gram(problem) * problem.labels
+    n = problem.n_rows
+    upper = problem.loss.C * problem.weights
+    exact = solve_qp(sp.csc_matrix(Q), -np.ones(n), lb=np.zeros(n), ub=upper, solver="clarabel")
+    return objective(problem, np.clip(exact, 0, upper))
+
+
+@given(
+    n=st.integers(10, 120),
+    seed=st.integers(0, 999),
+    C=st.sampled_from([0.1, 2.0, 50.0]),
+    kernel=st.sampled_from([*KERNELS, Kernel("rbf", gamma=30.0)]),
+    depth=st.integers(1, 3),
+)
+def test_the_theorem_on_random_instances(n, seed, C, kernel, depth):
+    problem = instance(n, seed, C, kernel)
+    shape = type(TREE)(branching=2, n_levels=depth, stop_level=depth)
+    outcome = DivideAndConquer().train(training(problem, shape))
+    (entry,) = outcome.history
+    distance = objective(problem, outcome.dual[0]) - optimum(problem)
+    rounding = 1e-6 * abs(outcome.objectives.dual[0])
+    assert -rounding <= distance <= entry["theorem_1_bound"] + rounding
+    # D(pi) with weights inside, every pair twice
+    boxes, clusters = C * problem.weights, outcome.router.clusters
+    between = clusters[:, None] != clusters
+    exact = 0.5 * boxes @ (np.abs(gram(problem)) * between) @ boxes
+    assert entry["theorem_1_bound"] == pytest.approx(exact, rel=1e-4, abs=1e-6)
+    assert entry["theorem_1_bound_sampled"] is False
+
+
+def test_the_gap_of_loose_solutions_is_in_the_bound(monkeypatch):
+    problem = instance(1400, 3, kernel=Kernel("rbf", gamma=1e3))  # clusters hardly know of each other
+    solved: list[Solution] = []
+    original = levels_module.solve
+    monkeypatch.setattr(levels_module, "solve", lambda *arguments: solved.append(original(*arguments)) or solved[-1])
+    shape = type(TREE)(branching=2, n_levels=1, stop_level=1)
+    outcome = DivideAndConquer(clustering_kernel="wide").train(training(problem, shape, tol=0.2))
+    gap = sum(s.objectives.primal[0] - s.objectives.dual[0] for s in solved)
+    clusters, boxes = outcome.router.clusters, 2.0 * problem.weights
+    crossing = 0.5 * boxes @ (gram(problem) * (clusters[:, None] != clusters)) @ boxes
+    assert outcome.history[0]["theorem_1_bound"] == pytest.approx(gap + crossing, rel=1e-4)
+    assert gap > 0.1 * crossing
+
+
+def test_beyond_2048_rows_the_bound_is_sampled_and_says_so(monkeypatch):
+    X, labels = blobs(900, 1)
+    # heavy rows have many neighbours: rows drawn evenly would mislead
+    problem = make_problem(X, labels, HINGE, RBF, np.exp(-np.abs(X).sum(axis=1)))
+    clusters = (problem.kernel.rows(np.arange(900))[:, 0] > 0).astype(np.int64)
+    exact = theorem_1.bound(problem, clusters, 0.0, np.random.default_rng(0))
+    monkeypatch.setattr(theorem_1, "_EXACT_ROWS", 899)
+    bounds = []
+    for seed in range(200):
+        sampled = theorem_1.bound(problem, clusters, 0.0, np.random.default_rng(seed))
+        assert sampled["theorem_1_bound_sampled"] is True
+        bounds.append(sampled["theorem_1_bound"] / exact["theorem_1_bound"])
+    assert 0.96 < np.mean(np.array(bounds) >= 1) < 1.0 and max(bounds) < 1.5  # it is a limit of 99%, not a certainty
+
+
+def test_what_the_bound_costs_is_counted(monkeypatch):
+    problem = instance(2100, 0)
+    with counted(monkeypatch) as counts:
+        outcome = DivideAndConquer().train(training(problem, LEVEL_2, tol=0.1))
+    assert sum(counts) == outcome.history[0]["kernel_evaluations"]
+    assert outcome.history[0]["theorem_1_bound_sampled"] is True
+    assert 256 * 2100 in counts
+
+
+@pytest.mark.parametrize("loss", [ODM, SQUARED_HINGE], ids=name)
+def test_without_a_box_there_is_no_bound(loss):
+    X, labels = blobs(300)
+    outcome = DivideAndConquer().train(training(make_problem(X, labels, loss, RBF), LEVEL_2))
+    assert not [key for key in outcome.history[0] if "theorem" in key]
+
+
+def test_level_zero_has_no_bound_and_the_worst_output_counts(monkeypatch):
+    X, labels = blobs(700, n_outputs=2)
+    problem = make_problem(X, labels, HINGE, RBF)
+    gaps = []
+    original = theorem_1.bound
+    monkeypatch.setattr(
+        dc_module.theorem_1, "bound", lambda p, c, gap, rng: gaps.append(gap) or original(p, c, gap, rng)
+    )
+    outcome = DivideAndConquer().train(training(problem, type(TREE)(branching=2, n_levels=1), tol=0.1))
+    assert ["theorem_1_bound" in entry for entry in outcome.history] == [True, False]
+    assert len(gaps) == 1
