@@ -217,6 +217,24 @@ def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
     assert max(memories) == before - 1000
 
 
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_prediction_does_not_depend_on_the_rows_it_comes_with(kernel, sparse):
+    """Not even where one of them is so long, or so large, that it takes float64."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 400)) * (rng.random((1200, 400)) < 0.05)
+    y = X.sum(axis=1) > 0
+    queries = np.concatenate([X[:40], rng.normal(size=(3, 400)), 1e10 * X[:3]])
+    if sparse:
+        X, queries = sp.csr_array(X), sp.csr_array(queries)
+    machine = SVMClassifier(kernel=kernel, degree=4, random_state=0).fit(X, y)
+    whole = machine.decision_function(queries)
+    alone = [machine.decision_function(queries[[k]])[0] for k in range(46)]
+    assert_array_equal(whole, alone)
+    if kernel == "poly":
+        assert machine._transform.outgrown(queries).any() and not machine._transform.outgrown(queries).all()
+
+
 # ---- real data ---------------------------------------------------------------------------------------------------
 
 

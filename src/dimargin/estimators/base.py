@@ -397,20 +397,26 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         # centring would fill sparse rows: the model's storage decides
         X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)
         values = np.zeros((len(self.dual_coef_), X.shape[0]))
-        every = np.arange(vectors.shape[0])
-        if len(every):
+        if vectors.shape[0]:
             for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE):
                 part = X[batch, self.support_] if self.kernel == "precomputed" else X[batch]
                 if sp.issparse(part) and not sp.issparse(vectors):
                     part = part.toarray()
-                threads = effective_n_threads(self.n_jobs)
-                matrix = kernel_matrix(self._transform, vectors, queries=part, n_threads=threads)
-                if self._router is None:
-                    values[:, batch] = matrix.multiply(every, self.dual_coef_)
-                else:
-                    values[:, batch] = self._router.decision_values(matrix, part, self.dual_coef_)
+                outgrown = self._transform.outgrown(part)
+                # apart, so that no row's value depends on the rows that it comes with
+                for rows in (~outgrown, outgrown) if outgrown.any() else (slice(None),):
+                    if part[rows].shape[0]:
+                        values[:, np.arange(X.shape[0])[batch][rows]] = self._values(part[rows])
         values += self.intercept_[:, None]
         return values[0] if len(values) == 1 else values.T
+
+    def _values(self, part: Any) -> Floats:
+        """Decision values without intercept, of shape (n_outputs, n_rows)."""
+        threads = effective_n_threads(self.n_jobs)
+        matrix = kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)
+        if self._router is not None:
+            return self._router.decision_values(matrix, part, self.dual_coef_)
+        return matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class labels of shape (n_samples,)."""
