@@ -1,6 +1,5 @@
 """The exact solver against closed forms, an interior-point method and LIBLINEAR; its limits, starts and counts."""
 
-import math
 import time
 from threading import Event
 
@@ -11,7 +10,6 @@ from helpers import (
     HINGE,
     KERNELS,
     LOSSES,
-    ODM,
     SQUARED_HINGE,
     blobs,
     certificate,
@@ -27,11 +25,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from qpsolvers import solve_qp
 from sklearn.svm import LinearSVC
 
-from dimargin import _core
 from dimargin.kernels import Kernel
 from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, block_coordinate_descent, solve
-from dimargin.solvers.neighbours import deal_neighbours
+from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -224,106 +220,6 @@ def test_several_outputs_are_several_problems(loss):
         alone = fit(make_problem(X, labels[q], loss, RBF), tol=1e-8)
         assert together.objectives.primal[q] == pytest.approx(alone.objectives.primal[0], rel=2e-8)
         assert_allclose(together.margins[q], alone.margins[0], atol=1e-2)
-
-
-def test_an_output_goes_on_from_where_it_is_when_another_rests():
-    """Not from its best iterate, whose gap may be smaller and yet its dual objective lower: progress would be lost."""
-    X, labels = blobs(600, n_outputs=2)
-    problem = make_problem(X, labels, ODM, RBF)
-    optimum = fit(problem, tol=1e-8).dual
-    steep = labels[1] * np.linalg.eigh(gram(problem))[1][:, -1]  # costs the primal objective more than the dual one
-    best, present = 0.9 * optimum[1], optimum[1] + 0.01 * np.linalg.norm(optimum[1]) * steep
-    solver = BlockCoordinateDescent()
-    state = solver.init(problem, np.array([0 * best, best]), Limits(tol=1e-4))
-    before = solver.check(state)
-    state.dual = np.array([optimum[0], present])
-    state.margins, state.unchecked = problem.margins(state.dual), True
-    now = problem.objectives(state.dual, state.margins)
-    assert now.relative_gap[1] > before.relative_gap[1] and now.dual[1] > before.dual[1]
-    solver.check(state)
-    assert_array_equal(state.outputs, [1])
-    assert_array_equal(state.dual, [present])
-
-
-def test_blocks_of_neighbours_save_kernel_evaluations(monkeypatch):
-    X, labels = blobs(2000, n_features=3)
-
-    def evaluations():
-        return fit(make_problem(X, labels, ODMLoss(1e5, 0.5, 0.3), Kernel("rbf", gamma=4.0))).kernel_evaluations
-
-    mixed = evaluations()
-
-    def at_random(kernel, rows, n_blocks, rng):
-        return np.array_split(rng.permutation(rows), n_blocks)
-
-    monkeypatch.setattr(block_coordinate_descent, "deal_neighbours", at_random)
-    assert mixed < 0.7 * evaluations()
-
-
-@pytest.fixture
-def block_sizes(monkeypatch):
-    """Rows of every block that is solved."""
-    sizes = []
-
-    def record(name):
-        original = getattr(_core, name)
-
-        def recording(gram, index, *arguments, **options):
-            sizes.append(len(index))
-            return original(gram, index, *arguments, **options)
-
-        monkeypatch.setattr(_core, name, recording)
-
-    record("solve_block")
-    record("solve_pairs")
-    return sizes
-
-
-@pytest.mark.parametrize(
-    ("n_features", "density", "block_size", "expected"),
-    [(128, 1, None, 256), (129, 1, None, 512), (200, 0.6, None, 256), (200, 0.7, None, 512), (200, 1, 100, 100)],
-)
-def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features, density, block_size, expected):
-    """They cost as much as a row holds numbers: in sparse rows, fewer than there are features."""
-    X, labels = blobs(1024, n_features=n_features)
-    if density < 1:
-        X = sp.csr_array(X * (np.random.default_rng(0).random(X.shape) < density))
-    problem = make_problem(X, labels, ODM, Kernel("rbf", gamma=1 / n_features))
-    solve(problem, BlockCoordinateDescent(block_size), None, Limits(tol=1e-9, max_iter=1))
-    assert max(block_sizes) <= expected
-    assert sum(block_sizes[: math.ceil(1024 / expected)]) == 1024  # the first pass, in as few blocks as can be
-
-
-@every_loss
-def test_up_to_512_rows_are_one_block_solved_to_rounding(block_sizes, loss):
-    X, labels = blobs(513)
-    small = fit(make_problem(X[:512], labels[:, :512], loss, RBF), tol=0.5)
-    assert set(block_sizes) == {512} and small.objectives.worst_gap < 1e-12
-    block_sizes.clear()
-    large = fit(make_problem(X, labels, loss, RBF), tol=0.5)
-    assert max(block_sizes) <= 512 and large.objectives.worst_gap > 1e-6
-
-
-def test_passes_of_neighbours(monkeypatch):
-    """Every second one with one output, three of four while several go on."""
-    X, labels = blobs(600, n_outputs=2)
-    problem, dealt = make_problem(X, labels, ODM, RBF), []
-
-    def recording(*arguments):
-        dealt.append(state.passes)
-        return deal_neighbours(*arguments)
-
-    monkeypatch.setattr(block_coordinate_descent, "deal_neighbours", recording)
-    solver = BlockCoordinateDescent()
-    state = solver.init(problem, None, Limits(tol=0.0))
-    while state.passes < 8 or state.queue:
-        solver.step(state)
-    assert dealt == [1, 2, 3, 5, 6, 7]
-    dealt.clear()
-    state.focus(np.array([1]))
-    while state.passes < 16 or state.queue:
-        solver.step(state)
-    assert dealt == [9, 11, 13, 15]
 
 
 @every_loss
