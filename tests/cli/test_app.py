@@ -83,6 +83,25 @@ def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
     assert dimargin("train", csv, "--model", tmp_path / "m", "--n_jobs", 1, "--max_iter", 50)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("flags", "loss", "intercept"),
+    [
+        (["--loss", "hinge", "--fit-intercept"], "hinge", True),
+        (["--loss", "hinge", "--no-fit-intercept"], "hinge", False),
+        (["--loss", "squared_hinge"], "squared_hinge", False),
+    ],
+)
+def test_a_support_vector_machine(dimargin, csv, tmp_path, flags, loss, intercept):
+    status, _, err = dimargin("train", csv, "-m", tmp_path / "m", *flags, "--C", 5, "--scale", "none", "--json")
+    assert status == 0, err
+    machine = dm.load(tmp_path / "m")
+    assert (machine.loss, machine.fit_intercept, machine.C) == (loss, intercept, 5.0)
+    assert (machine.intercept_ != 0) == intercept
+    # and goes on with the same loss only
+    assert dimargin("train", csv, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--loss", loss)[0] == 0
+    assert dimargin("train", csv, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--loss", "odm")[0] == 2
+
+
 def test_options_of_a_strategy(dimargin, csv, tmp_path):
     options = ["--strategy-option", "early_stop=false", "--strategy-option", "sample-size=50"]
     dimargin("train", csv, "-m", tmp_path / "m", "--strategy", "diodm", "--n-levels", 1, *options)
@@ -122,7 +141,7 @@ def test_every_command_on_real_data(dimargin, data_folder, tmp_path, name):
         with bz2.open(train) as lines:
             test.write_bytes(b"".join(itertools.islice(lines, 3000)))
     model = tmp_path / "m"
-    status, out, _ = dimargin("train", train, "-m", model, "--validate", test, "--max-time", 1, "--json")
+    status, out, _ = dimargin("train", train, "-m", model, "--validate", test, "--max-time", 4, "--json")
     facts = json.loads(out)
     assert status == 0 and facts["rows"] == len(read_data(train).y)
     assert 0.4 < facts["validation"]["accuracy"] <= 1
