@@ -1,5 +1,7 @@
 """Rows at rest and remembered kernel rows: they change no number, and the memory is obeyed."""
 
+import time
+
 import numpy as np
 import pytest
 from helpers import HINGE, SQUARED_HINGE, blobs, counted, fit, gram, make_problem, name
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dimargin.kernels import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.active import ActiveRows, RowCache
+from dimargin.solvers.blocks import may_rest_on
 
 RBF = Kernel("rbf", gamma=1.0)
 
@@ -95,3 +98,39 @@ def test_the_solution_does_not_depend_on_what_is_remembered(monkeypatch, memory,
     assert any(active is not None for active in rests)
     margins = labels * (labels * solution.dual @ gram(problem))
     assert_allclose(solution.margins, margins, atol=1e-3)
+
+
+@pytest.mark.parametrize("soon", [True, False])
+def test_an_end_while_rows_rest(soon):
+    """The present iterate is certified if that takes no time, else the last one that was is returned."""
+    X, labels = apart(6000)
+    problem = make_problem(X, labels[:1], HINGE, RBF)
+    solver = BlockCoordinateDescent()
+    state = solver.init(problem, None, Limits())
+    solver.check(state)
+    while state.passes < 2:
+        solver.step(state)
+    assert state.active is not None and state.dual.any()
+    if not soon:
+        state.began -= 1e6
+    solution = solver.finish(state, "stopped", "", [])
+    assert (solution.objectives.worst_gap < 1) == soon and solution.dual.any() == soon
+    margins = problem.labels * (problem.labels * solution.dual @ gram(problem))
+    assert_allclose(solution.margins, margins, atol=1e-4)
+
+
+@pytest.mark.parametrize(("deadline", "rests"), [(None, True), (1e9, True), (2000.0, True), (1.0, False)])
+def test_rows_wake_in_time_for_the_deadline(deadline, rests):
+    X, labels = apart(6000)
+    problem = make_problem(X, labels[:1], HINGE, RBF)
+    now = time.perf_counter()
+    limits = Limits(tol=1e-12, deadline=None if deadline is None else now + deadline)
+    solver = BlockCoordinateDescent()
+    state = solver.init(problem, None, limits)
+    solver.check(state)
+    state.whole_gap = 1e-3  # so that the gap of the active rows wakes none
+    while state.passes < 2:
+        solver.step(state)
+    evaluations = solver.evaluations(state) / state.active.evaluations_to_wake(state.dual)
+    state.began = now - 100 * evaluations  # a hundred seconds to wake
+    assert may_rest_on(state) == rests

@@ -136,6 +136,11 @@ class ActiveRows:
         """Add the effect of changes of signed coefficients to the margins of the active rows."""
         margins[:, self.rows] += self.problem.labels * self.cache.multiply(moved, change)
 
+    def evaluations_to_wake(self, dual: Floats) -> int:
+        """Kernel values that `wake` would take."""
+        resting = dual.shape[1] - len(self.rows)
+        return int(np.count_nonzero((dual != self.settled).any(axis=0))) * int(resting)
+
     def wake(self, problem: DualProblem, dual: Floats, margins: Floats) -> None:
         """Bring the margins of the resting rows up to date."""
         resting = np.setdiff1d(np.arange(problem.n_rows), self.rows, assume_unique=True)

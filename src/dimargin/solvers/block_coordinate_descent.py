@@ -19,7 +19,7 @@ import numpy as np
 
 from dimargin import _core
 from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
-from dimargin.solvers.blocks import canonical_order, default_block_size, may_rest_on, next_block, wake
+from dimargin.solvers.blocks import canonical_order, default_block_size, may_rest_on, next_block, seconds_to_wake, wake
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.solvers.precision import certify, derailed, go_on_in_float64, note_progress, stalled
 from dimargin.solvers.state import Best, State
@@ -28,7 +28,11 @@ CACHE = 2**31  # bytes of remembered kernel rows by default
 _CHECKS_PER_PASS = 8
 _EPSILON = float(np.finfo(float).eps)
 _FINISHED, _REFINEMENTS = 1e-12, 3  # gap of a problem of one block, and passes to reach it
-_PAIR_ROUNDING = {np.float32: 1e-5, np.float64: 1e-13}  # violation inside a block that is, for margins near one
+_SOON = 0.5  # seconds that an interrupted solve may take to know its gap
+_PAIR_ROUNDING = {
+    np.float32: 1e-5,
+    np.float64: 1e-13,
+}  # a violation that is rounding, of margins near one
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,12 @@ class BlockCoordinateDescent(Solver[State]):
         state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
 
     def finish(self, state: State, status: Status, reason: str, history: list[dict[str, Any]]) -> Solution:
-        """The iterate with the smallest gap, output by output."""
+        """The iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
+        if state.active is not None and seconds_to_wake(state) < _SOON:
+            wake(state)
+            state.best.update(
+                state.outputs, state.dual, state.margins, state.problem.objectives(state.dual, state.margins)
+            )
         return Solution(
             dual=state.best.dual,
             margins=state.best.margins,

@@ -19,6 +19,8 @@ remembered (`ActiveRows`); all wake before a gap is believed.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -147,7 +149,18 @@ def may_rest_on(state: State) -> bool:
     """Whether some rows rest and need not wake yet."""
     if state.active is None or state.passes >= state.wake_at:
         return False
+    deadline = state.limits.deadline
+    if deadline is not None and time.perf_counter() + 2 * seconds_to_wake(state) > deadline:
+        return False  # the answer at the time limit shall be that of all rows
     return state.active.gap(state.dual, state.margins) > max(state.limits.tol, _WAKE * state.whole_gap)
+
+
+def seconds_to_wake(state: State) -> float:
+    """At the pace of the solve so far; zero if no row rests."""
+    if state.active is None:
+        return 0.0
+    spent = time.perf_counter() - state.began
+    return spent * state.active.evaluations_to_wake(state.dual) / max(1, state.spent + state.whole.kernel.evaluations)
 
 
 def wake(state: State) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,6 +65,7 @@ class State:
     best: Best  # of all outputs
     spent: int  # evaluations of kernels left behind
 
+    began: float = field(default_factory=time.perf_counter)
     queue: list[Indices | None] = field(default_factory=list)  # blocks of the pass; None: the worst violators then
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # worst violators, the last time
     passes: int = 0  # begun
