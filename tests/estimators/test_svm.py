@@ -17,6 +17,7 @@ from dimargin import DiODM, SVMClassifier
         SVMClassifier(kernel="poly", degree=2, coef0=1.0),
         SVMClassifier(strategy="diodm", n_levels=1, branching=2),
         SVMClassifier(strategy="dc", n_levels=2, branching=2),
+        SVMClassifier(strategy="cascade", n_levels=1, branching=2),
         SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
     ]
 )
