@@ -6,9 +6,10 @@ from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.estimators import ODMClassifier, SVMClassifier
 from dimargin.files import from_libsvm, load, save, to_libsvm
-from dimargin.strategies import DiODM, DivideAndConquer, Exact
+from dimargin.strategies import Cascade, DiODM, DivideAndConquer, Exact
 
 __all__ = [
+    "Cascade",
     "ConvergenceDisplay",
     "DiODM",
     "DivideAndConquer",

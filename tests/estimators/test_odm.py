@@ -31,6 +31,7 @@ TREE = {"strategy": DiODM(early_stop=False), "n_levels": 2, "branching": 2}
         ODMClassifier(strategy="exact", lam=1e3, theta=0.5, upsilon=0.8),
         ODMClassifier(strategy="diodm", n_levels=1, branching=2),
         ODMClassifier(strategy="dc", n_levels=2, branching=2),
+        ODMClassifier(strategy="cascade", n_levels=1, branching=2),
         ODMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
         ODMClassifier(strategy=DiODM(early_stop=False), n_levels=2, branching=2, kernel="laplacian"),
     ]

@@ -49,6 +49,7 @@ LABELS = {
     "truth": [False, True, True],
 }
 
+CASCADE = dm.Cascade(rounds=1, coefficients="global")
 ROUTED = [
     dm.DivideAndConquer(),
     dm.DivideAndConquer(prediction="bcm"),
@@ -63,7 +64,7 @@ ROUTED = [
     n_classes=st.integers(2, 3),
     form=st.sampled_from(["dense", "float32", "sparse", "frame"]),
     scaler=st.sampled_from([None, MinMaxScaler((-1, 1)), StandardScaler(with_mean=False), MaxAbsScaler()]),
-    strategy=st.sampled_from(["auto", "exact", dm.DiODM(early_stop=False, sample_size=50), *ROUTED]),
+    strategy=st.sampled_from(["auto", "exact", dm.DiODM(early_stop=False, sample_size=50), CASCADE, *ROUTED]),
     gamma=st.one_of(st.just("scale"), st.floats(1e-3, 1e3)),
     lam=st.floats(1e-2, 1e6),
     tol=st.sampled_from([1e-2, 1e-6]),

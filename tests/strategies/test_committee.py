@@ -134,7 +134,7 @@ def test_the_folds_are_counted_and_threads_change_nothing(monkeypatch, loss):
     again = trained(loss, n_threads=2)[-1]
     assert_array_equal(again.router.slopes, outcome.router.slopes)
     early = trained(loss, strategy=DivideAndConquer(sample_size=100))[-1]
-    assert outcome.history[0]["kernel_evaluations"] > 2 * early.history[0]["kernel_evaluations"]
+    assert outcome.history[0]["kernel_evaluations"] > 1.3 * early.history[0]["kernel_evaluations"]
 
 
 def test_only_the_last_level_is_calibrated(monkeypatch):

@@ -40,7 +40,7 @@ def test_the_model_weighs_local_machines_by_mass(level):
     problem = replace(make_problem(X, labels, ODM, RBF), total=4.0)
     found = model(level, problem)
     np.testing.assert_array_equal(found.dual, [[0.25] * 3 + [0.75] * 5])
-    np.testing.assert_array_equal(found.intercept, [(3 * 2.0 + 5 * 6.0) / 4.0])
+    np.testing.assert_array_equal(found.intercept, [0.25 * 2.0 + 0.75 * 6.0])
 
 
 @pytest.mark.parametrize(("first_gaps", "stops"), [((1e-4, 1e-4), True), ((1e-4, 0.5), False)])

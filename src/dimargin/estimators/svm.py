@@ -43,12 +43,13 @@ class SVMClassifier(KernelMarginClassifier):
         Of "poly".
     coef0 : float, default=0.0
         Of "poly": ``(gamma x.z + coef0) ** degree``.
-    strategy : {"auto", "exact", "diodm", "dc"} or strategy object, default="auto"
+    strategy : {"auto", "exact", "diodm", "dc", "cascade"} or strategy object, default="auto"
         "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
-        conquers (DC-SVM); "auto" takes "exact" up to 100,000 rows and "diodm" above, or where `n_levels` or
-        `stop_level` is given. An object carries options of its own, as in ``DivideAndConquer(prediction="naive")``.
+        conquers (DC-SVM); "cascade" passes support vectors of random partitions on, in rounds; "auto" takes "exact" up
+        to 100,000 rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of
+        its own, as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
-        Partitions merged at a time ("diodm"), or clusters of level l to the power of l ("dc").
+        Partitions merged at a time ("diodm", "cascade"), or clusters of level l to the power of l ("dc").
     n_levels : int or None, default=None
         Levels of the tree above the whole problem: ``branching ** n_levels`` leaves. None aims at leaves of 4,096
         rows. Obeyed however few the rows are.
@@ -56,7 +57,8 @@ class SVMClassifier(KernelMarginClassifier):
         Landmarks in the kernel's space that define the strata ("diodm").
     stop_level : int, default=0
         Level whose model is returned; 0 is the whole problem. Above it, the mean of the local machines answers
-        ("diodm"), or the machine of the nearest cluster ("dc": early prediction; see `DivideAndConquer` for others).
+        ("diodm", "cascade"), or the machine of the nearest cluster ("dc": early prediction, for others see
+        `DivideAndConquer`).
     tol : float, default=1e-3
         Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
     max_iter : int, default=1000
@@ -94,8 +96,8 @@ class SVMClassifier(KernelMarginClassifier):
         Support vectors of each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
         Primal objective (positive) and the dual one below it, of the problem that `certificate_` names. For
-        "partitioned" they are weighted means over partitions that represent the whole ("diodm"), and sums over
-        clusters ("dc").
+        "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade"), and sums
+        over clusters ("dc").
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition.
     certificate_ : {"global", "partitioned"}

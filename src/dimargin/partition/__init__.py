@@ -1,7 +1,7 @@
 """Which rows go together."""
 
 from dimargin.partition.clusters import KernelClusters, Split, cluster_rows
-from dimargin.partition.kernel_kmeans import kernel_kmeans
+from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.partition.stratified import Partition, RandomPartition, StratifiedPartition
 

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
 from dimargin.kernels import Floats, Indices, Kernel, KernelMatrix, RowTransform
-from dimargin.partition.kernel_kmeans import kernel_kmeans
+from dimargin.partition.kmeans import kernel_kmeans
 
 _ROWS_AT_ONCE = 16384  # bounds the scratch memory
 _SIDE_BY_SIDE = 16  # centres in one product: with all 64 at once covtype takes 2.4 s, with 16 at a time 0.9 s

@@ -1,16 +1,18 @@
 """How a whole problem is put together from parts: one file a strategy."""
 
 from dimargin.strategies.base import LevelModel, Outcome, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.diodm import DiODM
 from dimargin.strategies.exact import Exact
 from dimargin.strategies.routing import Router
 
-STRATEGIES: dict[str, type[Strategy]] = {"exact": Exact, "diodm": DiODM, "dc": DivideAndConquer}
+STRATEGIES: dict[str, type[Strategy]] = {"exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade}
 
 __all__ = [
     "STRATEGIES",
+    "Cascade",
     "Committee",
     "DiODM",
     "DivideAndConquer",

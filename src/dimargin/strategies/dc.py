@@ -124,7 +124,8 @@ class DivideAndConquer(Strategy):
             # the margins of the starts of the next level: one pass over the support vectors of its clusters
             support, below = np.count_nonzero(model(level, problem).dual.any(axis=0)), max(level.level - 1, 0)
             needed = problem.n_rows * support / training.shape.branching**below
-            verdict = last_level(training, level, stop) or out_of_time(training, level.level, needed, history)
+            below_it = f"no level below {level.level}"
+            verdict = last_level(training, level, stop) or out_of_time(training, below_it, needed, history)
             if verdict is not None:
                 break
         status, reason = verdict or ("stopped", "it was interrupted")

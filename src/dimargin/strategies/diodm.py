@@ -142,4 +142,4 @@ class DiODM(Strategy):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
         # the margins of the merged warm starts: one pass over the kernels of the next level
         needed = training.problem.n_rows**2 / training.shape.branching ** (level.level - 1)
-        return out_of_time(training, level.level, needed, history)
+        return out_of_time(training, f"no level below {level.level}", needed, history)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
-from dimargin.solvers import solve
+from dimargin.solvers import Limits, solve
 from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
 from dimargin.strategies.routing import Router
 from dimargin.tree import Level, Node
@@ -27,19 +27,30 @@ def default_depth(n_rows: int, shape: TreeShape) -> int:
 
 
 def solve_level(training: Training, level: int, nodes: Sequence[Node], tol: float) -> list[Solution]:
-    """Solve the local problems of a level side by side, each from its warm start to `tol`."""
+    """Solve the local problems of a level side by side, each from its warm start to `tol`, and report it."""
     alone, progress = len(nodes) == 1, training.progress
     progress.level_begin(level, None if alone else len(nodes))
     limits = replace(training.limits, tol=tol)
     if alone:
         limits = replace(limits, stop_requested=progress.check)
+    return solve_nodes(training, nodes, limits, level, done=lambda place, solution: progress.task_end(place))
+
+
+def solve_nodes(
+    training: Training,
+    nodes: Sequence[Node],
+    limits: Limits,
+    *place: int,
+    done: Callable[[int, Solution], None] = lambda place, solution: None,
+) -> list[Solution]:
+    """Solve local problems side by side within `limits`; `place` seeds their solvers."""
 
     def local(task: tuple[int, Node], n_threads: int) -> Solution:
-        place, node = task
+        number, node = task
         problem = training.problem.restrict(node.rows, node.mass, n_threads)
-        return solve(problem, training.solver(level, place, together=len(nodes)), node.start, limits)
+        return solve(problem, training.solver(*place, number, together=len(nodes)), node.start, limits)
 
-    return training.engine.map(local, list(enumerate(nodes)), lambda place, solution: progress.task_end(place))
+    return training.engine.map(local, list(enumerate(nodes)), done)
 
 
 def average(level: Level[Solution], total: float) -> Objectives:
@@ -60,7 +71,7 @@ def average(level: Level[Solution], total: float) -> Objectives:
 def model(level: Level[Solution], problem: DualProblem, router: Router | None = None) -> LevelModel:
     """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
 
-    Intercepts are averaged, by the weight of the rows; with a router each part keeps its own.
+    Intercepts are averaged by mass; with a router each part keeps its own.
     """
     dual = np.zeros(problem.labels.shape)
     for node, solution in level.solved:
@@ -68,8 +79,8 @@ def model(level: Level[Solution], problem: DualProblem, router: Router | None = 
     intercepts = np.array([solution.objectives.intercept for solution in level.results])
     if router is not None:
         return LevelModel(dual, np.zeros(len(dual)), replace(router, intercepts=intercepts))
-    share = np.array([problem.weights[node.rows].sum() for node in level.nodes]) / problem.total
-    return LevelModel(dual, share @ intercepts)
+    mass = np.array([node.mass for node in level.nodes])
+    return LevelModel(dual, mass / mass.sum() @ intercepts)
 
 
 def history_entry(level: Level[Solution], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
@@ -92,11 +103,18 @@ def seconds_for(evaluations: float, history: list[dict[str, Any]]) -> float:
     return float(evaluations * seconds / max(spent, 1))
 
 
+def before_a_pass(training: Training, n_vectors: int, history: list[dict[str, Any]]) -> Limits:
+    """The limits, with time left for the margins of all rows from so many support vectors."""
+    limits = training.limits
+    if limits.deadline is None:
+        return limits
+    return replace(limits, deadline=limits.deadline - seconds_for(training.problem.n_rows * n_vectors, history))
+
+
 def refined(training: Training, start: Floats, history: list[dict[str, Any]]) -> tuple[Floats, int]:
     """Coefficients that solve the problem of the support vectors alone, and the kernel evaluations it took."""
-    problem, limits, support = training.problem, training.limits, np.flatnonzero(start.any(axis=0))
-    if limits.deadline is not None:  # leave time for the pass over all rows that comes next
-        limits = replace(limits, deadline=limits.deadline - seconds_for(problem.n_rows * len(support), history))
+    problem, support = training.problem, np.flatnonzero(start.any(axis=0))
+    limits = before_a_pass(training, len(support), history)
     part = problem.restrict(support, problem.total)
     solution = solve(part, training.solver(0, 0), start[:, support], limits)
     dual = np.zeros_like(start)
@@ -116,13 +134,13 @@ def last_level(training: Training, level: Level[Solution], requested: bool) -> t
 
 
 def out_of_time(
-    training: Training, level: int, needed: float, history: list[dict[str, Any]]
+    training: Training, what: str, needed: float, history: list[dict[str, Any]]
 ) -> tuple[Status, str] | None:
-    """Status and reason when `needed` evaluations, before the next level has an answer, would outlast the deadline."""
+    """Status and reason when `needed` evaluations, before there is another answer, would outlast the deadline."""
     deadline = training.limits.deadline
     if deadline is None or time.perf_counter() + seconds_for(needed, history) <= deadline:
         return None
-    return "max_time", f"the time limit allows no level below {level}"
+    return "max_time", f"the time limit allows {what}"
 
 
 def outcome(

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin.partition import kernel_kmeans
-from dimargin.partition.kernel_kmeans import _lloyd
+from dimargin.partition.kmeans import _lloyd
 
 
 def distances(gram, weights, labels):

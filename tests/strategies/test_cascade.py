@@ -1,0 +1,282 @@
+"""The cascade: what is passed on and with which mass, and rounds that lead to the optimum."""
+
+import time
+from dataclasses import replace
+from threading import Event
+
+import numpy as np
+import pytest
+from helpers import HINGE, LOSSES, ODM, blobs, certificate, counted, fit, make_problem, name
+from numpy.testing import assert_allclose, assert_array_equal
+from test_dc import weighted
+from test_diodm import RBF, Recorder, training
+
+from dimargin import Cascade
+from dimargin.solution import Solution
+from dimargin.strategies import Exact, TreeShape
+from dimargin.strategies import cascade as cascade_module
+from dimargin.strategies import feedback as feedback_module
+from dimargin.strategies.feedback import best_of
+from dimargin.tree import Node
+
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
+every_choice = pytest.mark.parametrize("coefficients", ["represented", "global"])
+TREE = TreeShape(branching=2, n_levels=2)
+
+
+@every_loss
+@every_choice
+def test_rounds_lead_to_the_exact_solution(loss, coefficients):
+    problem = weighted(loss, 1300, n_outputs=2)
+    outcome = Cascade(coefficients=coefficients).train(training(problem, TREE, tol=1e-4))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
+    assert outcome.scope == "global" and outcome.status == "converged"
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
+    primal, _, gap = certificate(problem, outcome.dual)
+    assert_allclose(outcome.objectives.primal, primal, rtol=1e-6)
+    assert gap.max() <= 1.05e-4
+    rounds = [entry for entry in outcome.history if entry["level"] == 0]
+    assert [entry["round"] for entry in rounds] == list(range(1, len(rounds) + 1))
+    gaps = [entry["relative_gap"] for entry in rounds]
+    assert len(gaps) > 1 and gaps == sorted(gaps, reverse=True)
+
+
+@every_loss
+@pytest.mark.parametrize("n", [5, 60, 400])
+def test_small_problems_are_solved_to_rounding(loss, n):
+    problem = weighted(loss, n)
+    outcome = Cascade().train(training(problem, TREE, tol=1e-2))
+    assert_allclose(outcome.dual, fit(problem, tol=1e-10).dual, rtol=1e-6, atol=1e-9)
+
+
+class Watch:
+    """Parts that are solved, by level (first round) and by round and level (later ones)."""
+
+    def __init__(self, monkeypatch):
+        self.first, self.later = {}, []
+        for module in (cascade_module, feedback_module):
+            monkeypatch.setattr(module, "solve_nodes", self.record(module.solve_nodes))
+        monkeypatch.setattr(cascade_module, "solve_level", self.record_level(cascade_module.solve_level))
+
+    def record_level(self, original):
+        def solve_level(plan, level, nodes, tol):
+            self.first[level] = nodes, tol, original(plan, level, nodes, tol)
+            return self.first[level][-1]
+
+        return solve_level
+
+    def record(self, original):
+        def solve_nodes(plan, nodes, limits, *place, **options):
+            results = original(plan, nodes, limits, *place, **options)
+            if len(place) == 1:
+                self.first[place[0]] = nodes, limits.tol, results
+            else:
+                self.later.append((place, nodes, limits.tol, results))
+            return results
+
+        return solve_nodes
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    return Watch(monkeypatch)
+
+
+@every_choice
+@pytest.mark.parametrize("loss", [HINGE, ODM], ids=name)
+def test_parts_pass_on_their_support_vectors_and_carry_the_mass_of_the_others(watch, loss, coefficients):
+    problem = weighted(loss, 1000)
+    Cascade(rounds=1, coefficients=coefficients).train(training(problem, TREE, tol=1e-3))
+    (leaves, loose, solved), (pairs, _, _), (top, tight, _) = (watch.first[level] for level in (2, 1, 0))
+    assert (loose, tight) == (0.1, 1e-3)
+    assert_array_equal(np.sort(np.concatenate([leaf.rows for leaf in leaves])), np.arange(1000))
+    masses = [float(problem.weights[leaf.rows].sum()) for leaf in leaves]
+    represented = coefficients == "represented"
+    assert [leaf.mass for leaf in leaves] == (masses if represented else [problem.total] * 4)
+    for k, pair in enumerate(pairs):
+        two = [(leaves[i], solved[i]) for i in (2 * k, 2 * k + 1)]
+        kept = [np.flatnonzero(solution.dual[0]) for _, solution in two]
+        assert_array_equal(pair.rows, np.concatenate([leaf.rows[i] for (leaf, _), i in zip(two, kept, strict=True)]))
+        assert sum(map(len, kept)) < sum(len(leaf.rows) for leaf, _ in two)
+        mass = masses[2 * k] + masses[2 * k + 1]
+        assert pair.mass == (pytest.approx(mass) if represented else problem.total)
+        factors = [masses[i] / mass if represented else 1.0 for i in (2 * k, 2 * k + 1)]
+        start = [f * solution.dual[:, i] for f, (_, solution), i in zip(factors, two, kept, strict=True)]
+        assert_allclose(pair.start, np.concatenate(start, axis=1), rtol=1e-12)
+    assert top[0].mass == pytest.approx(problem.total)
+
+
+def test_later_rounds_give_the_support_vectors_to_every_leaf(watch):
+    problem = weighted(HINGE, 1000)
+    outcome = Cascade(rounds=2, level_tol=0.3).train(training(problem, TREE, tol=1e-3))
+    leaves, top = watch.first[2][0], watch.first[0]
+    first = np.zeros((1, 1000))
+    first[:, top[0][0].rows] = top[2][0].dual
+    support = np.flatnonzero(first[0])
+    assert [place for place, *_ in watch.later] == [(2, 1), (1, 1), (0, 1)]
+    (_, again, tol, _), (_, pairs, _, _), (_, last, _, solved) = watch.later
+    assert tol == 1e-3 / 4
+    for leaf, node in zip(leaves, again, strict=True):
+        assert_array_equal(node.rows, np.union1d(leaf.rows, support))
+        assert_allclose(node.start, first[:, node.rows], rtol=1e-12)
+    assert {node.mass for nodes in (again, pairs, last) for node in nodes} == {problem.total}
+    assert_allclose(outcome.dual[:, last[0].rows], solved[0].dual, rtol=1e-12)
+    assert outcome.history[-1]["round"] == 2
+
+
+@every_loss
+def test_the_dual_objective_never_falls(watch, loss):
+    problem = weighted(loss, 1000, n_outputs=2)
+    Cascade(level_tol=0.5).train(training(problem, TREE, tol=1e-4))
+    best = np.full(2, -np.inf)
+    for _, nodes, _, results in watch.later:
+        reached = []
+        for node, solution in zip(nodes, results, strict=True):
+            dual = np.zeros(problem.labels.shape)
+            dual[:, node.rows] = node.start
+            reached.append(certificate(problem, dual)[1])
+            dual[:, node.rows] = solution.dual
+            reached.append(certificate(problem, dual)[1])
+        assert np.all(np.max(reached, axis=0) >= best * (1 - 1e-6))
+        assert np.all(np.min(reached, axis=0) >= best * (1 - 1e-6)) or len(nodes) > 1
+        best = np.max(reached, axis=0)
+
+
+def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
+    def child(rows, dual, objectives):
+        dual = np.array(dual)
+        values = np.array(objectives)
+        found = type("O", (), {"dual": values})
+        return Node(np.array(rows), 7.0, None), Solution(dual, dual, found, "converged", "", 1, 1)
+
+    node = best_of(
+        [
+            child([1, 3, 5], [[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]], [5.0, 1.0]),
+            child([3, 4, 5], [[8.0, 0.0, 8.0], [4.0, 0.0, 5.0]], [4.0, 2.0]),
+        ]
+    )
+    assert_array_equal(node.rows, [1, 3, 5])
+    assert_array_equal(node.start, [[1.0, 0.0, 2.0], [0.0, 4.0, 5.0]])
+    assert node.mass == 7.0
+
+
+def test_one_round_says_what_its_gap_is():
+    problem = weighted(HINGE, 1000)
+    outcome = Cascade(rounds=1).train(training(problem, TREE, tol=1e-3))
+    assert (outcome.status, outcome.scope) == ("max_iter", "global")
+    assert outcome.reason == "1 round of the cascade did not meet tol 1.00e-03"
+    assert outcome.objectives.relative_gap[0] == pytest.approx(certificate(problem, outcome.dual)[2][0], rel=1e-3)
+    assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
+
+
+def test_history_counts_every_kernel_value_and_listeners_hear_each_level_once(monkeypatch):
+    problem, recorder = weighted(HINGE, 1000), Recorder()
+    with counted(monkeypatch) as counts:
+        outcome = Cascade().train(training(problem, TREE, tol=1e-3, progress=recorder))
+    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
+    assert recorder.begun == [(2, 4), (1, 2), (0, None)] and len(recorder.duals) == 3
+    assert_array_equal(recorder.duals[-1], outcome.dual)
+    assert all(entry["seconds"] > 0 for entry in outcome.history)
+
+
+@every_loss
+def test_a_level_is_the_mean_of_its_parts(watch, loss):
+    problem = weighted(loss, 1000)
+    outcome = Cascade().train(training(problem, replace(TREE, stop_level=1), tol=1e-3))
+    assert outcome.scope == "partitioned"
+    expected = np.zeros((1, 1000))
+    nodes, tol, solved = watch.first[1]
+    assert tol == 1e-3
+    for node, solution in zip(nodes, solved, strict=True):
+        expected[:, node.rows] = node.mass / problem.total * solution.dual
+    assert_array_equal(outcome.dual, expected)
+
+
+def test_threads_do_not_change_a_bit():
+    problem = weighted(HINGE, 1000, n_outputs=2)
+    one, two = (Cascade().train(training(problem, TREE, tol=1e-3, n_threads=k)) for k in (1, 2))
+    assert_array_equal(one.dual, two.dual)
+
+
+@every_choice
+def test_a_warm_start_reaches_the_leaves(watch, coefficients):
+    problem = weighted(ODM, 1000, n_outputs=2)
+    start = fit(problem, tol=1e-4).dual
+    Cascade(coefficients=coefficients).train(training(problem, TREE, tol=1e-3, start=start))
+    for leaf in watch.first[2][0]:
+        share = leaf.mass / problem.total  # one where the coefficients are global
+        assert_allclose(leaf.start * share, start[:, leaf.rows], rtol=1e-12)
+
+
+def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
+    problem = weighted(HINGE, 1000)
+    plan = training(problem, TREE)
+    outcome = Cascade().train(replace(plan, limits=replace(plan.limits, deadline=time.perf_counter())))
+    assert (outcome.status, outcome.scope) == ("max_time", "partitioned")
+    assert [entry["level"] for entry in outcome.history] == [2]
+
+    original = cascade_module.out_of_time
+    monkeypatch.setattr(
+        cascade_module,
+        "out_of_time",
+        lambda plan, what, needed, history: original(plan, what, needed * (1e12 if "round" in what else 0), history),
+    )
+    plan = replace(plan, limits=replace(plan.limits, deadline=time.perf_counter() + 1000))
+    outcome = Cascade().train(plan)
+    assert (outcome.status, outcome.scope) == ("max_time", "global")
+    assert outcome.reason == "the time limit allows no more rounds"
+    assert outcome.history[-1]["round"] == 1
+
+
+@pytest.mark.parametrize("when", [0, 1])
+def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when):
+    interrupted, recorder = Event(), Recorder()
+    module = (cascade_module, feedback_module)[when]
+    original = module.solve_nodes
+
+    def interrupting(*arguments, **options):
+        interrupted.set()
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(module, "solve_nodes", interrupting)
+    plan = training(weighted(HINGE, 1000), TREE, tol=1e-6, progress=recorder)
+    outcome = Cascade().train(replace(plan, limits=replace(plan.limits, interrupted=interrupted)))
+    assert (outcome.status, outcome.reason) == ("stopped", "it was interrupted")
+    assert outcome.scope == ("partitioned", "global")[when]
+    if when == 0:
+        assert_array_equal(outcome.dual, recorder.duals[1])
+
+
+def test_a_tolerance_beyond_the_arithmetic_ends_the_rounds():
+    outcome = Cascade().train(training(weighted(HINGE, 520), replace(TREE, n_levels=1), tol=1e-17))
+    assert outcome.status == "precision" and "another round left the relative gap at" in outcome.reason
+    assert outcome.objectives.worst_gap < 1e-10
+
+
+def test_a_callback_stops_after_a_round():
+    class Stop(Recorder):
+        def check(self, entry):
+            return True
+
+    outcome = Cascade().train(training(weighted(HINGE, 1000), TREE, progress=Stop()))
+    assert (outcome.status, outcome.reason) == ("stopped", "a callback asked to stop")
+    assert outcome.history[-1]["round"] == 1 and outcome.scope == "global"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": 0}, "Cascade: rounds must be None or at least 1, got 0"),
+        ({"coefficients": "local"}, "coefficients must be 'represented' or 'global', got 'local'"),
+        ({"level_tol": -1}, "level_tol must be a number above 0, got -1"),
+    ],
+)
+def test_options_out_of_range(options, message):
+    with pytest.raises(ValueError, match=message):
+        Cascade(**options).validate()
+
+
+def test_more_parts_than_rows():
+    problem = make_problem(*blobs(3), HINGE, RBF)
+    with pytest.raises(ValueError, match=r"4 partitions .* are more than the 3 rows"):
+        Cascade().train(training(problem, TREE))
