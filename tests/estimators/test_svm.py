@@ -218,6 +218,14 @@ def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
     assert max(memories) == before - 1000
 
 
+@pytest.mark.parametrize("kernel", ["precomputed", rbf_kernel], ids=["precomputed", "function"])
+def test_clusters_are_of_a_named_kernel(moons, kernel):
+    K = rbf_kernel(moons[0][:300]) if kernel == "precomputed" else moons[0][:300]
+    with pytest.raises(ValueError, match="strategy='dc' needs a kernel of 'linear', 'poly', 'rbf', 'laplacian', got"):
+        SVMClassifier(kernel=kernel, strategy="dc").fit(K, moons[1][:300])
+    assert SVMClassifier(kernel=kernel, strategy="cascade").fit(K, moons[1][:300]).score(K, moons[1][:300]) > 0.8
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_prediction_does_not_depend_on_the_rows_it_comes_with(kernel, sparse):

@@ -113,6 +113,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             n_threads = effective_n_threads(self.n_jobs)
             data = training_data(self, X, y, sample_weight)
             strategy = self._choose(strategy, len(data.y))
+            if strategy.named_kernel and self.kernel not in KERNEL_NAMES:
+                named = ", ".join(map(repr, KERNEL_NAMES))
+                raise ValueError(f"strategy={self.strategy!r} needs a kernel of {named}, got {self.kernel!r}")
             needed = self._memory_needed(data)
             check_memory(needed, self.memory_limit)
             problem = self._problem(data, loss, n_threads)

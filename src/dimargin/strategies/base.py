@@ -144,9 +144,12 @@ class Strategy(BaseEstimator, ABC):
     ----------
     uses : frozenset of str
         Names of the `TreeShape` parameters that the strategy uses; setting another raises.
+    named_kernel : bool
+        Whether the kernel must be a named one, not a function or values computed beforehand.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset()
+    named_kernel: ClassVar[bool] = False
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""

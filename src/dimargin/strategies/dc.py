@@ -86,6 +86,7 @@ class DivideAndConquer(Strategy):
     """
 
     uses = frozenset({"branching", "n_levels", "stop_level"})
+    named_kernel = True  # clusters are found with a wider one of its kind
 
     def __init__(
         self,
