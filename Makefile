@@ -86,7 +86,8 @@ $(VENV)/.tools: pyproject.toml | $(PY)
 	@echo "Installing build tools into $(VENV)"
 	@$(PY) -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['build-system']['requires'], sep='\n')" \
 		> $(VENV)/build-requirements.txt
-	@$(PIP_INSTALL) --upgrade pip cmake ninja -r $(VENV)/build-requirements.txt
+	@# setuptools: what libsvm-official, a dependency of the tests, is built with
+	@$(PIP_INSTALL) --upgrade pip cmake ninja setuptools -r $(VENV)/build-requirements.txt
 	@touch $@
 
 $(PY):

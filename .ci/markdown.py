@@ -1,7 +1,8 @@
 """Run what the given Markdown files show.
 
 Python blocks: doctests where they show a prompt, else plain code. Console blocks: the lines behind "$ ", in a temporary
-folder with train.csv and test.csv, which have a label column "class".
+folder with train.csv and test.csv, which have a label column "class", and the same rows as LIBSVM text in train.libsvm
+and test.libsvm.
 """
 
 import doctest
@@ -12,14 +13,15 @@ import subprocess
 import sys
 import tempfile
 
-from sklearn.datasets import make_moons
+from sklearn.datasets import dump_svmlight_file, make_moons
 
 
 def run_console(text, folder):
-    for name, seed in (("train.csv", 0), ("test.csv", 1)):
+    for name, seed in (("train", 0), ("test", 1)):
         X, y = make_moons(500, noise=0.2, random_state=seed)
         rows = "".join(f"{a},{b},{('lower', 'upper')[k]}\n" for (a, b), k in zip(X, y, strict=True))
-        pathlib.Path(folder, name).write_text("left,right,class\n" + rows)
+        pathlib.Path(folder, f"{name}.csv").write_text("left,right,class\n" + rows)
+        dump_svmlight_file(X, y, str(pathlib.Path(folder, f"{name}.libsvm")), zero_based=False)
     path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
     commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
     for command in commands:

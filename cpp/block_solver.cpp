@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 namespace dimargin {
@@ -14,16 +15,19 @@ using std::int64_t;
 
 constexpr int max_primal_steps = 8;  // ends are reached in 2 to 8 (measured)
 constexpr double least_curvature_single = 1e-3;  // relative to the diagonal
+constexpr int64_t pair_steps_a_row = 10;  // where the kernel is not nearly singular one is enough
+constexpr double rounding = 1e-14;  // violations of margins of order one that are
+constexpr int most_ends = 20;  // Newton steps cut short before pairs sort out what is free
 constexpr double smallest_ridge = 1e-12;  // relative: the hinge has no curvature, and duplicates exist
 
 // The block, gathered. Decision values f = K a and signed coefficients a = y * g spare the labels in the inner loop.
 struct Block {
-    const BlockProblem& p;
+    BlockProblem<double> p;
     int64_t n;
     bool single = false;  // whether steps may be computed in single precision
     std::vector<double> g, f, y, slope_right, curvature_right, slope_left, curvature_left, lower, upper;
 
-    explicit Block(const BlockProblem& problem) : p(problem), n(problem.size) {
+    explicit Block(const BlockProblem<double>& problem) : p(problem), n(problem.size) {
         auto gather = [&](const double* from) {
             std::vector<double> to(n);
             for (int64_t i = 0; i < n; ++i) to[i] = from[p.index[i]];
@@ -210,11 +214,13 @@ struct Block {
         return info == 0;
     }
 
-    // (K + diag(curvature)) x = rhs on some rows, in place. A matrix that is singular to rounding gets a ridge.
+    // (K + diag(curvature)) x = rhs on some rows, in place, for one or more right-hand sides. A matrix that is singular
+    // to rounding gets a ridge.
     template <class Curvature>
     bool solve_free(const std::vector<int64_t>& free, Curvature&& curvature, std::vector<double>& rhs) const {
-        int m = int(free.size()), one = 1, info = 0;
+        int m = int(free.size()), info = 0;
         if (m == 0) return true;
+        int columns = int(rhs.size()) / m;
         if (single && solve_free_single(free, curvature, rhs)) return true;
         std::vector<double> h(size_t(m) * m);
         char uplo = 'L';
@@ -227,7 +233,7 @@ struct Block {
             }
             lapack.dpotrf(&uplo, &m, h.data(), &m, &info);
             if (info != 0) continue;
-            lapack.dpotrs(&uplo, &m, &one, h.data(), &m, rhs.data(), &m, &info);
+            lapack.dpotrs(&uplo, &m, &columns, h.data(), &m, rhs.data(), &m, &info);
             return info == 0;
         }
         return false;
@@ -253,12 +259,24 @@ struct Block {
         std::vector<double> step;
         for (int64_t i : free) step.push_back(-y[i] * derivative(i));
         const auto bend = [&](int c) { return curvature(free[c], piece_of(free[c])); };
-        return solve_free(free, bend, step) && follow(free, step);
+        const size_t m = free.size();
+        if (p.intercept) step.resize(2 * m, 1.0);
+        if (!solve_free(free, bend, step)) return false;
+        if (p.intercept) {  // less the multiple of the second solution that keeps the sum
+            double sum = 0.0, ones = 0.0;
+            for (size_t c = 0; c < m; ++c) {
+                sum += step[c];
+                ones += step[m + c];
+            }
+            for (size_t c = 0; c < m; ++c) step[c] -= sum / ones * step[m + c];
+            step.resize(m);
+        }
+        return follow(free, step);
     }
 
     // The first minimum of the dual objective along a direction, where a coordinate that comes to the end of its piece
-    // stays there and the others go on: along the flat directions of a matrix of low rank many do. Returns whether one
-    // did.
+    // stays there and the others go on (with an intercept all stop, for the sum): along the flat directions of a matrix
+    // of low rank many do. Returns whether one did.
     bool follow(const std::vector<int64_t>& free, const std::vector<double>& step) {
         struct End {
             double at;
@@ -296,16 +314,29 @@ struct Block {
             if (inside) break;
             t = ends[passed].at;
             g[ends[passed].row] = ends[passed].bound;
+            if (p.intercept) {
+                ++passed;
+                break;
+            }
             add_row(product, ends[passed].row, -ends[passed].step);
         }
-        // afresh: the large steps along flat directions cancel, and leave their rounding
-        f = start;
+        double drift = 0.0;
         for (const End& end : ends) {
             const int64_t i = end.row;
             const bool right = g_start[i] > 0;
             g[i] = std::min(std::max(g[i], right ? 0.0 : lower[i]), right ? upper[i] : 0.0);
-            add_row(f, i, y[i] * (g[i] - g_start[i]));
+            drift += y[i] * (g[i] - g_start[i]);
         }
+        // large steps along flat directions cancel, and leave their rounding: in the sum, which any coordinate with room
+        // takes back, and in f, which is computed afresh
+        for (const End& end : ends) {
+            const double to = g[end.row] - y[end.row] * drift;
+            if (!p.intercept || to <= lower[end.row] || to >= upper[end.row]) continue;
+            g[end.row] = to;
+            break;
+        }
+        f = start;
+        for (const End& end : ends) add_row(f, end.row, y[end.row] * (g[end.row] - g_start[end.row]));
         return passed > 0;
     }
 
@@ -327,12 +358,62 @@ struct Block {
     }
 };
 
-}  // namespace
+// A whole number of vectors of the widest instruction set.
+template <class T> int64_t padded(int64_t n) {
+    constexpr int64_t lanes = 64 / sizeof(T);
+    return (n + lanes - 1) / lanes * lanes;
+}
 
-double solve_block(const BlockProblem& problem, double tolerance, double absolute, int max_steps) {
-    Block block(problem);
-    const double start = block.largest_violation(), goal = std::max(tolerance * start, absolute);
-    const bool smooth = block.smooth(), to_rounding = tolerance == 0.0;
+template <class T> std::unique_ptr<T[], decltype(&std::free)> aligned(int64_t count) {
+    void* p = std::aligned_alloc(64, size_t(padded<T>(std::max<int64_t>(count, 1))) * sizeof(T));
+    if (!p) throw std::bad_alloc();
+    std::fill_n(static_cast<T*>(p), padded<T>(std::max<int64_t>(count, 1)), T(0));
+    return {static_cast<T*>(p), &std::free};
+}
+
+// Pair steps on signed coefficients `b` with decision values `f`, which stay as they are.
+template <class T>
+PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b, const double* f, double tolerance,
+                       double absolute, int64_t max_steps) {
+    const int64_t n = p.size, stride = padded<T>(n);
+    auto gram = aligned<T>(n * stride), vectors = aligned<T>(5 * stride);
+    T *diagonal = vectors.get(), *curvature = diagonal + stride, *score = curvature + stride;
+    std::vector<double> lower(n), upper(n);
+    std::fill_n(diagonal, stride, T(1));
+    for (int64_t i = 0; i < n; ++i) {
+        std::copy_n(p.gram + i * n, n, gram.get() + i * stride);
+        const int64_t at = p.index[i];
+        const double y = p.y[at], bend = p.pieces.curvature_right[at], end = p.pieces.upper[at];
+        curvature[i] = T(bend);
+        diagonal[i] = T(double(p.gram[i * n + i]) + bend);
+        score[i] = T(-y * (y * f[i] + p.pieces.slope_right[at] + bend * y * b[i]));
+        lower[i] = y > 0 ? 0.0 : -end;
+        upper[i] = y > 0 ? end : 0.0;
+    }
+    const PairProblem<T> problem{n, stride, gram.get(), diagonal, curvature, score, score + stride, score + 2 * stride,
+                                 b, lower.data(), upper.data(), p.intercept};
+    return pairs(problem, tolerance, absolute, max_steps);
+}
+
+// Pair steps and Newton steps on the free coefficients, in turn: with an intercept, which both keep.
+void solve_with_intercept(Block& block, SolvePairs<double> pairs, double goal, int max_steps) {
+    const int64_t n = block.n;
+    std::vector<double> b(n);
+    for (int s = 0; s < max_steps; ++s) {
+        for (int64_t i = 0; i < n; ++i) b[i] = block.y[i] * block.g[i];
+        const std::vector<double> before = b;
+        if (!pair_steps(block.p, pairs, b.data(), block.f.data(), 0.1, goal, pair_steps_a_row * n).steps) return;
+        for (int64_t i = 0; i < n; ++i) {
+            if (b[i] != before[i]) block.add_row(block.f, i, b[i] - before[i]);
+            block.g[i] = block.y[i] * b[i] + 0.0;
+        }
+        for (int k = 0; k < most_ends && block.boxed_newton(); ++k) {
+        }
+    }
+}
+
+void solve_without_intercept(Block& block, double start, double goal, bool to_rounding, int max_steps) {
+    const bool smooth = block.smooth();
     block.single = smooth && !to_rounding;
     const auto unfinished = [&] { return block.largest_violation() > goal; };
     for (int s = 0; s < max_steps && !(smooth && to_rounding) && unfinished(); ++s) {
@@ -355,8 +436,51 @@ double solve_block(const BlockProblem& problem, double tolerance, double absolut
             block.f = f;
         }
     }
-    block.finish();
-    return start;
 }
+
+void solve(Block& block, SolvePairs<double> pairs, double start, double goal, bool to_rounding, int max_steps) {
+    if (block.p.intercept) solve_with_intercept(block, pairs, std::max(goal, rounding), max_steps);
+    else solve_without_intercept(block, start, goal, to_rounding, max_steps);
+    block.finish();
+}
+
+}  // namespace
+
+void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
+                 int max_steps) {
+    Block block(problem);
+    const double start = block.largest_violation();
+    solve(block, pairs, start, std::max(tolerance * start, absolute), tolerance == 0.0, max_steps);
+}
+
+template <class T>
+void solve_pairs(const BlockProblem<T>& p, SolvePairs<T> pairs, SolvePairs<double> precise, double tolerance,
+                 double absolute, int max_steps) {
+    const int64_t n = p.size;
+    std::vector<double> b(n), f(n), before;
+    for (int64_t i = 0; i < n; ++i) {
+        b[i] = p.y[p.index[i]] * p.dual[p.index[i]];
+        f[i] = p.y[p.index[i]] * p.margins[p.index[i]];
+    }
+    before = b;
+    const PairOutcome outcome = pair_steps(p, pairs, b.data(), f.data(), tolerance, absolute, pair_steps_a_row * n);
+    if (outcome.violation > outcome.goal) {
+        // nearly singular: Newton steps where pairs creep
+        const std::vector<double> gram(p.gram, p.gram + n * n);
+        Block block({n, p.index, gram.data(), p.pieces, p.y, p.dual, p.margins, p.change, p.intercept});
+        for (int64_t i = 0; i < n; ++i) {
+            if (b[i] != before[i]) block.add_row(block.f, i, b[i] - before[i]);
+            block.g[i] = block.y[i] * b[i] + 0.0;
+        }
+        return solve(block, precise, block.largest_violation(), outcome.goal, false, max_steps);
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        p.change[i] = b[i] - before[i];
+        p.dual[p.index[i]] = p.y[p.index[i]] * b[i] + 0.0;  // no negative zero
+    }
+}
+
+template void solve_pairs(const BlockProblem<float>&, SolvePairs<float>, SolvePairs<double>, double, double, int);
+template void solve_pairs(const BlockProblem<double>&, SolvePairs<double>, SolvePairs<double>, double, double, int);
 
 }  // namespace dimargin

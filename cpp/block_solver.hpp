@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "pairs.hpp"
+
 namespace dimargin {
 
 // phi_i(g) = slope_right g + curvature_right g^2/2 for g >= 0, likewise left for g < 0, on [lower, upper], one entry
@@ -10,15 +12,16 @@ struct Pieces {
     const double *slope_right, *curvature_right, *slope_left, *curvature_left, *lower, *upper;
 };
 
-struct BlockProblem {
+template <class T> struct BlockProblem {
     std::int64_t size;          // rows in the block
     const std::int64_t* index;  // their places in the whole problem
-    const double* gram;         // [size, size] kernel values, without labels
+    const T* gram;              // [size, size] kernel values, without labels
     Pieces pieces;
     const double* y;  // the rest: one entry a row of the whole problem, labels +-1
     double* dual;     // updated at the block's places
     double* margins;  // updated at the block's places only
     double* change;   // [size] y * (new dual - old dual)
+    bool intercept;   // whether the sum of y * dual stays as it is
 };
 
 // LAPACK, as scipy ships it: set once at import.
@@ -33,7 +36,15 @@ extern Lapack lapack;
 // Sweeps of coordinate descent, each followed by a Newton step, until no coordinate of the block violates its
 // optimality condition by more than `tolerance` times the largest violation at the start (or by more than `absolute`),
 // or `max_steps` are done. The dual objective does not rise. With tolerance 0 the block is solved to rounding: losses
-// with curvature by primal Newton steps alone. Returns the violation at the start.
-double solve_block(const BlockProblem& problem, double tolerance, double absolute, int max_steps);
+// with curvature by primal Newton steps alone. With an intercept (for losses whose coefficients are never negative)
+// pairs move instead of single coordinates.
+void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, double tolerance, double absolute,
+                 int max_steps);
+
+// Pair steps in the precision of the Gram matrix, for losses whose coefficients are never negative; what they leave
+// undone is finished as by `solve_block`. The margins may be left as they were.
+template <class T>
+void solve_pairs(const BlockProblem<T>& problem, SolvePairs<T> pairs, SolvePairs<double> precise, double tolerance,
+                 double absolute, int max_steps);
 
 }  // namespace dimargin

@@ -33,17 +33,18 @@ struct InstructionSet {
     const char* name;
     const TileTable<float>* single;
     const TileTable<double>* dual;
+    const PairTable* pairs;
 };
 
 std::vector<InstructionSet> available() {
-    std::vector<InstructionSet> sets{{"baseline", &baseline::table_float, &baseline::table_double}};
+    std::vector<InstructionSet> sets{{"baseline", &baseline::table_float, &baseline::table_double, &baseline::pairs}};
 #ifdef DIMARGIN_X86
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        sets.push_back({"avx2", &avx2::table_float, &avx2::table_double});
+        sets.push_back({"avx2", &avx2::table_float, &avx2::table_double, &avx2::pairs});
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-        sets.push_back({"avx512", &avx512::table_float, &avx512::table_double});
+        sets.push_back({"avx512", &avx512::table_float, &avx512::table_double, &avx512::pairs});
 #endif
     return sets;
 }
@@ -177,6 +178,26 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
           nb::arg("x_index"), nb::arg("z"), nb::arg("z_index"), nb::arg("coefficients"), nb::arg("out").noconvert(),
           nb::arg("n_threads"), "out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]");
 
+    m.def("combine_rows",
+          [](In<T, 2> values, const Index& slots, In<double, 2> coefficients, Out<double, 2> out, int n_threads) {
+              const int64_t width = int64_t(values.shape(1)), n_slots = int64_t(slots.shape(0));
+              if (int64_t(coefficients.shape(1)) != n_slots || coefficients.shape(0) != out.shape(0) ||
+                  int64_t(out.shape(1)) != width)
+                  throw std::invalid_argument("coefficients and out do not fit the stored rows");
+              for (int64_t j = 0; j < n_slots; ++j)
+                  if (slots.data()[j] < 0 || slots.data()[j] >= int64_t(values.shape(0)))
+                      throw nb::index_error("stored row out of range");
+              nb::gil_scoped_release release;
+              const double work = 16.0 * double(n_slots) * double(width) * double(out.shape(0));
+              n_threads = int(std::min(double(n_threads), 1.0 + work / operations_a_thread));
+              in_parallel(n_threads, [&] {
+                  tile<T>().combine(values.data(), width, slots.data(), n_slots, coefficients.data(),
+                                    int64_t(out.shape(0)), out.data(), n_threads);
+              });
+          },
+          nb::arg("values").noconvert(), nb::arg("slots"), nb::arg("coefficients"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"), "out[q, c] += sum_j values[slots[j], c] coefficients[q, j]");
+
     m.def("block",
           [](const std::string& kernel, double coef0, int degree, bool difference, const Rows<T>& x, const Index& xi,
              const Rows<T>& z, const Index& zi, Out<T, 2> out, int n_threads) {
@@ -196,9 +217,10 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
 
 // ---- block solver ----------------------------------------------------------------------------------------------
 
-double solve_blocks(In<double, 2> gram, const Index& index, In<double, 2> pieces, In<double, 2> y, Out<double, 2> dual,
-                    Out<double, 2> margins, Out<double, 2> change, double tolerance, double absolute, int max_steps,
-                    int n_threads) {
+// Calls `solve` with the block's problem of every output, side by side.
+template <class T, class F>
+void for_every_output(In<T, 2> gram, const Index& index, In<double, 2> pieces, In<double, 2> y, Out<double, 2> dual,
+                      Out<double, 2> margins, Out<double, 2> change, bool intercept, int n_threads, F&& solve) {
     const int64_t size = int64_t(index.shape(0)), n = int64_t(y.shape(1)), outputs = int64_t(y.shape(0));
     if (int64_t(gram.shape(0)) != size || int64_t(gram.shape(1)) != size || pieces.shape(0) != 6 ||
         int64_t(pieces.shape(1)) != n || int64_t(dual.shape(1)) != n || int64_t(margins.shape(1)) != n ||
@@ -208,7 +230,6 @@ double solve_blocks(In<double, 2> gram, const Index& index, In<double, 2> pieces
     for (int64_t i = 0; i < size; ++i)
         if (index.data()[i] < 0 || index.data()[i] >= n) throw nb::index_error("row index out of range");
     const double* p = pieces.data();
-    std::vector<double> violations(size_t(outputs), 0.0);
     std::exception_ptr failure;
     const int threads = int(std::min<int64_t>(n_threads, outputs));
     {
@@ -217,11 +238,10 @@ double solve_blocks(In<double, 2> gram, const Index& index, In<double, 2> pieces
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
             for (int64_t q = 0; q < outputs; ++q) {
                 try {
-                    const BlockProblem problem{size, index.data(), gram.data(),
-                                               {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n},
-                                               y.data() + q * n, dual.data() + q * n, margins.data() + q * n,
-                                               change.data() + q * size};
-                    violations[size_t(q)] = solve_block(problem, tolerance, absolute, max_steps);
+                    solve(BlockProblem<T>{size, index.data(), gram.data(),
+                                          {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
+                                          dual.data() + q * n, margins.data() + q * n,
+                                          change.data() + q * size, intercept});
                 } catch (...) {
 #pragma omp critical
                     failure = std::current_exception();
@@ -230,9 +250,37 @@ double solve_blocks(In<double, 2> gram, const Index& index, In<double, 2> pieces
         });
     }
     if (failure) std::rethrow_exception(failure);
-    double largest = 0.0;
-    for (double v : violations) largest = std::max(largest, v);
-    return largest;
+}
+
+void bind_blocks(nb::module_& m) {
+    m.def("solve_block",
+          [](In<double, 2> gram, const Index& index, In<double, 2> pieces, In<double, 2> y, Out<double, 2> dual,
+             Out<double, 2> margins, Out<double, 2> change, bool intercept, double tolerance, double absolute,
+             int max_steps, int n_threads) {
+              for_every_output<double>(gram, index, pieces, y, dual, margins, change, intercept, n_threads,
+                                       [&](const BlockProblem<double>& problem) {
+                                           solve_block(problem, chosen.pairs->dual, tolerance, absolute, max_steps);
+                                       });
+          },
+          nb::arg("gram"), nb::arg("index"), nb::arg("pieces"), nb::arg("y"), nb::arg("dual").noconvert(),
+          nb::arg("margins").noconvert(), nb::arg("change").noconvert(), nb::arg("intercept"), nb::arg("tolerance"),
+          nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"), "Solve one block for every output.");
+}
+
+template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pairs) {
+    m.def("solve_pairs",
+          [pairs](In<T, 2> gram, const Index& index, In<double, 2> pieces, In<double, 2> y, Out<double, 2> dual,
+                  Out<double, 2> margins, Out<double, 2> change, bool intercept, double tolerance, double absolute,
+                  int max_steps, int n_threads) {
+              for_every_output<T>(gram, index, pieces, y, dual, margins, change, intercept, n_threads,
+                                  [&](const BlockProblem<T>& problem) {
+                                      solve_pairs(problem, chosen.pairs->*pairs, chosen.pairs->dual, tolerance, absolute,
+                                                  max_steps);
+                                  });
+          },
+          nb::arg("gram").noconvert(), nb::arg("index"), nb::arg("pieces"), nb::arg("y"), nb::arg("dual").noconvert(),
+          nb::arg("margins").noconvert(), nb::arg("change").noconvert(), nb::arg("intercept"), nb::arg("tolerance"),
+          nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"), "Pair steps in one block for every output.");
 }
 
 template <class F> void from_capsule(F& to, nb::handle api, const char* name) {
@@ -255,10 +303,9 @@ NB_MODULE(_core, m) {
 
     bind_rows<float>(m, "Rows32");
     bind_rows<double>(m, "Rows64");
-    m.def("solve_block", &solve_blocks, nb::arg("gram"), nb::arg("index"), nb::arg("pieces"), nb::arg("y"),
-          nb::arg("dual").noconvert(), nb::arg("margins").noconvert(), nb::arg("change").noconvert(),
-          nb::arg("tolerance"), nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"),
-          "Solve one block for every output; returns the largest violation found at the start.");
+    bind_blocks(m);
+    bind_pairs<float>(m, &PairTable::single);
+    bind_pairs<double>(m, &PairTable::dual);
     m.def("longest_sum", &longest_sum, nb::arg("n_features"), "Additions one after the other, for dense rows.");
     m.def("max_threads", [] { return omp_get_max_threads(); }, "Threads that OpenMP (and threadpoolctl) allow.");
     m.def("instruction_sets", [] {

@@ -3,91 +3,21 @@
 // always inlined, and leave no copy behind).
 #include "tile.hpp"
 
+#include "simd.hpp"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
-#ifndef DIMARGIN_ARCH
-#error "DIMARGIN_ARCH names the table to define"
-#endif
 
 namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int vector_bytes = 64, tile_rows = 8;
-#elif defined(__AVX2__)
-constexpr int vector_bytes = 32, tile_rows = 4;
-#else
-constexpr int vector_bytes = 16, tile_rows = 4;
-#endif
+// Rows and columns of a tile, whose sums stay in registers.
+constexpr int tile_rows = vector_bytes == 64 ? 8 : 4;
+template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
 constexpr int64_t chunk_columns = 512;  // columns whose kernel values wait in the first-level cache
 constexpr int64_t panel_budget = 512 * 1024;  // bytes of packed columns: half a second-level cache; rows are read once a panel
-
-template <class T> struct Simd;
-template <> struct Simd<float> {
-    typedef float vec __attribute__((vector_size(vector_bytes), may_alias));
-    typedef int32_t ivec __attribute__((vector_size(vector_bytes), may_alias));
-    static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
-    static constexpr float lowest = -126.0f;
-    static constexpr int mantissa = 23;
-    // (2^f - 1) / f on [-1/2, 1/2]: relative error of 2^f at most 1.1e-7
-    static constexpr int terms = 5;
-    static constexpr float exp2[terms] = {0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f,
-                                          0.009671512991189957f, 0.001326472731307149f};
-};
-template <> struct Simd<double> {
-    typedef double vec __attribute__((vector_size(vector_bytes), may_alias));
-    typedef int64_t ivec __attribute__((vector_size(vector_bytes), may_alias));
-    static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
-    static constexpr double lowest = -1022.0;
-    static constexpr int mantissa = 52;
-    static constexpr int terms = 11;  // error 1e-17
-    static constexpr double exp2[terms] = {
-        0.69314718055994530942,    0.2402265069591009822,     0.055504108664821594339,   0.0096181291076088685273,
-        0.001333355814641693531,   0.00015403530441736050155, 0.000015252733829836118394, 1.3215442587921689653e-6,
-        1.0178062445845773521e-7,  7.0725859492692236999e-9,  4.4549605981865183938e-10};
-};
-
-template <class T> using Vec = typename Simd<T>::vec;
-template <class T> constexpr int lanes() { return vector_bytes / int(sizeof(T)); }
-template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
-
-#define INLINE static inline __attribute__((always_inline))
-
-// 2^f for f in [-1/2, 1/2].
-template <class T> INLINE Vec<T> exp2_fraction(Vec<T> f) {
-    typedef Simd<T> S;
-    Vec<T> p = f * S::exp2[S::terms - 1] + S::exp2[S::terms - 2];
-#pragma GCC unroll 16
-    for (int t = S::terms - 3; t >= 0; --t) p = p * f + S::exp2[t];
-    return p * f + T(1);
-}
-
-// 2^u for u <= 0, zero below the normal numbers (subnormal products would be slow, and are nothing to a margin).
-template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u) {
-    typedef Simd<T> S;
-    typedef typename S::ivec IVec;
-#if defined(__AVX512F__)  // the same with two instructions for six
-    if constexpr (sizeof(T) == sizeof(float)) {
-        const __m512 v = (__m512)u, whole = _mm512_maskz_roundscale_ps(0xffff, v, 0);
-        const __m512 p = (__m512)exp2_fraction<T>((Vec<T>)_mm512_sub_ps(v, whole));
-        const __mmask16 normal = _mm512_cmp_ps_mask(v, _mm512_set1_ps(S::lowest), _CMP_NLT_UQ);
-        return (Vec<T>)_mm512_maskz_scalef_ps(normal, p, whole);
-    }
-#endif
-    const Vec<T> zero = {}, lowest = zero + S::lowest;
-    u = u < zero ? u : zero;
-    const Vec<T> shifted = u + S::magic;  // nonsense below `lowest`, where the last line does not use it
-    const Vec<T> fraction = u - (shifted - S::magic);
-    const Vec<T> p = exp2_fraction<T>(fraction);
-    const Vec<T> scaled = (Vec<T>)((IVec)p + ((IVec)shifted << S::mantissa));
-    return u < lowest ? zero : scaled;
-}
 
 enum class Sum { product, squared_difference, absolute_difference, absolute_overlap };
 
@@ -192,29 +122,6 @@ void strip(const KernelSpec& k, const T* const* x, const T* x_norms, const Panel
     }
 }
 
-// Sums of halves; written out because element by element this took as long as the products of a short panel.
-template <int N> struct Doubles { typedef double vec __attribute__((vector_size(8 * N))); };
-template <int N> struct Floats { typedef float vec __attribute__((vector_size(4 * N))); };
-
-template <int N> INLINE double total(typename Doubles<N>::vec v) {
-    if constexpr (N == 2) {
-        return v[0] + v[1];
-    } else {
-        typename Doubles<N / 2>::vec half[2];
-        memcpy(half, &v, sizeof v);
-        return total<N / 2>(half[0] + half[1]);
-    }
-}
-
-INLINE double horizontal(Vec<double> v) { return total<lanes<double>()>(v); }
-INLINE double horizontal(Vec<float> v) {
-    constexpr int N = lanes<double>();
-    typedef typename Doubles<N>::vec Wide;
-    typename Floats<N>::vec half[2];
-    memcpy(half, &v, sizeof v);
-    return total<N>(__builtin_convertvector(half[0], Wide) + __builtin_convertvector(half[1], Wide));
-}
-
 // out[q * stride + r] += buffer[r] . coefficients[q]
 template <int R, class T>
 void multiply_strip(const T* buffer, int64_t padded, const T* coefficients, int64_t n_outputs, int rows, double* out,
@@ -290,27 +197,39 @@ void pack_coefficients(const double* coefficients, int64_t n_outputs, int64_t st
 }
 
 template <Sum S, class T>
-void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, Sink<T> sink, const double* coefficients,
-           int n_threads) {
+void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+           const double* coefficients, int n_threads) {
     constexpr int W = panel_width<T>();
     int64_t width = panel_budget / (int64_t(sizeof(T)) * (z.n_features > 0 ? z.n_features : 1)) / W * W;
     width = width < W ? W : (width > chunk_columns ? chunk_columns : width);
-    Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), 0, 0};
-    T* packed = (T*)aligned<T>(width * sink.n_outputs);
-    for (int64_t first = 0; first < z.size; first += width) {
-        const int64_t count = z.size - first < width ? z.size - first : width;
-        pack<T>(z, first, count, panels);
-        sink.first_column = first;
-        sink.n_columns = count;
-        if (coefficients) {
-            pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
-            sink.coefficients = packed;
+    const int64_t n_panels = (z.size + width - 1) / width;
+    const auto from = [&](int64_t begin, int64_t end, int threads) {
+        Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), 0, 0};
+        T* packed = (T*)aligned<T>(width * whole.n_outputs);
+        Sink<T> sink = whole;
+        for (int64_t first = begin * width; first < z.size && first < end * width; first += width) {
+            const int64_t count = z.size - first < width ? z.size - first : width;
+            pack<T>(z, first, count, panels);
+            sink.first_column = first;
+            sink.n_columns = count;
+            if (coefficients) {
+                pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
+                sink.coefficients = packed;
+            }
+            dense_rows<S, T>(k, x, panels, sink, threads);
         }
-        dense_rows<S, T>(k, x, panels, sink, n_threads);
+        free(panels.values);
+        free(panels.norms);
+        free(packed);
+    };
+    // few rows and many columns to store: threads take panels instead of rows, and need not wait for each other
+    if (n_threads > 1 && !coefficients && x.size < z.size && n_panels >= n_threads) {
+#pragma omp parallel for schedule(static, 1) num_threads(n_threads)
+        for (int64_t part = 0; part < n_threads; ++part)
+            from(n_panels * part / n_threads, n_panels * (part + 1) / n_threads, 1);
+    } else {
+        from(0, n_panels, n_threads);
     }
-    free(panels.values);
-    free(panels.norms);
-    free(packed);
 }
 
 // One panel of sparse columns: the features that occur in it get a slot each, slot 0 is a row of zeros.
@@ -429,21 +348,57 @@ void block(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, T* o
     run<T>(k, x, z, Sink<T>{nullptr, 0, nullptr, out, 0, 0, x.size, z.size}, nullptr, n_threads);
 }
 
-// x * y + z as a tile computes it: fused where the instruction set has it. Plain expressions on a single value are
-// not safe here, compilers fuse them differently from vectors.
-INLINE float multiply_add(float x, float y, float z) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-    return __builtin_fmaf(x, y, z);
-#else
-    return x * y + z;
-#endif
+constexpr int64_t combined_columns = 2048;  // as long a run of a stored row as keeps the sums in the first-level cache
+constexpr int rows_at_once = 4;
+constexpr int64_t longest_combination = 256;  // terms of a sum in the precision of the values
+
+// sums[c] += sum_r rows[r][c] coefficients[r], whole vectors
+template <class T> void add_rows(const T* const* rows, const T* coefficients, int64_t count, T* sums) {
+    typedef T loose __attribute__((vector_size(vector_bytes), aligned(sizeof(T)), may_alias));
+    for (int64_t c = 0; c < count; c += lanes<T>()) {
+        Vec<T> sum = *(const Vec<T>*)(sums + c);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows_at_once; ++r) sum = sum + (Vec<T>)*(const loose*)(rows[r] + c) * coefficients[r];
+        *(Vec<T>*)(sums + c) = sum;
+    }
 }
-INLINE double multiply_add(double x, double y, double z) {
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-    return __builtin_fma(x, y, z);
-#else
-    return x * y + z;
-#endif
+
+template <class T>
+void combine_columns(const T* values, int64_t width, int64_t first, int64_t count, const int64_t* slots, int64_t n_slots,
+                     const double* coefficients, double* out) {
+    alignas(64) T sums[combined_columns];
+    const int64_t whole = count / lanes<T>() * lanes<T>();
+    for (int64_t begin = 0; begin < n_slots; begin += longest_combination) {
+        const int64_t end = n_slots - begin > longest_combination ? begin + longest_combination : n_slots;
+        memset(sums, 0, size_t(count) * sizeof(T));
+        for (int64_t j = begin; j < end; j += rows_at_once) {
+            const T* rows[rows_at_once];
+            T factors[rows_at_once];
+            for (int r = 0; r < rows_at_once; ++r) {
+                const bool real = j + r < end;
+                rows[r] = values + slots[real ? j + r : j] * width + first;
+                factors[r] = real ? T(coefficients[j + r]) : T(0);
+            }
+            add_rows<T>(rows, factors, whole, sums);
+            for (int64_t c = whole; c < count; ++c)
+                for (int r = 0; r < rows_at_once; ++r) sums[c] += rows[r][c] * factors[r];
+        }
+        for (int64_t c = 0; c < count; ++c) out[first + c] += double(sums[c]);
+    }
+}
+
+template <class T>
+void combine(const T* values, int64_t width, const int64_t* slots, int64_t n_slots, const double* coefficients,
+             int64_t n_outputs, double* out, int n_threads) {
+    (void)n_threads;
+    const int64_t parts = (width + combined_columns - 1) / combined_columns;
+#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)
+    for (int64_t part = 0; part < parts; ++part) {
+        const int64_t first = part * combined_columns;
+        const int64_t count = width - first < combined_columns ? width - first : combined_columns;
+        for (int64_t q = 0; q < n_outputs; ++q)
+            combine_columns<T>(values, width, first, count, slots, n_slots, coefficients + q * n_slots, out + q * width);
+    }
 }
 
 // In the order in which a tile sums its products, so that k(x, x) comes out as exactly one.
@@ -472,8 +427,8 @@ template <class T> void norms(const RowsView<T>& x, bool absolute, T* out) {
 
 }  // namespace
 
-extern const TileTable<float> table_float = {multiply<float>, block<float>, norms<float>};
-extern const TileTable<double> table_double = {multiply<double>, block<double>, norms<double>};
+extern const TileTable<float> table_float = {multiply<float>, block<float>, norms<float>, combine<float>};
+extern const TileTable<double> table_double = {multiply<double>, block<double>, norms<double>, combine<double>};
 
 }  // namespace DIMARGIN_ARCH
 }  // namespace dimargin

@@ -49,6 +49,9 @@ template <class T> struct TileTable {
     void (*block)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, T* out, int n_threads);
     // norms[i] = |x_i|^2 / 2 or |x_i|_1, summed in the order in which a tile sums its products
     void (*norms)(const RowsView<T>& x, bool absolute, T* norms);
+    // out[q, c] += sum_j values[slots[j], c] coefficients[q, j], for stored kernel values
+    void (*combine)(const T* values, std::int64_t width, const std::int64_t* slots, std::int64_t n_slots,
+                    const double* coefficients, std::int64_t n_outputs, double* out, int n_threads);
 };
 
 #define DIMARGIN_DECLARE_TABLES(ARCH)            \

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
 from dimargin import _core
@@ -41,13 +42,16 @@ def blobs(n: int, seed: int = 0, n_features: int = 4, n_outputs: int = 1):
     return X, labels
 
 
-def make_problem(X, labels, loss: Loss, kernel: Kernel, weights=None, mass=None, total=None, n_threads: int = 1):
+def make_problem(
+    X, labels, loss: Loss, kernel: Kernel, weights=None, mass=None, total=None, n_threads: int = 1, intercept=False
+):
     """A whole problem, unless `mass` and `total` say that it is a part."""
     weights = np.ones(X.shape[0]) if weights is None else np.asarray(weights, dtype=float)
     matrix = KernelMatrix(RowTransform.fit(X, kernel), X, n_threads=n_threads)
     own = float(weights.sum())
     labels = np.atleast_2d(np.asarray(labels, dtype=float))
-    return DualProblem(matrix, labels, weights, loss, own if mass is None else mass, own if total is None else total)
+    mass, total = (own if value is None else value for value in (mass, total))
+    return DualProblem(matrix, labels, weights, loss, mass, total, intercept)
 
 
 def fit(problem: DualProblem, tol: float = 1e-3, start=None, **limits) -> Solution:
@@ -85,11 +89,32 @@ def loss_and_conjugate(problem: DualProblem, margins, dual):
     return (C * xi**2).sum(axis=-1), (dual**2 / (4 * C) - dual).sum(axis=-1)
 
 
+def best_intercept(problem: DualProblem, labels, margins) -> float:
+    """By trial: the loss is convex, and linear or quadratic between the kinks."""
+    nothing = np.zeros(problem.n_rows)
+
+    def loss(b):
+        return loss_and_conjugate(problem, margins + labels * b, nothing)[0]
+
+    kinks = np.sort(labels - labels * margins)
+    best = int(np.argmin([loss(b) for b in kinks]))
+    low, high = kinks[max(best - 1, 0)], kinks[min(best + 1, len(kinks) - 1)]
+    between = (
+        minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-12}) if low < high else None
+    )
+    return float(kinks[best] if between is None or loss(kinks[best]) <= between.fun else between.x)
+
+
 def certificate(problem: DualProblem, dual):
     """Primal and dual objective and relative gap of every output, from the dual coefficients alone."""
     signed = problem.labels * dual
     margins = problem.labels * (signed @ gram(problem))
     quadratic = 0.5 * (dual * margins).sum(axis=1)
+    if problem.intercept:
+        assert np.abs(signed.sum(axis=1)).max() <= 1e-9 * np.abs(signed).sum()
+        margins = margins + problem.labels * [
+            [best_intercept(problem, y, m)] for y, m in zip(problem.labels, margins, strict=True)
+        ]
     loss, phi = loss_and_conjugate(problem, margins, dual)
     primal, dual_objective = quadratic + loss, -quadratic - phi
     return primal, dual_objective, (primal - dual_objective) / np.abs(primal)

@@ -13,7 +13,7 @@ RANKS = [
     {"_core"},
     {"rows", "threads"},
     {"kernels", "losses"},
-    {"solution"},
+    {"solution", "user_kernels"},
     {"solvers", "partition", "tree", "engines"},
     {"strategies"},
     {"estimators"},

@@ -1,5 +1,7 @@
 """Kernel values for every kernel, storage and instruction set: right, and the same wherever computed."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -145,6 +147,44 @@ def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
         for other in (two, three):
             np.testing.assert_array_equal(other.multiply(columns, coefficients), one.multiply(columns, coefficients))
             np.testing.assert_array_equal(other.block(columns, columns), one.block(columns, columns))
+            # few rows and many columns: threads take panels then
+            np.testing.assert_array_equal(other.block(columns[::2], columns), one.block(columns[::2], columns))
+
+
+# ---- the order of a sum ------------------------------------------------------------------------------------
+
+
+def additions(d, dtype, sparse):
+    """Additions, one after the other, that each of `d` terms of a product goes through, read off rounded sums.
+
+    Of ones, a huge number in place i and its opposite in place j, the sum is how many ones are added after these two
+    have met; every addition that place i goes through brings it together with other places j.
+    """
+    X, Z = np.ones((d, d), dtype=dtype), np.ones((d, d), dtype=dtype)
+    np.fill_diagonal(X, 2.0**60)
+    np.fill_diagonal(Z, -(2.0**60))
+    every, after = np.arange(d), np.empty((d, d), dtype=dtype)
+    make = _core.Rows32 if dtype is np.float32 else _core.Rows64
+    if sparse:
+        offsets, columns = d * np.arange(d + 1), np.tile(every, d).astype(np.int32)
+        x, z = (make(A.ravel(), offsets, columns, d) for A in (X, Z))
+    else:
+        x, z = make(X), make(Z)
+    _core.block("linear", 0.0, 1, False, x, every, z, every, after, 1)
+    return np.array([len(np.unique(np.delete(row, i))) for i, row in enumerate(after)])
+
+
+@every_instruction_set
+@pytest.mark.parametrize("dtype", FORMS)
+@pytest.mark.parametrize("d", [1, 2, 15, 16, 17, 33, 48, 70, 123, 350])
+def test_sums_are_as_long_as_the_rounding_rule_takes_them(d, dtype, instructions):
+    with using(instructions):
+        dense, sparse = additions(d, dtype, False), additions(d, dtype, True)
+    assert dense.max() + 1 == _core.longest_sum(d)  # the product is rounded, too
+    assert sparse.max() + 1 == d
+    # parts of at most 16 features, none longer than it must be, which are added up: 37 where one chain has 350
+    parts = math.ceil(d / 16)
+    assert dense.max() + 1 == math.ceil(d / parts) + parts - 1
 
 
 # ---- products ----------------------------------------------------------------------------------------------
@@ -174,6 +214,39 @@ def test_multiply_is_a_block_times_coefficients(name, instructions, n, m, output
         columns = np.arange(n)
         coefficients = coefficients[:, :n] if n <= m else np.ones((outputs, n))
         np.testing.assert_array_equal(view.multiply(columns, coefficients), K.multiply(rows, coefficients, rows))
+
+
+@every_instruction_set
+@given(
+    n=st.integers(0, 300), width=st.integers(1, 300), outputs=st.integers(1, 3), double=st.booleans(),
+    log_size=st.integers(-40, 40), seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_stored_rows_are_combined(instructions, n, width, outputs, double, log_size, seed):
+    rng = np.random.default_rng(seed)
+    K = matrix(rng.normal(size=(3, 2)), Kernel("rbf", 1.0))
+    K = K.in_float64() if double else K
+    values = rng.normal(size=(50, width)).astype(K.transform.dtype)
+    slots, coefficients = rng.integers(50, size=n), 10.0**log_size * rng.normal(size=(outputs, n))
+    with using(instructions):
+        combined = K.combine(values, slots, coefficients)
+    expected = coefficients @ values[slots].astype(float)
+    size = np.abs(coefficients) @ np.abs(values[slots]).astype(float)
+    assert (np.abs(combined - expected) <= (1e-14 if double else 1e-5) * size).all()
+
+
+def test_threads_combine_alike():
+    rng = np.random.default_rng(0)
+    values, slots = rng.normal(size=(500, 20_000)).astype(np.float32), rng.permutation(500)
+    coefficients = rng.normal(size=(2, 500))
+    one, two = (matrix(np.eye(2), Kernel("rbf", 1.0), n_threads=k).combine(values, slots, coefficients) for k in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_stored_rows_that_are_not_there_are_refused():
+    K = matrix(np.eye(2), Kernel("rbf", 1.0))
+    for slot in (-1, 4):
+        with pytest.raises(IndexError, match="stored row out of range"):
+            K.combine(np.zeros((4, 3), dtype=np.float32), np.array([0, slot]), np.ones((1, 2)))
 
 
 def test_long_products_are_made_of_short_calls(monkeypatch):

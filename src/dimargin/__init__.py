@@ -5,7 +5,7 @@ from importlib.metadata import version
 from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.estimators import ODMClassifier, SVMClassifier
-from dimargin.files import load, save
+from dimargin.files import from_libsvm, load, save, to_libsvm
 from dimargin.strategies import Cascade, DiODM, DivideAndConquer, Exact
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "ODMClassifier",
     "SVMClassifier",
     "__version__",
+    "from_libsvm",
     "load",
     "save",
+    "to_libsvm",
 ]
 
 __version__ = version("dimargin")

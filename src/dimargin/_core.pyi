@@ -77,6 +77,9 @@ def block(
 ) -> None:
     """Set ``out[i, j] = k(x_i, z_j)`` for the rows at these places; `out` has their type."""
 
+def combine_rows(values: NDArray[Any], slots: _Int64, coefficients: _Float64, out: _Float64, n_threads: int) -> None:
+    """Add ``sum_j values[slots[j], c] coefficients[q, j]`` to ``out[q, c]``, for stored kernel values."""
+
 def solve_block(
     gram: _Float64,
     index: _Int64,
@@ -85,12 +88,13 @@ def solve_block(
     dual: _Float64,
     margins: _Float64,
     change: _Float64,
+    intercept: bool,
     tolerance: float,
     absolute: float,
     max_steps: int,
     n_threads: int,
-) -> float:
-    """Solve the block of rows `index` for every output, and return the largest violation found at the start.
+) -> None:
+    """Solve the block of rows `index` for every output.
 
     Parameters
     ----------
@@ -105,11 +109,33 @@ def solve_block(
         Updated at the places of the block.
     change : array of shape (n_outputs, size)
         Receives ``y * (new dual - old dual)``.
+    intercept : bool
+        Whether the sum of ``y * dual`` stays; for losses whose coefficients are never negative.
     tolerance, absolute : float
         The block is solved when no violation exceeds `tolerance` times the first one, or `absolute`.
     max_steps : int
     n_threads : int
         Outputs are solved side by side.
+    """
+
+def solve_pairs(
+    gram: NDArray[Any],
+    index: _Int64,
+    pieces: _Float64,
+    y: _Float64,
+    dual: _Float64,
+    margins: _Float64,
+    change: _Float64,
+    intercept: bool,
+    tolerance: float,
+    absolute: float,
+    max_steps: int,
+    n_threads: int,
+) -> None:
+    """Take pair steps in the block of rows `index`, for losses whose coefficients are never negative.
+
+    Parameters are those of `solve_block`; `gram` is float32 or float64, which the steps are computed in. What they
+    leave undone is finished by at most `max_steps` Newton steps. `margins` may be left as they were.
     """
 
 def max_threads() -> int:

@@ -105,13 +105,18 @@ class KernelMatrix:
 
     def block(self, rows: Indices, columns: Indices) -> Floats:
         """Kernel values of shape (len(rows), len(columns)), as float64."""
-        out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
+        return self.values(rows, columns).astype(np.float64, copy=False)
+
+    def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Kernel values of shape (len(rows), len(columns)), in the precision of the matrix; into `out` if given."""
+        if out is None:
+            out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
         _core.block(
             *self._spec(), self._rows, self._row_index[rows], self._columns, self._column_index[columns], out,
             self.n_threads,
         )  # fmt: skip
         self.evaluations += out.size
-        return out.astype(np.float64, copy=False)
+        return out
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
         """Products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
@@ -129,10 +134,7 @@ class KernelMatrix:
         """
         places = self._row_index if rows is None else self._row_index[rows]
         which = self._column_index[columns]
-        coefficients = np.asarray(coefficients, dtype=np.float64)
-        # the tile may round coefficients to float32: a power of two keeps them in its range
-        exponent = np.frexp(np.abs(coefficients).max(axis=1, initial=0.0, keepdims=True))[1]
-        coefficients = np.ascontiguousarray(np.ldexp(coefficients, -exponent))
+        coefficients, exponent = _in_range(coefficients)
         out = np.zeros((len(coefficients), len(places)))
         if not len(which) or not len(places):
             return out
@@ -147,6 +149,13 @@ class KernelMatrix:
         self.evaluations += len(places) * len(which)
         return np.ldexp(out, exponent)
 
+    def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
+        """Return ``sum_j coefficients[q, j] values[slots[j]]`` for kernel values stored in this matrix's precision."""
+        coefficients, exponent = _in_range(coefficients)
+        out = np.zeros((len(coefficients), values.shape[1]))
+        _core.combine_rows(values, slots, coefficients, out, self.n_threads)
+        return np.ldexp(out, exponent)
+
     def diagonal(self, index: Indices | None = None) -> Floats:
         """k(x, x) of training rows: free of evaluations for stationary kernels, one a row otherwise."""
         index = np.arange(len(self._column_index)) if index is None else index
@@ -156,3 +165,10 @@ class KernelMatrix:
         squares = power_sums(X, 2)
         self.evaluations += len(index)
         return squares if k.name == "linear" else (k.gamma * squares + k.coef0) ** k.degree
+
+
+def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
+    """Coefficients over a power of two, and its exponent: the tile may round them to float32."""
+    coefficients = np.asarray(coefficients, dtype=np.float64)
+    exponent = np.frexp(np.abs(coefficients).max(axis=1, initial=0.0, keepdims=True))[1]
+    return np.ascontiguousarray(np.ldexp(coefficients, -exponent)), exponent

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+_ROUNDING = 1e-12  # of sums of weights
+
 
 @dataclass(frozen=True)
 class Pieces:
@@ -105,6 +107,19 @@ class Loss(ABC):
     def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
         """Pieces of the conjugate ``phi_i(g) = loss_i*(-g)``; parameters as in `value`."""
 
+    def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
+        """The ``b`` that minimises ``sum_i loss_i(y_i (f_i + b))``; only losses of one side have it.
+
+        Parameters
+        ----------
+        decision : ndarray of shape (n,)
+            ``f`` without an intercept.
+        labels : ndarray of shape (n,)
+        pieces : Pieces
+            Of this loss on these rows.
+        """
+        raise NotImplementedError(f"{type(self).__name__} is not solved with an unregularised intercept")
+
 
 @dataclass(frozen=True)
 class ODMLoss(Loss):
@@ -178,6 +193,18 @@ class HingeLoss(Loss):
         """See `Loss`."""
         return _one_sided(-1.0, np.zeros_like(weights), self.C * total / mass * weights)
 
+    def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
+        """See `Loss`: a weighted quantile of ``y_i - f_i``; where all of an interval minimise, its middle."""
+        # row i pulls with C_i: up while b < y_i - f_i if positive, down while b > y_i - f_i if negative
+        kinks = labels - decision
+        order = np.argsort(kinks, kind="stable")
+        pull = np.cumsum(pieces.upper[order]) - pieces.upper[labels > 0].sum()
+        slack = _ROUNDING * pieces.upper.sum()
+        first = int(np.searchsorted(pull, -slack))
+        last = int(np.searchsorted(pull, slack, side="right"))
+        low, high = (kinks[order[min(k, len(kinks) - 1)]] for k in (first, last))
+        return float(low + high) / 2
+
 
 @dataclass(frozen=True)
 class SquaredHingeLoss(Loss):
@@ -200,3 +227,19 @@ class SquaredHingeLoss(Loss):
         """See `Loss`."""
         box = self.C * total / mass * weights
         return _one_sided(-1.0, 1 / (2 * box), np.full_like(weights, np.inf))
+
+    def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
+        """See `Loss`: the zero of a piecewise linear derivative."""
+        kinks, stiffness = labels - decision, 1 / pieces.curvature_right
+        order = np.argsort(kinks, kind="stable")
+        t, k = kinks[order], stiffness[order]
+        # positive rows act below their kink, negative ones above: derivative sum_acting k_i (b - t_i)
+        positive = labels[order] > 0
+        acts_below = np.where(positive, k, 0.0)
+        acts_above = np.where(positive, 0.0, k)
+        weight = np.cumsum(acts_above) + acts_below.sum() - np.cumsum(acts_below)
+        moment = np.cumsum(acts_above * t) + (acts_below @ t) - np.cumsum(acts_below * t)
+        at = int(np.searchsorted(weight * t - moment, 0.0))  # where the derivative, rising, passes zero
+        before = (acts_below.sum(), acts_below @ t) if at == 0 else (weight[at - 1], moment[at - 1])
+        # one class alone: its last kink ends all loss
+        return float(before[1] / before[0] if before[0] > _ROUNDING * k.sum() else t[min(at, len(t) - 1)])

@@ -196,15 +196,32 @@ class RowTransform:
         ValueError
             Where kernel values would overflow; the message names the column.
         """
+        return self.in_float64() if self.outgrown(X).any() else self
+
+    def outgrown(self, X: Any) -> NDArray[np.bool_]:
+        """Which rows at prediction need float64, each judged alone; raises as `for_queries`."""
+        none = np.zeros(X.shape[0], dtype=bool)
+        longest = _longest_sum(X)
         if self.kernel.stationary:
             # rows far away have a kernel value of zero; longer sums than those of training rows err more
-            precise = self.center is not None or self._error_bound(_longest_sum(X)) <= _TOLERATED
-            return self if precise else self.in_float64()
+            if self.center is not None or self._error_bound(longest) <= _TOLERATED:
+                return none
+            return self._longer_than_tolerated(X)
         with np.errstate(over="ignore"):
             size = _largest_norm(X, self.kernel, None)
         self._check_size(X, size)
-        precise = self._error_bound(_longest_sum(X)) <= _TOLERATED and self._fits_float32(size)
-        return self if precise else self.in_float64()
+        if self._error_bound(longest) <= _TOLERATED and self._fits_float32(size):
+            return none
+        norms = power_sums(X, 2, None) ** 0.5 * self.kernel.row_scale
+        far: NDArray[np.bool_] = np.array([not self._fits_float32(float(norm)) for norm in norms], dtype=bool)
+        far |= self._longer_than_tolerated(X)
+        return far
+
+    def _longer_than_tolerated(self, X: Any) -> NDArray[np.bool_]:
+        lengths = np.diff(X.indptr) if sp.issparse(X) else np.full(X.shape[0], _longest_sum(X))
+        present, places = np.unique(lengths, return_inverse=True)
+        long = np.array([self._error_bound(int(length)) > _TOLERATED for length in present])
+        return np.asarray(long[places])
 
     def in_float64(self) -> RowTransform:
         """Return the same preparation without rounding to float32."""

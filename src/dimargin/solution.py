@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -32,6 +32,8 @@ class DualProblem:
         Weight of the rows that this problem represents (``W_k``), rows filtered out included.
     total : float
         Weight of the rows of the whole problem (``W``).
+    intercept : bool, default=False
+        Whether the decision function has an unregularised intercept: ``sum_i y_i g_i = 0`` in the dual.
     """
 
     kernel: KernelMatrix
@@ -40,6 +42,7 @@ class DualProblem:
     loss: Loss
     mass: float
     total: float
+    intercept: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -53,32 +56,70 @@ class DualProblem:
 
     def restrict(self, index: Indices, mass: float, n_threads: int | None = None) -> DualProblem:
         """The local problem of some rows that represent a weight of `mass`."""
-        return DualProblem(
+        return replace(
+            self,
             kernel=self.kernel.take(index, n_threads),
             labels=np.ascontiguousarray(self.labels[:, index]),
             weights=self.weights[index],
-            loss=self.loss,
             mass=mass,
-            total=self.total,
         )
 
     def select(self, outputs: Indices) -> DualProblem:
         """The same problem for some of the outputs."""
-        if len(outputs) == len(self.labels):
-            return self
-        return DualProblem(self.kernel, self.labels[outputs], self.weights, self.loss, self.mass, self.total)
+        return self if len(outputs) == len(self.labels) else replace(self, labels=self.labels[outputs])
 
     def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
         """The same problem on other kernel values."""
-        return DualProblem(kernel, self.labels, self.weights, self.loss, self.mass, self.total)
+        return replace(self, kernel=kernel)
+
+    def feasible(self, dual: Floats) -> Floats:
+        """Coefficients near `dual` in the box, and with an intercept of sum zero: the heavier class shrinks."""
+        dual = np.clip(dual, self.pieces.lower, self.pieces.upper)
+        if self.intercept:
+            positive, negative = ((dual * (self.labels == sign)).sum(axis=1, keepdims=True) for sign in (1, -1))
+            least = np.minimum(positive, negative)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                shrink = np.nan_to_num(least / np.where(self.labels > 0, positive, negative))
+            dual = dual * shrink
+        return dual
+
+    def intercepts(self, margins: Floats) -> Floats:
+        """Intercepts that minimise the primal for given margins (without one), of shape (n_outputs,)."""
+        if not self.intercept:
+            return np.zeros(len(margins))
+        pairs = zip(self.labels, margins, strict=True)
+        return np.array([self.loss.best_intercept(y * m, y, self.pieces) for y, m in pairs])
+
+    def middle_intercepts(self, dual: Floats, margins: Floats) -> Floats:
+        """Halfway between the largest score that may rise and the smallest that may fall; they meet at the optimum.
+
+        A score is ``-y`` times the derivative of the dual objective: where signed coefficients ``y g`` want to go.
+        """
+        if not self.intercept:
+            return np.zeros(len(margins))
+        pieces, positive = self.pieces, self.labels > 0
+        scores = -self.labels * (margins + pieces.slope_right + pieces.curvature_right * dual)
+        may_grow, may_shrink = dual < pieces.upper, dual > pieces.lower
+        highest = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf).max(axis=1)
+        lowest = np.where(np.where(positive, may_shrink, may_grow), scores, np.inf).min(axis=1)
+        # one class alone: all may rise, or fall, and none must
+        both = np.isfinite(highest) & np.isfinite(lowest)
+        return np.where(both, (highest + lowest) / 2, self.intercepts(margins))
+
+    def shifted(self, margins: Floats, intercepts: Floats) -> Floats:
+        """Margins with intercepts."""
+        return margins + self.labels * intercepts[:, None] if self.intercept else margins
 
     def margins(self, dual: Floats) -> Floats:
-        """``m = Qg``, of shape (n_outputs, n): one pass over the columns with a nonzero coefficient."""
+        """``m = Qg``, of shape (n_outputs, n), without intercept: one pass over the columns of nonzero coefficients."""
         support = np.flatnonzero(dual.any(axis=0))
         return self.labels * self.kernel.multiply(support, (self.labels * dual)[:, support])
 
     def gaps(self, dual: Floats, margins: Floats) -> Floats:
-        """Every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young)."""
+        """Every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young).
+
+        Margins are those with intercept, which adds nothing to the sum: ``sum_i y_i g_i b = 0``.
+        """
         return self._gaps(self._losses(margins), dual, dual * margins)
 
     def _losses(self, margins: Floats) -> Floats:
@@ -87,24 +128,29 @@ class DualProblem:
     def _gaps(self, losses: Floats, dual: Floats, products: Floats) -> Floats:
         return np.maximum(losses + self.pieces.value(dual) + products, 0.0)
 
-    def objectives(self, dual: Floats, margins: Floats) -> Objectives:
-        """Primal and dual objective and their gap.
+    def objectives(self, dual: Floats, margins: Floats, intercepts: Floats | None = None) -> Objectives:
+        """Primal and dual objective and their gap, for the best intercepts if none are given.
 
         The gap is the sum of `gaps`, so that it is never negative and does not cancel.
         """
-        losses, products = self._losses(margins), dual * margins
-        primal = 0.5 * products.sum(axis=1) + losses.sum(axis=1)
-        gap = self._gaps(losses, dual, products).sum(axis=1)
-        return Objectives(primal, primal - gap, gap / np.maximum(np.abs(primal), np.finfo(float).tiny))
+        if intercepts is None:
+            intercepts = self.intercepts(margins)
+        shifted = self.shifted(margins, intercepts)
+        losses = self._losses(shifted)
+        primal = 0.5 * (dual * margins).sum(axis=1) + losses.sum(axis=1)
+        gap = self._gaps(losses, dual, dual * shifted).sum(axis=1)
+        relative = gap / np.maximum(np.abs(primal), np.finfo(float).tiny)
+        return Objectives(primal, primal - gap, relative, intercepts)
 
 
 @dataclass(frozen=True)
 class Objectives:
-    """Primal objective, dual objective (below it) and relative gap, each of shape (n_outputs,)."""
+    """Primal objective, dual objective (below it), relative gap and intercept, each of shape (n_outputs,)."""
 
     primal: Floats
     dual: Floats
     relative_gap: Floats
+    intercept: Floats
 
     @property
     def worst_gap(self) -> float:
@@ -121,8 +167,9 @@ class Solution:
     dual : ndarray of shape (n_outputs, n)
         Dual coefficients ``g`` (without labels).
     margins : ndarray of shape (n_outputs, n)
-        ``Qg``.
+        ``Qg``, without intercept.
     objectives : Objectives
+        With the intercept that belongs to them.
     status : {"converged", "max_iter", "max_time", "stopped", "precision"}
     reason : str
         The status in words.

@@ -16,7 +16,6 @@ import pytest
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.cli import main
 from dimargin.files import read_data
 
 PARAMETERS = {
@@ -54,21 +53,6 @@ def csv(tmp_path):
     return write_csv(tmp_path / "train.csv", 300)
 
 
-@pytest.fixture
-def dimargin(monkeypatch, capsys):
-    """Run the command line here; returns exit status, standard output and standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dimargin", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return stop.value.code or 0, out, err
-
-    return run
-
-
 def test_from_a_file_to_predictions_that_python_agrees_with(dimargin, csv, tmp_path):
     model, test = tmp_path / "spam.dimargin", write_csv(tmp_path / "test.csv", 200, seed=1)
     status, out, _ = dimargin("train", csv, "--model", model, "--validate", test, "--json", "--random-state", 0)
@@ -97,6 +81,25 @@ def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
     assert {name: stored[name] for name in PARAMETERS} == {name: value for name, (_, value) in PARAMETERS.items()}
     # as the estimators spell them, too
     assert dimargin("train", csv, "--model", tmp_path / "m", "--n_jobs", 1, "--max_iter", 50)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "loss", "intercept"),
+    [
+        (["--loss", "hinge", "--fit-intercept"], "hinge", True),
+        (["--loss", "hinge", "--no-fit-intercept"], "hinge", False),
+        (["--loss", "squared_hinge"], "squared_hinge", False),
+    ],
+)
+def test_a_support_vector_machine(dimargin, csv, tmp_path, flags, loss, intercept):
+    status, _, err = dimargin("train", csv, "-m", tmp_path / "m", *flags, "--C", 5, "--scale", "none", "--json")
+    assert status == 0, err
+    machine = dm.load(tmp_path / "m")
+    assert (machine.loss, machine.fit_intercept, machine.C) == (loss, intercept, 5.0)
+    assert (machine.intercept_ != 0) == intercept
+    # and goes on with the same loss only
+    assert dimargin("train", csv, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--loss", loss)[0] == 0
+    assert dimargin("train", csv, "-m", tmp_path / "m", "--resume", tmp_path / "m", "--loss", "odm")[0] == 2
 
 
 def test_options_of_a_strategy(dimargin, csv, tmp_path):
@@ -138,7 +141,7 @@ def test_every_command_on_real_data(dimargin, data_folder, tmp_path, name):
         with bz2.open(train) as lines:
             test.write_bytes(b"".join(itertools.islice(lines, 3000)))
     model = tmp_path / "m"
-    status, out, _ = dimargin("train", train, "-m", model, "--validate", test, "--max-time", 1, "--json")
+    status, out, _ = dimargin("train", train, "-m", model, "--validate", test, "--max-time", 4, "--json")
     facts = json.loads(out)
     assert status == 0 and facts["rows"] == len(read_data(train).y)
     assert 0.4 < facts["validation"]["accuracy"] <= 1

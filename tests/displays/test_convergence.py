@@ -122,7 +122,7 @@ def test_the_machine_inside_a_search_over_a_pipeline():
     assert display.lines_[0].get_label().startswith("ODMClassifier, ")
 
 
-def test_named_scores_and_style(tree):
+def test_named_scores_and_style():
     scores = LevelScores(X_TEST, Y_TEST, scoring="roc_auc")
     machine = ODMClassifier(**TREE.get_params(deep=False)).set_callbacks(scores).fit(X, Y)
     display = from_estimator(machine, scores=scores, curve_kwargs={"c": "red", "ls": "--"})

@@ -1,21 +1,35 @@
 """SVMClassifier: the same contract as ODMClassifier, with the hinge."""
 
+import tracemalloc
+from functools import partial
+
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from sklearn.datasets import load_digits, make_moons
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from qpsolvers import solve_qp
+from scipy.sparse import csc_matrix
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits, load_svmlight_file, make_moons
+from sklearn.metrics import brier_score_loss
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dimargin import DiODM, SVMClassifier
+from dimargin import DiODM, SVMClassifier, load, save, user_kernels
+from dimargin.solvers.active import RowCache
 
 
 @parametrize_with_checks(
     [
         SVMClassifier(),
+        SVMClassifier(fit_intercept=True),
         SVMClassifier(loss="squared_hinge", C=10.0),
+        SVMClassifier(loss="squared_hinge", fit_intercept=True),
         SVMClassifier(kernel="poly", degree=2, coef0=1.0),
         SVMClassifier(strategy="diodm", n_levels=1, branching=2),
+        SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
         SVMClassifier(strategy="dc", n_levels=2, branching=2),
         SVMClassifier(strategy="cascade", n_levels=1, branching=2),
         SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
@@ -51,6 +65,47 @@ def test_optimality_conditions_on_a_gram_matrix_of_another_library(moons, loss, 
         assert parts.sum() < 2e-8 * machine.objective_
 
 
+@pytest.mark.parametrize("n", [300, 1400])
+def test_the_model_of_libsvm(moons, n):
+    X, y = moons[0][:n] + 1.0, moons[1][:n]
+    weights = np.random.default_rng(0).uniform(0.5, 2, n)
+    parameters = {"C": 5.0, "gamma": 2.0, "class_weight": {0: 2.0}}
+    machine = SVMClassifier(**parameters, fit_intercept=True, tol=1e-7, random_state=0).fit(X, y, weights)
+    svc = SVC(**parameters, tol=1e-6).fit(X, y, weights)
+    assert_allclose(machine.intercept_, svc.intercept_, atol=1e-4)
+    assert_allclose(machine.decision_function(moons[0]), svc.decision_function(moons[0]), atol=2e-4)
+    assert abs(len(machine.support_) - len(svc.support_)) <= 2
+    assert abs(machine.dual_coef_.sum()) <= 1e-9
+    before = machine.objective_
+    machine.certify(X, y, weights)
+    assert_allclose(machine.objective_, before, rtol=1e-9)
+
+
+def test_the_certificate_is_of_the_model_s_own_intercept(moons):
+    machine = SVMClassifier(C=5.0, fit_intercept=True).fit(*moons)
+    gap = machine.certify(*moons).duality_gap_
+    machine.intercept_ = machine.intercept_ + 0.1
+    assert machine.certify(*moons).duality_gap_ > 5 * gap
+
+
+def test_intercepts_of_partitions_are_averaged(moons):
+    parameters = {"C": 5.0, "gamma": 2.0, "fit_intercept": True, "random_state": 0}
+    tree = SVMClassifier(**parameters, strategy="diodm", n_levels=1, branching=2, stop_level=1).fit(*moons)
+    exact = SVMClassifier(**parameters).fit(*moons)
+    assert tree.intercept_ != 0 and abs(tree.intercept_ - exact.intercept_) < 0.3
+    assert tree.score(*moons) > exact.score(*moons) - 0.02
+
+
+def test_a_fit_goes_on_from_the_previous_one(moons):
+    machine = SVMClassifier(C=50.0, gamma=4.0, fit_intercept=True, tol=1e-5, random_state=0).fit(*moons)
+    cold = sum(entry["kernel_evaluations"] for entry in machine.history_)
+    machine.set_params(warm_start=True).fit(*moons)
+    assert sum(entry["kernel_evaluations"] for entry in machine.history_) < 0.7 * cold
+    machine.set_params(C=2.0).fit(*moons)  # old coefficients are out of the box
+    fresh = SVMClassifier(C=2.0, gamma=4.0, fit_intercept=True, tol=1e-5).fit(*moons)
+    assert_allclose(machine.objective_, fresh.objective_, rtol=2e-5)
+
+
 def test_digits_are_told_apart():
     X, y = load_digits(return_X_y=True)
     machine = SVMClassifier(C=10.0, random_state=0).fit(X[:900], y[:900])
@@ -64,16 +119,178 @@ def test_partitions_and_whole_agree(moons):
     assert_allclose(tree.objective_, exact.objective_, rtol=1e-5)
 
 
+# ---- kernels that users bring ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [300, 1400])
+@pytest.mark.parametrize("parameters", [{}, {"fit_intercept": True}, {"loss": "squared_hinge"}], ids=str)
+def test_brought_kernels_are_the_named_ones(monkeypatch, moons, n, parameters):
+    monkeypatch.setattr(user_kernels, "_VALUES_AT_ONCE", 5000)
+    X, y = moons
+    weights = np.where(np.arange(n) % 7, 1.0, 0.0)
+    options = {"C": 5.0, "tol": 1e-6, "random_state": 0, **parameters}
+    named = SVMClassifier(gamma=2.0, **options).fit(X[:n], y[:n], weights)
+    K = rbf_kernel(X, X[:n], gamma=2.0)
+    looked_up = SVMClassifier(kernel="precomputed", **options).fit(K[:n], y[:n], weights)
+    computed = SVMClassifier(kernel=partial(rbf_kernel, gamma=2.0), **options).fit(X[:n], y[:n], weights)
+    for machine, data in ((looked_up, K), (computed, X)):
+        assert_allclose(machine.objective_, named.objective_, rtol=1e-5)
+        assert_allclose(machine.decision_function(data), named.decision_function(X), atol=0.02)
+        assert machine.certify(data[:n], y[:n], weights).duality_gap_ <= 1.1e-6
+        assert sum(entry["kernel_evaluations"] for entry in machine.history_) > 0
+
+
+def test_a_precomputed_kernel_is_cut_by_cross_validation(moons):
+    X, y = moons
+    machine = SVMClassifier(kernel="precomputed", C=5.0)
+    assert cross_val_score(machine, rbf_kernel(X, gamma=2.0), y).mean() > 0.9
+    assert cross_val_score(machine.set_params(strategy="diodm", n_levels=1), rbf_kernel(X, gamma=2.0), y).mean() > 0.9
+
+
+def test_models_of_brought_kernels_in_files(moons, tmp_path):
+    X, y = moons
+    K = rbf_kernel(X, gamma=2.0)
+    machine = SVMClassifier(kernel="precomputed").fit(K, y)
+    save(machine, tmp_path / "model")
+    assert_array_equal(load(tmp_path / "model").decision_function(K), machine.decision_function(K))
+    with pytest.raises(TypeError, match="kernel cannot be stored in a model file"):
+        save(SVMClassifier(kernel=rbf_kernel).fit(X, y), tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda a, b: np.tanh(3 * a @ b.T - 2), "kernel is not positive semi-definite, see training rows"),
+        (lambda a, b: a[:, :1] + 0 * (a @ b.T), "kernel is not symmetric"),
+        (lambda a, b: (a @ b.T)[:1], r"returned shape \(1, 300\) for 300 and 300 rows, expected \(300, 300\)"),
+        (lambda a, b: np.full((len(a), len(b)), np.nan), "returned NaN or infinity"),
+        ("precomputed", r"needs a square matrix of kernel values, got shape \(300, 2\)"),
+        ("sigmoid", "kernel='sigmoid' is not positive semi-definite"),
+    ],
+)
+def test_kernels_that_are_none(moons, kernel, message):
+    with pytest.raises(ValueError, match=message):
+        SVMClassifier(kernel=kernel).fit(moons[0][:300], moons[1][:300])
+
+
+# ---- probabilities -----------------------------------------------------------------------------------------------
+
+
+def test_calibrated_probabilities(moons):
+    X, y = moons
+    weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    for data in (X, sp.csr_array(X)):
+        calibrated = CalibratedClassifierCV(SVMClassifier(gamma=2.0), ensemble=False).fit(data, y, weights)
+        probability = calibrated.predict_proba(data)
+        assert_allclose(probability.sum(axis=1), 1)
+        assert brier_score_loss(y, probability[:, 1]) < 0.07
+        assert calibrated.score(data, y) > 0.9
+
+
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
         ({"C": 0.0}, ValueError, r"C must be a finite number in \(0, inf\), got 0.0"),
         ({"C": -1}, ValueError, "C must be"),
         ({"C": "much"}, TypeError, "C must be a finite number"),
+        ({"fit_intercept": "yes"}, TypeError, "fit_intercept must be True or False, got 'yes'"),
         ({"loss": "logistic"}, ValueError, "loss must be one of 'hinge', 'squared_hinge', got 'logistic'"),
-        ({"kernel": "sigmoid"}, ValueError, "kernel must be one of"),
+        ({"kernel": "cosine"}, ValueError, "kernel must be one of .*'precomputed' or a function, got 'cosine'"),
     ],
 )
 def test_parameters_out_of_range_are_named(moons, parameters, error, message):
     with pytest.raises(error, match=message):
         SVMClassifier(**parameters).fit(*moons)
+
+
+def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
+    memories = []
+    make = RowCache.__init__
+    monkeypatch.setattr(RowCache, "__init__", lambda *a: memories.append(a[3]) or make(*a))
+    X = np.random.default_rng(0).normal(size=(3000, 2)) * [3, 1]
+    y = X[:, 0] > 0
+    limit = 30 * 2**20
+    machine = SVMClassifier(memory_limit=limit, gamma=1.0, C=10.0).fit(X, y)
+    assert machine.status_ == "converged" and memories and max(memories) < limit
+    before, memories[:] = max(memories), []
+    SVMClassifier(memory_limit=limit - 1000, gamma=1.0, C=10.0).fit(X, y)
+    assert max(memories) == before - 1000
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_prediction_does_not_depend_on_the_rows_it_comes_with(kernel, sparse):
+    """Not even where one of them is so long, or so large, that it takes float64."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 400)) * (rng.random((1200, 400)) < 0.05)
+    y = X.sum(axis=1) > 0
+    queries = np.concatenate([X[:40], rng.normal(size=(3, 400)), 1e10 * X[:3]])
+    if sparse:
+        X, queries = sp.csr_array(X), sp.csr_array(queries)
+    machine = SVMClassifier(kernel=kernel, degree=4, random_state=0).fit(X, y)
+    whole = machine.decision_function(queries)
+    alone = [machine.decision_function(queries[[k]])[0] for k in range(46)]
+    assert_array_equal(whole, alone)
+    if kernel == "poly":
+        assert machine._transform.outgrown(queries).any() and not machine._transform.outgrown(queries).all()
+
+
+# ---- real data ---------------------------------------------------------------------------------------------------
+
+
+def unit_range(X, *others):
+    low, span = X.min(axis=0), np.maximum(np.ptp(X, axis=0), 1e-300)
+    return [(rows - low) / span for rows in (X, *others)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gamma", "C", "fit_intercept"), [(16.0, 1.0, False), (4.0, 64.0, False), (16.0, 1.0, True)])
+def test_svmguide1_against_an_interior_point_method(data_folder, gamma, C, fit_intercept):
+    X, y = load_svmlight_file(str(data_folder / "svmguide1.bz2"))
+    X, y = unit_range(X.toarray())[0], np.sign(y - 0.5)
+    P = y[:, None] * rbf_kernel(X, gamma=gamma) * y
+    equality = {"A": csc_matrix(y[None]), "b": np.zeros(1)} if fit_intercept else {}
+    n = len(y)
+    g = solve_qp(csc_matrix(P), -np.ones(n), lb=np.zeros(n), ub=np.full(n, C), solver="clarabel", **equality)
+    optimum = g.sum() - 0.5 * g @ P @ g
+    for strategy in ("exact", "dc"):
+        machine = SVMClassifier(
+            C=C, gamma=gamma, fit_intercept=fit_intercept, strategy=strategy, tol=1e-6, random_state=0
+        )
+        machine.fit(X, y)
+        assert machine.dual_objective_ == pytest.approx(optimum, rel=2e-6)
+        assert machine.objective_ == pytest.approx(optimum, rel=2e-6)
+
+
+@pytest.mark.slow
+def test_usps_has_ten_classes(data_folder):
+    X, y = load_svmlight_file(str(data_folder / "usps.bz2"))
+    X_test, y_test = load_svmlight_file(str(data_folder / "usps.t.bz2"))
+    X, X_test = X.toarray(), X_test.toarray()
+    machine = SVMClassifier(C=10.0, gamma=0.01, random_state=0).fit(X, y)
+    assert machine.score(X_test, y_test) > 0.95
+    assert (machine.objective_ > 0).all() and machine.duality_gap_ <= 1e-3
+    digit = 3
+    own = SVMClassifier(C=10.0, gamma=0.01, tol=1e-5).fit(X, y == machine.classes_[digit])
+    assert_allclose(machine.objective_[digit], own.objective_, rtol=2e-3)
+    level = SVMClassifier(C=10.0, gamma=0.01, strategy="dc", n_levels=1, stop_level=1, random_state=0).fit(X, y)
+    assert level.score(X_test, y_test) > 0.93
+
+
+@pytest.mark.slow
+def test_text_stays_sparse(data_folder):
+    X, y = load_svmlight_file(str(data_folder / "reuters.bz2"))
+    X_test, y_test = load_svmlight_file(str(data_folder / "reuters.t.bz2"), n_features=X.shape[1])
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    svc = LinearSVC(C=1.0, loss="hinge", fit_intercept=False, tol=1e-6, max_iter=100_000).fit(X, y)
+    margins = (y == svc.classes_[1]) * 2.0 - 1
+    optimum = 0.5 * (svc.coef_**2).sum() + np.maximum(1 - margins * svc.decision_function(X), 0).sum()
+    tracemalloc.start()
+    machine = SVMClassifier(kernel="linear", tol=1e-4, memory_limit=50 * 10**6).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * 8 * X.shape[0] * X.shape[1]
+    assert sp.issparse(machine.support_vectors_)
+    assert machine.objective_ == pytest.approx(optimum, rel=2e-4)
+    assert machine.score(X_test, y_test) == pytest.approx(svc.score(X_test, y_test), abs=0.002)

@@ -43,7 +43,7 @@ def spoiled(value, row=7, column=1, matrix=X):
         ({"coef0": np.inf}, "coef0"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"memory_limit": -5}, "memory_limit"),
-        ({"kernel": "sigmoid"}, "kernel must be one of 'linear', 'poly', 'rbf', 'laplacian', got 'sigmoid'"),
+        ({"kernel": "sigmoid"}, "kernel='sigmoid' is not positive semi-definite"),
         ({"strategy": "tree"}, "strategy must be 'auto', 'exact', 'diodm', .* or a strategy object, got 'tree'"),
         ({"strategy": "exact", "n_levels": 2}, "n_levels=2 was set, but strategy 'exact' does not use n_levels"),
         ({"strategy": "exact", "branching": 2}, "branching"),

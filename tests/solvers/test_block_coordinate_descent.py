@@ -1,6 +1,7 @@
 """The exact solver against closed forms, an interior-point method and LIBLINEAR; its limits, starts and counts."""
 
 import time
+from threading import Event
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from helpers import (
     HINGE,
     KERNELS,
     LOSSES,
-    ODM,
     SQUARED_HINGE,
     blobs,
     certificate,
@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 
 from dimargin.kernels import Kernel
 from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, block_coordinate_descent, solve
+from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -155,6 +155,21 @@ def test_a_deadline_returns_the_best_so_far(tol):
     assert_allclose(certificate(problem, start)[2], solution.objectives.relative_gap, rtol=1e-3)
 
 
+@pytest.mark.parametrize("make", [hard, zigzag])
+def test_an_interrupt_returns_the_best_so_far(make):
+    problem, gaps, interrupted = make(), [1.0], Event()
+
+    def when_the_gap_has_risen(entry):
+        gaps.append(entry["relative_gap"])  # the smallest so far
+        if gaps[-1] == gaps[-2] < 1:
+            interrupted.set()
+
+    solution = fit(problem, tol=1e-9, interrupted=interrupted, stop_requested=when_the_gap_has_risen, max_iter=20)
+    assert solution.status == "stopped" and "interrupted" in solution.reason
+    assert len(solution.history) == len(gaps) - 1 and solution.objectives.worst_gap == gaps[-1]
+    assert_allclose(certificate(problem, solution.dual)[2], solution.objectives.relative_gap, rtol=1e-3)
+
+
 def test_a_callback_stops_and_a_cancelled_fit_raises():
     problem, seen = hard(), []
     solution = fit(problem, stop_requested=lambda entry: seen.append(entry) or len(seen) == 4)
@@ -205,40 +220,6 @@ def test_several_outputs_are_several_problems(loss):
         alone = fit(make_problem(X, labels[q], loss, RBF), tol=1e-8)
         assert together.objectives.primal[q] == pytest.approx(alone.objectives.primal[0], rel=2e-8)
         assert_allclose(together.margins[q], alone.margins[0], atol=1e-2)
-
-
-def test_an_output_goes_on_from_where_it_is_when_another_rests():
-    """Not from its best iterate, whose gap may be smaller and yet its dual objective lower: progress would be lost."""
-    X, labels = blobs(600, n_outputs=2)
-    problem = make_problem(X, labels, ODM, RBF)
-    optimum = fit(problem, tol=1e-8).dual
-    steep = labels[1] * np.linalg.eigh(gram(problem))[1][:, -1]  # costs the primal objective more than the dual one
-    best, present = 0.9 * optimum[1], optimum[1] + 0.01 * np.linalg.norm(optimum[1]) * steep
-    solver = BlockCoordinateDescent()
-    state = solver.init(problem, np.array([0 * best, best]), Limits(tol=1e-4))
-    before = solver.check(state)
-    state.dual = np.array([optimum[0], present])
-    state.margins, state.unchecked = problem.margins(state.dual), True
-    now = problem.objectives(state.dual, state.margins)
-    assert now.relative_gap[1] > before.relative_gap[1] and now.dual[1] > before.dual[1]
-    solver.check(state)
-    assert_array_equal(state.outputs, [1])
-    assert_array_equal(state.dual, [present])
-
-
-def test_blocks_of_neighbours_save_kernel_evaluations(monkeypatch):
-    X, labels = blobs(2000, n_features=3)
-
-    def evaluations():
-        return fit(make_problem(X, labels, ODMLoss(1e5, 0.5, 0.3), Kernel("rbf", gamma=4.0))).kernel_evaluations
-
-    mixed = evaluations()
-
-    def at_random(kernel, rows, n_blocks, rng):
-        return np.array_split(rng.permutation(rows), n_blocks)
-
-    monkeypatch.setattr(block_coordinate_descent, "deal_neighbours", at_random)
-    assert mixed < 0.7 * evaluations()
 
 
 @every_loss

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers import KERNELS, LOSSES, blobs, gram, loss_and_conjugate, make_problem, name
-from hypothesis import given
+from helpers import KERNELS, LOSSES, blobs, certificate, gram, make_problem, name
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
 from dimargin.losses import ODMLoss, SquaredHingeLoss
@@ -20,14 +21,14 @@ def solve_block(problem, block, dual, tolerance=0.1, max_steps=2):
     change = np.empty((len(labels), len(block)))
     _core.solve_block(
         np.ascontiguousarray(K[np.ix_(block, block)]), block, problem.pieces.stack(), labels, dual, margins, change,
-        tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
+        intercept=False, tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
     )  # fmt: skip
     return dual, margins, change
 
 
 def objective(problem, dual):
-    margins = problem.labels * (problem.labels * dual @ gram(problem))
-    return 0.5 * (dual * margins).sum(axis=1) + loss_and_conjugate(problem, margins, dual)[1]
+    """Of the dual problem as the block solver has it, which minimises."""
+    return -certificate(problem, dual)[1]
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, *EXTREME], ids=repr)
@@ -58,6 +59,31 @@ def test_to_rounding(loss):
     assert np.abs(problem.pieces.subgradient_distance(margins, dual)).max() < 1e-11
 
 
+@pytest.mark.parametrize(
+    ("curvature", "left"),
+    # float32 does above a thousandth of the diagonal; float64 is needed below, where the condition is 1e5 and 5e7
+    [(1.0, 1e-5), (2e-3, 1e-2), (5e-4, 1e-6), (1e-6, 1e-4)],
+)
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10)
+def test_one_newton_step_solves_a_quadratic(curvature, left, seed):
+    """One piece for all rows, so that the optimum solves linear equations: how much one step leaves of the error."""
+    rng, n = np.random.default_rng(seed), 80
+    X, labels = rng.normal(size=(n, 3)), rng.choice([-1.0, 1.0], size=n)
+    K = rbf_kernel(X, gamma=0.1)
+    H = labels[:, None] * K * labels + curvature * np.eye(n)
+    slope = -H @ (rng.uniform(1, 2, n) * rng.choice([-1.0, 1.0], size=n))
+    exact = np.linalg.solve(H, -slope)
+    start = exact + 1e-3 * rng.normal(size=n)
+    dual, margins = start[None].copy(), (labels * (K @ (labels * start)))[None]
+    bend, infinite = np.full(n, curvature), np.full(n, np.inf)
+    _core.solve_block(
+        K, np.arange(n), np.array([slope, bend, slope, bend, -infinite, infinite]), labels[None], dual, margins,
+        np.empty((1, n)), intercept=False, tolerance=1e-15, absolute=0.0, max_steps=1, n_threads=1,
+    )  # fmt: skip
+    assert np.linalg.norm(dual[0] - exact) <= left * np.linalg.norm(start - exact)
+
+
 def test_arrays_that_do_not_fit_are_refused():
     X, labels = blobs(10)
     problem = make_problem(X, labels, LOSSES[0], KERNELS[2])
@@ -71,5 +97,5 @@ def solve_block_with(problem, index):
     """A gram matrix of four rows and any index."""
     _core.solve_block(
         np.eye(4), index, problem.pieces.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
-        np.zeros((1, 4)), tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
+        np.zeros((1, 4)), intercept=False, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
     )  # fmt: skip

@@ -25,14 +25,14 @@ class Countdown(Solver):
 
     def check(self, state):
         gap = np.array([2.0 ** -state["steps"]])
-        return Objectives(np.array([1.0]), 1 - gap, gap) if state["steps"] % 2 == 0 else None
+        return Objectives(np.array([1.0]), 1 - gap, gap, np.zeros(1)) if state["steps"] % 2 == 0 else None
 
     def verdict(self, state, objectives):
         return ("converged", "small enough") if objectives.worst_gap <= state["limits"].tol else None
 
     def finish(self, state, status, reason, history):
         nothing = np.zeros((1, 1))
-        objectives = Objectives(np.ones(1), np.zeros(1), np.ones(1))
+        objectives = Objectives(np.ones(1), np.zeros(1), np.ones(1), np.zeros(1))
         return Solution(nothing, nothing, objectives, status, reason, state["steps"], 10 * state["steps"], history)
 
     def evaluations(self, state):
@@ -74,6 +74,25 @@ def test_a_callback_is_asked_at_every_check():
     solution = solve(None, Countdown(), None, limits)
     assert solution.status == "stopped"
     assert asked == [1.0, 0.25, 0.0625]
+
+
+def test_an_interrupt_is_seen_between_checks():
+    class Interrupting(Countdown):
+        def step(self, state):
+            super().step(state)
+            if state["steps"] == 3:
+                state["limits"].interrupted.set()
+
+    solution = solve(None, Interrupting(), None, Limits(tol=0.0))
+    assert (solution.status, solution.reason, solution.passes) == ("stopped", "it was interrupted", 3)
+    assert [entry["relative_gap"] for entry in solution.history] == [1.0, 0.25]
+    assert not solution.converged
+
+
+def test_a_verdict_goes_before_an_interrupt():
+    limits = Limits(tol=1.0)
+    limits.interrupted.set()
+    assert solve(None, Countdown(), None, limits).status == "converged"
 
 
 @pytest.mark.parametrize("tol", [0.0, 1.0])

@@ -12,7 +12,7 @@ from test_dc import weighted
 from test_diodm import RBF, Recorder, training
 
 from dimargin import Cascade
-from dimargin.solution import Solution
+from dimargin.solution import Objectives, Solution
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module
 from dimargin.strategies import feedback as feedback_module
@@ -146,7 +146,7 @@ def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
     def child(rows, dual, objectives):
         dual = np.array(dual)
         values = np.array(objectives)
-        found = type("O", (), {"dual": values})
+        found = Objectives(values, values, values, values)
         return Node(np.array(rows), 7.0, None), Solution(dual, dual, found, "converged", "", 1, 1)
 
     node = best_of(

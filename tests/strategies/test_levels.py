@@ -14,16 +14,18 @@ from dimargin.strategies.levels import average, model
 from dimargin.tree import Level, Node
 
 
-def solved(primal, gap, rows, first_gap=1.0):
+def solved(primal, gap, rows, first_gap=1.0, intercept=0.0):
     n = len(rows)
-    objectives = Objectives(np.array([primal]), np.array([primal * (1 - gap)]), np.array([gap]))
+    objectives = Objectives(np.array([primal]), np.array([primal * (1 - gap)]), np.array([gap]), np.array([intercept]))
     return Solution(np.ones((1, n)), np.ones((1, n)), objectives, "converged", "", 1, 1, [{"relative_gap": first_gap}])
 
 
 @pytest.fixture
 def level():
     nodes = [Node(np.arange(3), 1.0), Node(np.arange(3, 8), 3.0)]
-    return Level(1, nodes, [solved(8.0, 0.25, nodes[0].rows), solved(4.0, 0.125, nodes[1].rows)])
+    return Level(
+        1, nodes, [solved(8.0, 0.25, nodes[0].rows, intercept=2.0), solved(4.0, 0.125, nodes[1].rows, intercept=6.0)]
+    )
 
 
 def test_means_are_weighted_and_the_gap_is_the_worst(level):
@@ -36,7 +38,9 @@ def test_means_are_weighted_and_the_gap_is_the_worst(level):
 def test_the_model_weighs_local_machines_by_mass(level):
     X, labels = blobs(8)
     problem = replace(make_problem(X, labels, ODM, RBF), total=4.0)
-    np.testing.assert_array_equal(model(level, problem).dual, [[0.25] * 3 + [0.75] * 5])
+    found = model(level, problem)
+    np.testing.assert_array_equal(found.dual, [[0.25] * 3 + [0.75] * 5])
+    np.testing.assert_array_equal(found.intercept, [(3 * 2.0 + 5 * 6.0) / 4.0])
 
 
 @pytest.mark.parametrize(("first_gaps", "stops"), [((1e-4, 1e-4), True), ((1e-4, 0.5), False)])

@@ -1,4 +1,4 @@
-"""``dimargin train | predict | evaluate | info``."""
+"""``dimargin train | predict | evaluate | info``, and those of `dimargin.cli.svm_commands`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
+from dimargin.cli import svm_commands
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, parameters, strategy_options
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import MarginDistributionDisplay
@@ -389,6 +390,9 @@ def info(
         "privacy": "support vectors are training rows: whoever has the model has them",
     }
     out.result(facts)
+
+
+svm_commands.register(app)
 
 
 def main() -> NoReturn:

@@ -50,13 +50,14 @@ def flags() -> list[inspect.Parameter]:
     for machine in dict.fromkeys(MACHINES.values()):
         hints, texts = typing.get_type_hints(machine.__init__), _help(machine)
         for name, parameter in parameters(machine).items():
+            flag = name.replace("_", "-")
+            kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
             option = typer.Option(
-                f"--{name.replace('_', '-')}",
+                f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
                 help=texts.get(name, ""),
                 show_default=str(parameter.default),
                 rich_help_panel="Parameters of the machine",
             )
-            kind = next((k for k in (int, float) if hints[name] in (k, k | None)), str)
             found.setdefault(
                 name,
                 inspect.Parameter(

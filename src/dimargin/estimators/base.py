@@ -7,6 +7,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from functools import partial
 from threading import Event
 from typing import Any, Self
 
@@ -23,12 +24,13 @@ from dimargin.engines import LocalEngine
 from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
-from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, KernelMatrix, RowTransform
+from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
-from dimargin.solvers import BlockCoordinateDescent, Limits
+from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies import STRATEGIES, LevelModel, Outcome, Router, Strategy, Training, TreeShape
 from dimargin.threads import effective_n_threads, single_threaded_blas
+from dimargin.user_kernels import KernelFunction, Transform, UserKernel, kernel_matrix
 
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
@@ -38,7 +40,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     """Base of the kernel classifiers; subclasses name their loss."""
 
     # parameters every subclass has
-    kernel: str
+    kernel: str | KernelFunction
     gamma: str | float
     degree: int
     coef0: float
@@ -59,13 +61,19 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     _router: Router | None = None  # of a model whose coefficients are not those of one decision function
 
+    @property
+    def _has_intercept(self) -> bool:
+        """Whether the decision function has an unregularised intercept."""
+        return False
+
     @abstractmethod
     def _loss(self) -> Loss:
         """Validated loss of the estimator's parameters."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
     # ---- training ------------------------------------------------------------------------------------------------
@@ -104,10 +112,10 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             self._check_numbers()
             n_threads = effective_n_threads(self.n_jobs)
             data = training_data(self, X, y, sample_weight)
-            kernel = Kernel(self.kernel, gamma_value(self.gamma, data), int(self.degree), float(self.coef0))  # type: ignore[arg-type]
             strategy = self._choose(strategy, len(data.y))
-            check_memory(self._memory_needed(data), self.memory_limit)
-            problem = self._problem(data, kernel, loss, n_threads)
+            needed = self._memory_needed(data)
+            check_memory(needed, self.memory_limit)
+            problem = self._problem(data, loss, n_threads)
             cancelled = Event()
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             n_levels = strategy.n_levels(problem.n_rows, shape)
@@ -127,8 +135,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 shape=shape,
                 random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
                 start=self._previous_dual(data),
+                cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
                 progress=CallbackProgress(
-                    self, context, hooks, lambda found: self._model_attributes(data, problem, found), monitor
+                    self, context, hooks, partial(self._model_attributes, data, problem), monitor
                 ),
             )
             outcome = strategy.train(training)
@@ -206,8 +215,16 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return STRATEGIES["diodm" if tree or n_rows > _AUTO_EXACT_ROWS else "exact"]()
 
     def _check_numbers(self) -> None:
-        if self.kernel not in KERNEL_NAMES:
-            raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNEL_NAMES))}, got {self.kernel!r}")
+        if self.kernel == "sigmoid":
+            raise ValueError(
+                "kernel='sigmoid' is not positive semi-definite: its dual is not concave, and no duality gap would "
+                f"certify a model. Use one of {', '.join(map(repr, KERNEL_NAMES))}"
+            )
+        if not callable(self.kernel) and self.kernel not in (*KERNEL_NAMES, "precomputed"):
+            raise ValueError(
+                f"kernel must be one of {', '.join(map(repr, KERNEL_NAMES))}, 'precomputed' or a function, "
+                f"got {self.kernel!r}"
+            )
         if isinstance(self.gamma, str):
             if self.gamma not in ("scale", "auto"):
                 raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {self.gamma!r}")
@@ -230,11 +247,19 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         rows = values * (4 if self.tol >= 1e-4 else 12)
         return int(rows + 8 * n * (12 + 8 * outputs) + 24 * 2**20)
 
-    def _problem(self, data: TrainingData, kernel: Kernel, loss: Loss, n_threads: int) -> DualProblem:
-        transform = RowTransform.fit(data.X, kernel, data.weights)
-        matrix = KernelMatrix(transform, data.X, n_threads=n_threads)
+    def _row_transform(self, data: TrainingData) -> Transform:
+        if callable(self.kernel) or self.kernel == "precomputed":
+            return UserKernel(self.kernel if callable(self.kernel) else None)
+        gamma = gamma_value(self.gamma, data)
+        kernel = Kernel(self.kernel, gamma, int(self.degree), float(self.coef0))  # type: ignore[arg-type]
+        return RowTransform.fit(data.X, kernel, data.weights)
+
+    def _problem(self, data: TrainingData, loss: Loss, n_threads: int) -> DualProblem:
+        matrix = kernel_matrix(self._row_transform(data), data.X, n_threads=n_threads)
         total = float(data.weights.sum())
-        return DualProblem(matrix, data.labels, data.weights, loss, mass=total, total=total)
+        return DualProblem(
+            matrix, data.labels, data.weights, loss, mass=total, total=total, intercept=self._has_intercept
+        )
 
     def _previous_dual(self, data: TrainingData) -> Floats | None:
         if not self.warm_start or not hasattr(self, "dual_coef_"):
@@ -247,8 +272,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             )
         signed = np.zeros((len(self.dual_coef_), data.n_given))
         signed[:, self.support_] = self.dual_coef_
-        pieces = self._loss().pieces(data.weights, 1.0, 1.0)
-        return np.clip(data.labels * signed[:, data.kept], pieces.lower, pieces.upper)
+        return data.labels * signed[:, data.kept]
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
@@ -260,9 +284,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         return {
             "classes_": data.classes,
             "support_": data.kept[support].astype(np.int32),
-            "support_vectors_": data.X[support],
+            "support_vectors_": data.X[support][:, :0] if self.kernel == "precomputed" else data.X[support],
             "dual_coef_": (problem.labels * dual)[:, support],
-            "intercept_": np.zeros(len(dual)),
+            "intercept_": found.intercept.copy(),
             "n_support_": np.bincount(data.y[support], minlength=len(data.classes)).astype(np.int32),
             "_transform": transform.in_float64() if precise else transform,
             "_router": None if found.router is None else found.router.take(support),
@@ -276,7 +300,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             return float(values[0]) if single else values
 
         history = [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in outcome.history]
-        return self._model_attributes(data, problem, LevelModel(outcome.dual, outcome.router)) | {
+        return self._model_attributes(data, problem, outcome.model) | {
             "objective_": per_class(outcome.objectives.primal),
             "dual_objective_": per_class(outcome.objectives.dual),
             "duality_gap_": outcome.objectives.worst_gap,
@@ -323,8 +347,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         dual[:, places] = labels[:, places] * self.dual_coef_
         total = float(data.weights.sum())
         with single_threaded_blas():
-            matrix = KernelMatrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
-            problem = DualProblem(matrix, labels, data.weights, self._loss(), total, total)
+            matrix = kernel_matrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
+            problem = DualProblem(matrix, labels, data.weights, self._loss(), total, total, self._has_intercept)
             margins = np.empty(labels.shape)
             for batch in gen_batches(n, max(512, 10**8 // max(1, len(places)))):
                 rows = np.arange(n)[batch]
@@ -334,7 +358,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                         f"the global certificate needs more than max_time={max_time} s: "
                         f"{batch.stop} of {n} rows were done"
                     )
-        objectives = problem.objectives(dual, margins)
+        objectives = problem.objectives(dual, margins, self.intercept_)
         single = len(dual) == 1
         self.objective_ = float(objectives.primal[0]) if single else objectives.primal
         self.dual_objective_ = float(objectives.dual[0]) if single else objectives.dual
@@ -345,6 +369,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def _has_support_vectors(self, X: Any, places: NDArray[np.intp]) -> bool:
         """Whether the support vectors stand in X at these places."""
         vectors = self.support_vectors_
+        if self.kernel == "precomputed":
+            return len(places) == len(vectors)
         alike = sp.issparse(X) == sp.issparse(vectors) and vectors.shape == (len(places), X.shape[1])
         return alike and not abs(X[places] - vectors).sum()
 
@@ -371,21 +397,26 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         # centring would fill sparse rows: the model's storage decides
         X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)
         values = np.zeros((len(self.dual_coef_), X.shape[0]))
-        every = np.arange(vectors.shape[0])
-        if len(every):
+        if vectors.shape[0]:
             for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE):
-                part = X[batch]
+                part = X[batch, self.support_] if self.kernel == "precomputed" else X[batch]
                 if sp.issparse(part) and not sp.issparse(vectors):
                     part = part.toarray()
-                matrix = KernelMatrix(
-                    self._transform, vectors, queries=part, n_threads=effective_n_threads(self.n_jobs)
-                )
-                if self._router is None:
-                    values[:, batch] = matrix.multiply(every, self.dual_coef_)
-                else:
-                    values[:, batch] = self._router.decision_values(matrix, part, self.dual_coef_)
+                outgrown = self._transform.outgrown(part)
+                # apart, so that no row's value depends on the rows that it comes with
+                for rows in (~outgrown, outgrown) if outgrown.any() else (slice(None),):
+                    if part[rows].shape[0]:
+                        values[:, np.arange(X.shape[0])[batch][rows]] = self._values(part[rows])
         values += self.intercept_[:, None]
         return values[0] if len(values) == 1 else values.T
+
+    def _values(self, part: Any) -> Floats:
+        """Decision values without intercept, of shape (n_outputs, n_rows)."""
+        threads = effective_n_threads(self.n_jobs)
+        matrix = kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)
+        if self._router is not None:
+            return self._router.decision_values(matrix, part, self.dual_coef_)
+        return matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class labels of shape (n_samples,)."""

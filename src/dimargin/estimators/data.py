@@ -66,10 +66,13 @@ def canonical(X: Any) -> Any:
 
 def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> TrainingData:
     """Validate what `fit` was given; raises ValueError or TypeError naming what is wrong."""
+    pairwise = estimator.kernel == "precomputed"
     X, y = validate_data(
-        estimator, X, y, accept_sparse="csr", dtype=STORED_DTYPES, order="C", ensure_all_finite=False,
-        accept_large_sparse=True,
+        estimator, X, y, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
+        ensure_all_finite=False, accept_large_sparse=True,
     )  # fmt: skip
+    if pairwise and X.shape[0] != X.shape[1]:
+        raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
     names = getattr(estimator, "feature_names_in_", None)
     check_finite(X, columns=names)
     check_classification_targets(y)
@@ -86,7 +89,8 @@ def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Trainin
         weights = weights * factors[codes]
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise ValueError(f"class_weight must be positive for every class, got {estimator.class_weight!r}")
-    X = X if len(kept) == len(y) else X[kept]
+    if len(kept) < len(y):
+        X = X[np.ix_(kept, kept)] if pairwise else X[kept]
     return TrainingData(canonical(X), codes.astype(np.int64), present, weights, kept, len(y))
 
 

@@ -8,6 +8,7 @@ from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.validation import check_number
 from dimargin.losses import Loss, ODMLoss
 from dimargin.strategies import Strategy
+from dimargin.user_kernels import KernelFunction
 
 
 class ODMClassifier(KernelMarginClassifier):
@@ -20,7 +21,10 @@ class ODMClassifier(KernelMarginClassifier):
 
     Parameters
     ----------
-    kernel : {"linear", "poly", "rbf", "laplacian"}, default="rbf"
+    kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
+        "precomputed": X holds kernel values, of shape (n, n) to fit and (n_queries, n) to predict. A function takes two
+        arrays of rows and returns their kernel values. Both are several times slower than a named kernel, and must be
+        positive semi-definite.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
         ``1 / n_features``.
@@ -128,7 +132,7 @@ class ODMClassifier(KernelMarginClassifier):
 
     def __init__(
         self,
-        kernel: str = "rbf",
+        kernel: str | KernelFunction = "rbf",
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,

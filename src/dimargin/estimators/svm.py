@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.validation import check_number
 from dimargin.losses import HingeLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
+from dimargin.user_kernels import KernelFunction
 
 _LOSSES = {"hinge": HingeLoss, "squared_hinge": SquaredHingeLoss}
 
 
 class SVMClassifier(KernelMarginClassifier):
-    r"""Kernel support vector machine, as in DC-SVM without an intercept.
+    r"""Kernel support vector machine.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``) over margins
-    ``m_i = y_i f(x_i)``, ``s_i`` the weight of row i (DC-SVM paper, equation 1). Every model carries a certificate, the
+    ``m_i = y_i f(x_i)``, ``s_i`` the weight of row i: without an intercept, as in the DC-SVM paper (equation 1), or
+    with one that is not regularised, as in LIBSVM and scikit-learn's SVC. Every model carries a certificate, the
     relative duality gap.
 
     Parameters
@@ -24,7 +28,14 @@ class SVMClassifier(KernelMarginClassifier):
     C : float, default=1.0
         Weight of the loss of each row; larger is less regularised.
     loss : {"hinge", "squared_hinge"}, default="hinge"
-    kernel : {"linear", "poly", "rbf", "laplacian"}, default="rbf"
+    fit_intercept : bool, default=False
+        Whether the decision function has an unregularised intercept; True gives the model of LIBSVM and SVC (for two
+        classes: theirs are one against one). Far from all support vectors the intercept decides alone, which costs
+        accuracy where partitions are models of their own.
+    kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
+        "precomputed": X holds kernel values, of shape (n, n) to fit and (n_queries, n) to predict. A function takes two
+        arrays of rows and returns their kernel values. Both are several times slower than a named kernel, and must be
+        positive semi-definite.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
         ``1 / n_features``.
@@ -58,7 +69,8 @@ class SVMClassifier(KernelMarginClassifier):
     warm_start : bool, default=False
         Start from the coefficients of the previous fit, which must have had the same rows.
     memory_limit : int or None, default=None
-        Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice.
+        Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice, and remembers
+        kernel rows in what is left. None means 2 GiB for those.
     n_jobs : int or None, default=None
         Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -79,7 +91,7 @@ class SVMClassifier(KernelMarginClassifier):
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i gamma_i``; zero where a support vector belongs to other outputs only.
     intercept_ : ndarray of shape (n_outputs,)
-        Zeros: the machine has no intercept.
+        Zeros without `fit_intercept`.
     n_support_ : ndarray of shape (n_classes,)
         Support vectors of each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
@@ -119,8 +131,8 @@ class SVMClassifier(KernelMarginClassifier):
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(1000, noise=0.2, random_state=0)
     >>> machine = SVMClassifier(gamma=2.0, random_state=0).fit(X[:800], y[:800])
-    >>> round(machine.score(X[800:], y[800:]), 2)
-    0.96
+    >>> machine.score(X[800:], y[800:]) > 0.94
+    True
     >>> machine.duality_gap_ <= 1e-3, machine.certificate_
     (True, 'global')
     """
@@ -129,7 +141,8 @@ class SVMClassifier(KernelMarginClassifier):
         self,
         C: float = 1.0,
         loss: str = "hinge",
-        kernel: str = "rbf",
+        fit_intercept: bool = False,
+        kernel: str | KernelFunction = "rbf",
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -150,6 +163,7 @@ class SVMClassifier(KernelMarginClassifier):
     ) -> None:
         self.C = C
         self.loss = loss
+        self.fit_intercept = fit_intercept
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -169,8 +183,14 @@ class SVMClassifier(KernelMarginClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def _has_intercept(self) -> bool:
+        return bool(self.fit_intercept)
+
     def _loss(self) -> Loss:
         check_number("C", self.C, 0)
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         if self.loss not in _LOSSES:
             raise ValueError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {self.loss!r}")
         return _LOSSES[self.loss](float(self.C))

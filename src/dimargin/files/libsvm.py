@@ -17,7 +17,7 @@ from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
 
 # share of numbers that are not zero from which on rows are stored dense: less memory, faster tiles
-_DENSE = 0.5
+DENSE = 0.5
 
 
 def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based: bool | None) -> DataSet:
@@ -32,7 +32,7 @@ def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based
             X, y = _parse_lines(path, block, first_line)
             if X.nnz:
                 least, largest = min(least, int(X.indices.min())), max(largest, int(X.indices.max()))
-            yield Piece(X.toarray() if X.nnz >= _DENSE * X.shape[0] * X.shape[1] else X, y)
+            yield Piece(X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X, y)
             first_line += block.count(b"\n")
 
     collected = Pieces(path, pieces())
@@ -45,7 +45,7 @@ def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based
         if width > n_features:
             raise DataFileError(f"{path} has a feature {largest}, expected {n_features} features counted from {base}")
         width = n_features
-    make = collected.dense if collected.density(width) >= _DENSE else collected.sparse
+    make = collected.dense if collected.density(width) >= DENSE else collected.sparse
     return DataSet(make(base, width), label_values(collected.y), zero_based=from_zero)  # type: ignore[arg-type]
 
 

@@ -33,6 +33,7 @@ from dimargin.files.writing import write_file
 from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
 from dimargin.partition import KernelClusters, Split
 from dimargin.strategies import STRATEGIES, Committee, Router, Strategy
+from dimargin.user_kernels import UserKernel
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
@@ -236,6 +237,8 @@ def _encode(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
                 "size": value.size,
             }
         }
+    if isinstance(value, UserKernel) and value.function is None:
+        return {"precomputed_kernel": True}
     if isinstance(value, Router):
         parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
         del parts["rule"]
@@ -279,6 +282,8 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
         precision = {"float32": np.float32, "float64": np.float64}[given["dtype"]]
         center = _decode(given["center"], arrays)
         return RowTransform(kernel, center, precision, bool(given["difference"]), float(given["size"]))  # type: ignore[arg-type]
+    if "precomputed_kernel" in value:
+        return UserKernel(None)
     if "router" in value:
         parts = {key: _decode(part, arrays) for key, part in value["router"].items()}
         rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))

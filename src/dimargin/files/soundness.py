@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from dimargin.kernels import RowTransform
 from dimargin.strategies import Committee, Router
+from dimargin.user_kernels import UserKernel
 
 
 def check_machine(machine: Any) -> None:
@@ -19,19 +20,21 @@ def check_machine(machine: Any) -> None:
         machine.dual_coef_.shape == (n_outputs, n_vectors)
         and machine.intercept_.shape == (n_outputs,)
         and machine.support_.shape == (n_vectors,)
-        and machine.n_features_in_ == n_features
+        and n_features == (0 if machine.kernel == "precomputed" else machine.n_features_in_)
         and len(machine.classes_) >= 2
         and _fits_transform(machine.support_vectors_, machine._transform)
         and all(a.dtype.kind == "f" for a in (machine.dual_coef_, machine.intercept_, machine.support_vectors_))
         and np.isfinite(machine.dual_coef_).all()
         and (machine._router is None or _fits(machine._router, machine.support_vectors_))
-        and (not isinstance(machine._router, Committee) or _fits_outputs(machine._router, n_outputs))
+        and (machine._router is None or _fits_outputs(machine._router, n_outputs))
     )
     if not sound:
         raise ValueError("its arrays do not fit together")
 
 
 def _fits_transform(X: Any, transform: Any) -> bool:
+    if isinstance(transform, UserKernel):
+        return bool(X.shape[1] == 0)
     center = transform.center
     return isinstance(transform, RowTransform) and (
         center is None or (center.shape == X.shape[1:] and not sp.issparse(X))
@@ -63,7 +66,16 @@ def _fits(router: Router, vectors: Any) -> bool:
     )
 
 
-def _fits_outputs(committee: Committee, n_outputs: int) -> bool:
+def _fits_outputs(router: Router, n_outputs: int) -> bool:
+    own = router.intercepts
+    if own is not None and not (
+        own.dtype.kind == "f" and own.shape == (router.rule.n_clusters, n_outputs) and np.isfinite(own).all()
+    ):
+        return False
+    return not isinstance(router, Committee) or _fits_committee(router, n_outputs)
+
+
+def _fits_committee(committee: Committee, n_outputs: int) -> bool:
     slopes, prior = committee.slopes, committee.prior
     return (
         slopes.dtype.kind == prior.dtype.kind == "f"

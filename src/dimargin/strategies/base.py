@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from dimargin.engines import LocalEngine
 from dimargin.solution import DualProblem, Floats, Objectives, Status
-from dimargin.solvers import BlockCoordinateDescent, Limits
+from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies.routing import Router
 
 Scope = Literal["global", "partitioned", "landmark"]
@@ -27,11 +27,13 @@ class LevelModel:
     ----------
     dual : ndarray of shape (n_outputs, n)
         Coefficients on all rows; those of averaged models are already weighted.
+    intercept : ndarray of shape (n_outputs,)
     router : Router or None
         Which coefficients answer for a row; None where they are those of one decision function.
     """
 
     dual: Floats
+    intercept: Floats
     router: Router | None = None
 
 
@@ -80,7 +82,7 @@ class TreeShape:
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that a strategy needs to train."""
+    """Everything that a strategy needs to train; `cache` is the memory for remembered kernel rows, in bytes."""
 
     problem: DualProblem
     limits: Limits
@@ -89,11 +91,13 @@ class Training:
     random_state: int
     start: Floats | None = None
     progress: Progress = field(default_factory=Progress)
+    cache: int = CACHE
 
-    def solver(self, *place: int) -> BlockCoordinateDescent:
-        """The exact solver, seeded for a place of the computation."""
+    def solver(self, *place: int, together: int = 1) -> BlockCoordinateDescent:
+        """The exact solver, seeded for a place of the computation; `together` share the threads and the cache."""
         seed = np.random.SeedSequence([self.random_state, *place]).generate_state(1)[0]
-        return BlockCoordinateDescent(random_state=int(seed))
+        share = min(together, self.engine.n_threads)
+        return BlockCoordinateDescent(random_state=int(seed), cache=self.cache // share)
 
 
 @dataclass(frozen=True)
@@ -102,24 +106,32 @@ class Outcome:
 
     Attributes
     ----------
-    dual, router
-        Of the model, see `LevelModel`.
+    model : LevelModel
     objectives : Objectives
-        Of the problem named by `scope`.
+        Of the problem named by `scope`, with the intercepts of the decision functions.
     scope : {"global", "partitioned", "landmark"}
     status, reason : str
     passes : int
     history : list of dict
     """
 
-    dual: Floats
+    model: LevelModel
     objectives: Objectives
     scope: Scope
     status: Status
     reason: str
     passes: int
     history: list[dict[str, Any]]
-    router: Router | None = None
+
+    @property
+    def dual(self) -> Floats:
+        """Coefficients of the model."""
+        return self.model.dual
+
+    @property
+    def router(self) -> Router | None:
+        """Router of the model."""
+        return self.model.router
 
 
 class Strategy(BaseEstimator, ABC):

@@ -44,7 +44,6 @@ class Exact(Strategy):
                 }
             )
             evaluations, seconds = check["kernel_evaluations"], check["seconds"]
-        progress.level_end({**history[-1], **solution.history[-1]}, lambda: LevelModel(solution.dual))
-        return Outcome(
-            solution.dual, solution.objectives, "global", solution.status, solution.reason, solution.passes, history
-        )
+        found = LevelModel(solution.dual, solution.objectives.intercept)
+        progress.level_end({**history[-1], **solution.history[-1]}, lambda: found)
+        return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)

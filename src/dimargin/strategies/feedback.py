@@ -39,7 +39,7 @@ def look(training: Training, dual: Floats, number: int) -> Level[Solution]:
         asked = training.progress.check(entry)
         return asked or problem.n_rows > solver.small
 
-    solution = solve(problem, solver, np.ascontiguousarray(dual), replace(limits, stop_requested=once))
+    solution = solve(problem, solver, dual, replace(limits, stop_requested=once))
     if solution.status == "stopped" and not asked and not limits.interrupted.is_set():
         done = f"{number} round{'s' if number > 1 else ''} of the cascade"
         solution = replace(solution, status="max_iter", reason=f"{done} did not meet tol {limits.tol:.2e}")

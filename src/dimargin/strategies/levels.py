@@ -48,9 +48,7 @@ def solve_nodes(
     def local(task: tuple[int, Node], n_threads: int) -> Solution:
         number, node = task
         problem = training.problem.restrict(node.rows, node.mass, n_threads)
-        # columns picked from several outputs lie in memory by column
-        start = None if node.start is None else np.ascontiguousarray(node.start)
-        return solve(problem, training.solver(*place, number), start, limits)
+        return solve(problem, training.solver(*place, number, together=len(nodes)), node.start, limits)
 
     return training.engine.map(local, list(enumerate(nodes)), done)
 
@@ -66,15 +64,23 @@ def average(level: Level[Solution], total: float) -> Objectives:
         primal=share @ np.array([r.primal for r in results]),
         dual=share @ np.array([r.dual for r in results]),
         relative_gap=np.max([r.relative_gap for r in results], axis=0),
+        intercept=share @ np.array([r.intercept for r in results]),
     )
 
 
 def model(level: Level[Solution], problem: DualProblem, router: Router | None = None) -> LevelModel:
-    """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W."""
+    """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
+
+    Intercepts are averaged, by the weight of the rows; with a router each part keeps its own.
+    """
     dual = np.zeros(problem.labels.shape)
     for node, solution in level.solved:
         dual[:, node.rows] = (node.mass / problem.total) * solution.dual
-    return LevelModel(dual, router)
+    intercepts = np.array([solution.objectives.intercept for solution in level.results])
+    if router is not None:
+        return LevelModel(dual, np.zeros(len(dual)), replace(router, intercepts=intercepts))
+    share = np.array([problem.weights[node.rows].sum() for node in level.nodes]) / problem.total
+    return LevelModel(dual, share @ intercepts)
 
 
 def history_entry(level: Level[Solution], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
@@ -110,7 +116,7 @@ def refined(training: Training, start: Floats, history: list[dict[str, Any]]) ->
     problem, support = training.problem, np.flatnonzero(start.any(axis=0))
     limits = before_a_pass(training, len(support), history)
     part = problem.restrict(support, problem.total)
-    solution = solve(part, training.solver(0, 0), np.ascontiguousarray(start[:, support]), limits)
+    solution = solve(part, training.solver(0, 0), start[:, support], limits)
     dual = np.zeros_like(start)
     dual[:, support] = solution.dual
     return dual, solution.kernel_evaluations
@@ -147,12 +153,11 @@ def outcome(
 ) -> Outcome:
     """The model of a level and its certificate."""
     return Outcome(
-        dual=found.dual,
+        model=found,
         objectives=average(level, problem.total),
         scope="global" if level.level == 0 else "partitioned",
         status=status,
         reason=reason,
         passes=sum(entry["passes"] for entry in history),
         history=history,
-        router=found.router,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,8 @@ class Router:
         The rule that dealt the rows in training.
     clusters : ndarray of shape (n_vectors,)
         Cluster of every row, or support vector, that has coefficients.
+    intercepts : ndarray of shape (n_clusters, n_outputs), optional
+        Of the machines of the clusters.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Router:
 
     rule: KernelClusters
     clusters: Indices
+    intercepts: Floats | None = field(default=None, kw_only=True)
 
     def take(self, index: Indices) -> Self:
         """The router for some of the vectors."""
@@ -60,10 +63,11 @@ class Router:
         ndarray of shape (n_outputs, n_rows)
         """
         values = np.zeros((len(coefficients), X.shape[0]))
-        queries = self.members(self.rule.assign(X, kernel.n_threads))
+        nearest = self.rule.assign(X, kernel.n_threads)
+        queries = self.members(nearest)
         for rows, own in zip(queries, self.members(self.clusters), strict=True):
             values[:, rows] = kernel.multiply(own, coefficients[:, own], rows)
-        return values
+        return values if self.intercepts is None else values + self.intercepts[nearest].T
 
     def members(self, clusters: Indices) -> list[Indices]:
         """Places of every cluster in `clusters`, ascending."""

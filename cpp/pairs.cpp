@@ -1,0 +1,211 @@
+// Compiled once per instruction set, under the rules of tile.cpp.
+#include "pairs.hpp"
+
+#include "simd.hpp"
+
+namespace dimargin {
+namespace DIMARGIN_ARCH {
+namespace {
+
+template <class T> using IVec = typename Simd<T>::ivec;
+template <class T> constexpr T infinity() { return T(__builtin_inf()); }
+constexpr double smallest_bend = 1e-6;  // of a pair, relative to its diagonal: duplicates have none
+
+template <class T> INLINE Vec<T> load(const T* from) { return *(const Vec<T>*)from; }
+
+// The largest of a stream of values and its place; the first one of equals.
+template <class T> struct Largest {
+    Vec<T> value = Vec<T>{} - infinity<T>();
+    IVec<T> at = {}, place = {};
+    inline __attribute__((always_inline)) Largest() {
+        for (int k = 0; k < lanes<T>(); ++k) place[k] = k;
+    }
+    inline __attribute__((always_inline)) void see(Vec<T> v) {
+        const IVec<T> larger = v > value;
+        value = larger ? v : value;
+        at = larger ? place : at;
+        place += lanes<T>();
+    }
+    inline __attribute__((always_inline)) int64_t where() const {
+        int best = 0;
+        for (int k = 1; k < lanes<T>(); ++k)
+            if (value[k] > value[best] || (value[k] == value[best] && at[k] < at[best])) best = k;
+        return int64_t(at[best]);
+    }
+};
+
+template <class T> INLINE T largest_of(Vec<T> v) {
+    T best = v[0];
+    for (int k = 1; k < lanes<T>(); ++k) best = v[k] > best ? v[k] : best;
+    return best;
+}
+
+template <class T> struct Solver {
+    const PairProblem<T>& p;
+    int64_t i = -1, j = -1;
+    double step_i = 0.0, step_j = 0.0;
+    double violation = 0.0;
+
+    // Scores that may not move count as infinitely far on the wrong side.
+    void mark(int64_t t) const {
+        p.rise[t] = p.coefficient[t] < p.upper[t] ? T(0) : -infinity<T>();
+        p.fall[t] = p.coefficient[t] > p.lower[t] ? T(0) : infinity<T>();
+    }
+
+    void begin() const {
+        for (int64_t t = 0; t < p.stride; ++t) {
+            p.rise[t] = -infinity<T>();
+            p.fall[t] = infinity<T>();
+            if (t < p.size) mark(t);
+        }
+    }
+
+    // Scores after the last step, and the first coefficient of the next pair.
+    void follow() {
+        static constexpr T none[1] = {};
+        const bool moved = i >= 0;
+        const T *row_i = moved ? p.gram + i * p.stride : none, *row_j = moved ? p.gram + j * p.stride : none;
+        const T di = T(step_i), dj = T(step_j);
+        if (moved) {
+            p.score[i] -= di * p.curvature[i];
+            p.score[j] -= dj * p.curvature[j];
+        }
+        Largest<T> first;
+        Vec<T> most = Vec<T>{} - infinity<T>();
+        for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
+            Vec<T> s = load(p.score + t);
+            if (moved) {
+                s = s - (di * load(row_i + t) + dj * load(row_j + t));
+                *(Vec<T>*)(p.score + t) = s;
+            }
+            const Vec<T> up = s + load(p.rise + t), down = -(s + load(p.fall + t));
+            if (p.intercept) {
+                first.see(up);
+                most = down > most ? down : most;
+            } else {
+                const Vec<T> v = up > down ? up : down;
+                const Vec<T> clipped = v > Vec<T>{} ? v : Vec<T>{};
+                first.see(v > Vec<T>{} ? v * v / load(p.diagonal + t) : v);
+                most = clipped > most ? clipped : most;
+            }
+        }
+        violation = double(largest_of<T>(most)) + (p.intercept ? double(largest_of<T>(first.value)) : 0.0);
+        i = first.where();
+    }
+
+    double clip(int64_t t, double step) const {
+        const double low = p.lower[t] - p.coefficient[t], high = p.upper[t] - p.coefficient[t];
+        return step < low ? low : step > high ? high : step;
+    }
+
+    void move(int64_t t, double step) const {
+        // a whole way to a bound ends on it
+        const double to = p.coefficient[t] + step;
+        p.coefficient[t] = step == p.upper[t] - p.coefficient[t]   ? p.upper[t]
+                           : step == p.lower[t] - p.coefficient[t] ? p.lower[t]
+                                                                   : to;
+        mark(t);
+    }
+
+    // The partner with the largest gain of the pair's unconstrained step (Fan, Chen, Lin 2005, second order).
+    void step_with_intercept() {
+        const T si = p.score[i], dii = p.diagonal[i];
+        const T* row = p.gram + i * p.stride;
+        Largest<T> best;
+        const Vec<T> least = Vec<T>{} + T(smallest_bend) * dii;
+        for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
+            const Vec<T> difference = si - (load(p.score + t) + load(p.fall + t));
+            Vec<T> bend = load(p.diagonal + t) + dii - T(2) * load(row + t);
+            bend = bend > least ? bend : least;
+            best.see(difference > Vec<T>{} ? difference * difference / bend : Vec<T>{} - infinity<T>());
+        }
+        j = best.where();
+        double bend = double(p.diagonal[j]) + double(dii) - 2.0 * double(row[j]);
+        bend = bend > smallest_bend * double(dii) ? bend : smallest_bend * double(dii);
+        const double step = -clip(j, -clip(i, (double(si) - double(p.score[j])) / bend));
+        step_i = step;
+        step_j = -step;
+        move(i, step_i);
+        move(j, step_j);
+    }
+
+    // Gain of a pair of steps.
+    double gain(double x, double z) const {
+        const double kij = double(p.gram[i * p.stride + j]);
+        return double(p.score[i]) * x + double(p.score[j]) * z -
+               0.5 * (double(p.diagonal[i]) * x * x + double(p.diagonal[j]) * z * z) - kij * x * z;
+    }
+
+    // The partner whose own step gains most once i has taken its own; then the best pair of steps in the box
+    // (Steinwart, Hush, Scovel 2011: without an intercept two coefficients are free to move apart).
+    void step_without_intercept() {
+        const double kii = double(p.diagonal[i]), alone = clip(i, double(p.score[i]) / kii);
+        const T* row = p.gram + i * p.stride;
+        const T taken = T(alone), inverse = T(1.0 / kii);
+        const T rise = p.rise[i], fall = p.fall[i];
+        p.rise[i] = -infinity<T>();  // not a partner of itself
+        p.fall[i] = infinity<T>();
+        Largest<T> best;
+        for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
+            const Vec<T> k = load(row + t), d = load(p.diagonal + t), s = load(p.score + t) - taken * k;
+            const Vec<T> up = s + load(p.rise + t), down = -(s + load(p.fall + t)), v = up > down ? up : down;
+            const Vec<T> bend = d - k * k * inverse, least = T(smallest_bend) * d;
+            best.see(v > Vec<T>{} ? v * v / (bend > least ? bend : least) : v);
+        }
+        p.rise[i] = rise;
+        p.fall[i] = fall;
+        j = best.where();
+        step_i = alone;
+        step_j = 0.0;
+        if (j != i) best_pair();
+        move(i, step_i);
+        move(j, j == i ? 0.0 : step_j);
+    }
+
+    void best_pair() {
+        const double kii = double(p.diagonal[i]), kjj = double(p.diagonal[j]);
+        const double kij = double(p.gram[i * p.stride + j]), si = double(p.score[i]), sj = double(p.score[j]);
+        double most = gain(step_i, 0.0);
+        const auto consider = [&](double x, double z) {
+            const double g = gain(x, z);
+            if (g > most) {
+                most = g;
+                step_i = x;
+                step_j = z;
+            }
+        };
+        const double determinant = kii * kjj - kij * kij;
+        if (determinant > smallest_bend * kii * kjj) {
+            const double x = (si * kjj - sj * kij) / determinant, z = (sj * kii - si * kij) / determinant;
+            if (clip(i, x) == x && clip(j, z) == z) return consider(x, z);
+        }
+        const double ends_i[2] = {p.lower[i] - p.coefficient[i], p.upper[i] - p.coefficient[i]};
+        const double ends_j[2] = {p.lower[j] - p.coefficient[j], p.upper[j] - p.coefficient[j]};
+        for (int e = 0; e < 2; ++e) {
+            if (ends_i[e] - ends_i[e] == 0.0) consider(ends_i[e], clip(j, (sj - kij * ends_i[e]) / kjj));
+            if (ends_j[e] - ends_j[e] == 0.0) consider(clip(i, (si - kij * ends_j[e]) / kii), ends_j[e]);
+        }
+    }
+};
+
+template <class T> PairOutcome solve(const PairProblem<T>& p, double tolerance, double absolute, int64_t max_steps) {
+    Solver<T> solver{p};
+    solver.begin();
+    solver.follow();
+    const double relative = tolerance * solver.violation, goal = relative > absolute ? relative : absolute;
+    int64_t steps = 0;
+    for (; steps < max_steps && solver.violation > goal; ++steps) {
+        if (p.intercept) solver.step_with_intercept();
+        else solver.step_without_intercept();
+        if (solver.step_i == 0.0 && solver.step_j == 0.0) break;  // too small for the precision
+        solver.follow();
+    }
+    return {steps, solver.violation, goal};
+}
+
+}  // namespace
+
+extern const PairTable pairs = {solve<float>, solve<double>};
+
+}  // namespace DIMARGIN_ARCH
+}  // namespace dimargin

@@ -1,0 +1,41 @@
+// Sequential minimal optimisation inside a block: pairs of coefficients, chosen by second-order gain. Arithmetic only.
+#pragma once
+#include <stdint.h>
+
+namespace dimargin {
+
+// Maximise  sum_i s_i d_i - 1/2 d'(K + diag(curvature)) d  over changes d of the signed coefficients b = y * g, in the
+// box lower <= b + d <= upper, with sum d = 0 if there is an intercept.
+template <class T> struct PairProblem {
+    int64_t size;         // coefficients
+    int64_t stride;       // length of a row of gram: a whole number of 64-byte vectors
+    const T* gram;        // [size][stride], aligned to 64 bytes; columns past the size are finite
+    const T* diagonal;    // [stride] of K + diag(curvature); one past the size
+    const T* curvature;   // [stride]; zero past the size
+    T* score;             // [stride] s, kept up to date; zero past the size
+    T *rise, *fall;       // [stride] scratch
+    double* coefficient;  // [size]
+    const double *lower, *upper;  // [size]
+    bool intercept;
+};
+
+// Steps until the violation (with an intercept: between the largest score that may rise and the smallest that may fall;
+// else the largest score that its coefficient may follow) is at most `tolerance` times the first one or `absolute`, or
+// `max_steps` are done.
+struct PairOutcome {
+    int64_t steps;
+    double violation, goal;
+};
+template <class T>
+using SolvePairs = PairOutcome (*)(const PairProblem<T>&, double tolerance, double absolute, int64_t max_steps);
+
+struct PairTable {
+    SolvePairs<float> single;
+    SolvePairs<double> dual;
+};
+
+namespace baseline { extern const PairTable pairs; }
+namespace avx2 { extern const PairTable pairs; }
+namespace avx512 { extern const PairTable pairs; }
+
+}  // namespace dimargin

@@ -1,0 +1,129 @@
+// The widest vectors of an instruction set (DIMARGIN_ARCH), and what tiles need of them beside plain arithmetic: 2^u,
+// horizontal sums, and single values computed as vectors are. For tile.cpp and pairs.cpp: everything here is internal to the
+// object file, and only freestanding headers may be included (tile.cpp says why).
+#pragma once
+#include <stdint.h>
+#include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#ifndef DIMARGIN_ARCH
+#error "DIMARGIN_ARCH names the instruction set"
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+namespace dimargin {
+namespace DIMARGIN_ARCH {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+constexpr int vector_bytes = 32;
+#else
+constexpr int vector_bytes = 16;
+#endif
+
+template <class T> struct Simd;
+template <> struct Simd<float> {
+    typedef float vec __attribute__((vector_size(vector_bytes), may_alias));
+    typedef int32_t ivec __attribute__((vector_size(vector_bytes), may_alias));
+    static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
+    static constexpr float lowest = -126.0f;
+    static constexpr int mantissa = 23;
+    // (2^f - 1) / f on [-1/2, 1/2]: relative error of 2^f at most 1.1e-7
+    static constexpr int terms = 5;
+    static constexpr float exp2[terms] = {0.6931470036506653f, 0.24022242426872253f, 0.05550733581185341f,
+                                          0.009671512991189957f, 0.001326472731307149f};
+};
+template <> struct Simd<double> {
+    typedef double vec __attribute__((vector_size(vector_bytes), may_alias));
+    typedef int64_t ivec __attribute__((vector_size(vector_bytes), may_alias));
+    static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr double lowest = -1022.0;
+    static constexpr int mantissa = 52;
+    static constexpr int terms = 11;  // error 1e-17
+    static constexpr double exp2[terms] = {
+        0.69314718055994530942,    0.2402265069591009822,     0.055504108664821594339,   0.0096181291076088685273,
+        0.001333355814641693531,   0.00015403530441736050155, 0.000015252733829836118394, 1.3215442587921689653e-6,
+        1.0178062445845773521e-7,  7.0725859492692236999e-9,  4.4549605981865183938e-10};
+};
+
+template <class T> using Vec = typename Simd<T>::vec;
+template <class T> constexpr int lanes() { return vector_bytes / int(sizeof(T)); }
+
+// 2^f for f in [-1/2, 1/2].
+template <class T> INLINE Vec<T> exp2_fraction(Vec<T> f) {
+    typedef Simd<T> S;
+    Vec<T> p = f * S::exp2[S::terms - 1] + S::exp2[S::terms - 2];
+#pragma GCC unroll 16
+    for (int t = S::terms - 3; t >= 0; --t) p = p * f + S::exp2[t];
+    return p * f + T(1);
+}
+
+// 2^u for u <= 0, zero below the normal numbers (subnormal products would be slow, and are nothing to a margin).
+template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u) {
+    typedef Simd<T> S;
+    typedef typename S::ivec IVec;
+#if defined(__AVX512F__)  // the same with two instructions for six
+    if constexpr (sizeof(T) == sizeof(float)) {
+        const __m512 v = (__m512)u, whole = _mm512_maskz_roundscale_ps(0xffff, v, 0);
+        const __m512 p = (__m512)exp2_fraction<T>((Vec<T>)_mm512_sub_ps(v, whole));
+        const __mmask16 normal = _mm512_cmp_ps_mask(v, _mm512_set1_ps(S::lowest), _CMP_NLT_UQ);
+        return (Vec<T>)_mm512_maskz_scalef_ps(normal, p, whole);
+    }
+#endif
+    const Vec<T> zero = {}, lowest = zero + S::lowest;
+    u = u < zero ? u : zero;
+    const Vec<T> shifted = u + S::magic;  // nonsense below `lowest`, where the last line does not use it
+    const Vec<T> fraction = u - (shifted - S::magic);
+    const Vec<T> p = exp2_fraction<T>(fraction);
+    const Vec<T> scaled = (Vec<T>)((IVec)p + ((IVec)shifted << S::mantissa));
+    return u < lowest ? zero : scaled;
+}
+
+// Sums of halves; written out because element by element this took as long as the products of a short panel.
+template <int N> struct Doubles { typedef double vec __attribute__((vector_size(8 * N))); };
+template <int N> struct Floats { typedef float vec __attribute__((vector_size(4 * N))); };
+
+template <int N> INLINE double total(typename Doubles<N>::vec v) {
+    if constexpr (N == 2) {
+        return v[0] + v[1];
+    } else {
+        typename Doubles<N / 2>::vec half[2];
+        memcpy(half, &v, sizeof v);
+        return total<N / 2>(half[0] + half[1]);
+    }
+}
+
+INLINE double horizontal(Vec<double> v) { return total<lanes<double>()>(v); }
+INLINE double horizontal(Vec<float> v) {
+    constexpr int N = lanes<double>();
+    typedef typename Doubles<N>::vec Wide;
+    typename Floats<N>::vec half[2];
+    memcpy(half, &v, sizeof v);
+    return total<N>(__builtin_convertvector(half[0], Wide) + __builtin_convertvector(half[1], Wide));
+}
+
+// x * y + z as on vectors: fused where the instruction set has it. Plain expressions on a single value are not safe
+// here, compilers fuse them differently from vectors.
+INLINE float multiply_add(float x, float y, float z) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fmaf(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+INLINE double multiply_add(double x, double y, double z) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    return __builtin_fma(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+
+}  // namespace
+}  // namespace DIMARGIN_ARCH
+}  // namespace dimargin

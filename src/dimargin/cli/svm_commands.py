@@ -1,0 +1,300 @@
+"""``dimargin svm-train | svm-predict | svm-scale``: LIBSVM's programs, flag by flag; ``export`` writes its models."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Container
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import scipy.sparse as sp
+import typer
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from typer.core import TyperCommand
+
+from dimargin.cli.one_vs_one import OneVsOne
+from dimargin.estimators import SVMClassifier
+from dimargin.files import DataFileError, from_libsvm, load_with_header, read_data
+from dimargin.files.data import data_format
+from dimargin.files.libsvm_export import libsvm_model
+from dimargin.files.libsvm_ranges import FeatureRanges
+from dimargin.files.libsvm_text import write_libsvm_model
+from dimargin.files.writing import write_file
+
+_KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}
+_REFUSED_TYPES = {
+    1: "nu-SVC is not supported; C-SVC (-s 0) finds the same models, with -c for -n",
+    2: "one-class SVM is not supported; scikit-learn has it: sklearn.svm.OneClassSVM",
+    3: "epsilon-SVR is not supported; scikit-learn has it: sklearn.svm.SVR",
+    4: "nu-SVR is not supported; scikit-learn has it: sklearn.svm.NuSVR",
+}
+_REFUSED_KERNELS = {
+    3: "the sigmoid kernel is not supported: it is not positive semi-definite, so that no gap could certify a model; "
+    "scikit-learn has it: sklearn.svm.SVC(kernel='sigmoid')",
+}
+_CALIBRATION = (
+    "no probability estimates inside the machine; calibrate it instead: from sklearn.calibration import "
+    "CalibratedClassifierCV; CalibratedClassifierCV(SVMClassifier(fit_intercept=True), ensemble=False)"
+    ".fit(X, y).predict_proba(X_test)"
+)
+# Relative duality gap for -e 1. LIBSVM's -e bounds the violation of the optimality conditions, which a gap does not;
+# with this factor the violation stayed below LIBSVM's in eighteen fits (docs/from-libsvm.md).
+_GAP_OF_EPSILON = 1e-3
+
+
+def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
+    """A flag of LIBSVM's that is known, and refused with what to do instead."""
+
+    def check(value: str | None) -> None:
+        if value not in (None, accepted):
+            raise typer.BadParameter(reason)
+
+    text = reason if accepted is None else f"Only {accepted}: {reason}"
+    return typer.Option(flag, callback=check, help=text, rich_help_panel="Refused, and what to do instead")
+
+
+def _one_of(known: Container[int], refused: dict[int, str]) -> Callable[[int], int]:
+    def check(value: int) -> int:
+        if value in refused:
+            raise typer.BadParameter(refused[value])
+        if value not in known:
+            raise typer.BadParameter(f"unknown, got {value}")
+        return value
+
+    return check
+
+
+def _above_zero(value: float | None) -> float | None:
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"a finite number above 0 expected, got {value:g}")
+    return value
+
+
+InputArgument = Annotated[
+    Path,
+    typer.Argument(exists=True, dir_okay=False, metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz)."),
+]
+QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
+ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
+
+
+class SvmTrainCommand(TyperCommand):
+    """Takes ``-wi weight``, a flag with a label inside, as ``-w i=weight``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See click's Command."""
+        rest, written = list(args), list[str]()
+        while rest:
+            word = rest.pop(0)
+            weight = re.match(r"-w(?=[-+\d])", word)
+            written += ["-w", f"{word[2:]}={rest.pop(0)}"] if weight and rest else [word]
+        return super().parse_args(ctx, written)
+
+
+def _read(path: Path, zero_based: bool = True) -> tuple[Any, NDArray[Any]]:
+    """Rows and labels; column j is feature j, so that column 0 is empty in most files, unless told otherwise."""
+    if data_format(path) != "libsvm":
+        raise DataFileError(f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet")
+    data = read_data(path, zero_based=zero_based)
+    return data.X, np.asarray(data.y)
+
+
+def _weights(given: list[str]) -> dict[int, float]:
+    weights: dict[int, float] = {}
+    for text in given:
+        label, _, weight = text.partition("=")
+        try:
+            number = float(weight)
+            if not 0 < number < math.inf:
+                raise ValueError
+            weights[int(label)] = weights.get(int(label), 1.0) * number
+        except ValueError:
+            raise typer.BadParameter(
+                f"-w{label} {weight}: a whole number, the label, expected right behind -w, then a weight above 0"
+            ) from None
+    return weights
+
+
+def svm_train(
+    data: InputArgument,
+    model: Annotated[
+        Path | None, typer.Argument(dir_okay=False, metavar="MODEL", help="By default FILE.model, in this folder.")
+    ] = None,
+    svm_type: Annotated[
+        int, typer.Option("-s", metavar="TYPE", help="0, C-SVC.", callback=_one_of({0}, _REFUSED_TYPES))
+    ] = 0,
+    kernel: Annotated[
+        int,
+        typer.Option(
+            "-t",
+            metavar="KERNEL",
+            help="0: u'v, 1: (gamma u'v + coef0)^degree, 2: exp(-gamma |u-v|^2), 4: values in the file.",
+            callback=_one_of(_KERNELS, _REFUSED_KERNELS),
+        ),
+    ] = 2,
+    degree: Annotated[int, typer.Option("-d", metavar="DEGREE", help="Of the polynomial kernel.")] = 3,
+    gamma: Annotated[
+        float, typer.Option("-g", metavar="GAMMA", help="Of the kernel.", show_default="1/largest feature")
+    ] = 0.0,
+    coef0: Annotated[float, typer.Option("-r", metavar="COEF0", help="Of the polynomial kernel.")] = 0.0,
+    cost: Annotated[float, typer.Option("-c", metavar="COST", help="The parameter C.")] = 1.0,
+    epsilon: Annotated[
+        float,
+        typer.Option(
+            "-e",
+            metavar="EPSILON",
+            help="Tolerance; training ends at a relative duality gap of a thousandth of it.",
+            callback=_above_zero,
+        ),
+    ] = 1e-3,
+    cache: Annotated[
+        float | None,
+        typer.Option("-m", metavar="MB", help="Memory for kernel rows.", show_default="2048", callback=_above_zero),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option("-v", metavar="N", min=2, help="N-fold cross validation instead of a model.")
+    ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option("-w", metavar="i WEIGHT", help="-w1 2.5 makes C of label 1 2.5 C; may be repeated."),
+    ] = None,
+    quiet: QuietOption = False,
+    nu: Annotated[str | None, _refused("-n", "nu is of nu-SVC, which is not supported; use -c")] = None,
+    tube: Annotated[str | None, _refused("-p", "of epsilon-SVR, which is not supported; use sklearn.svm.SVR")] = None,
+    shrinking: Annotated[
+        str | None, _refused("-h", "shrinking is always on, and undone before the certificate; leave the flag out")
+    ] = None,
+    probability: ProbabilityOption = None,
+) -> None:
+    """Train LIBSVM's C-SVC and write LIBSVM's text model.
+
+    Example: dimargin svm-train -c 32 -g 2 train.libsvm
+    """
+    weights = _weights(weight or [])
+    if model is None:
+        model = Path(f"{data.name}.model")
+    if not model.parent.is_dir():
+        raise typer.BadParameter(f"{model}: the folder {model.parent} does not exist")
+    machine = SVMClassifier(
+        C=cost, fit_intercept=True, kernel=_KERNELS[kernel], gamma=gamma or 1.0, degree=degree, coef0=coef0,
+        strategy="exact", tol=_GAP_OF_EPSILON * epsilon, random_state=0,
+    )  # fmt: skip
+    try:
+        machine._check_parameters()
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
+    X, y = _read(data)
+    machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
+    trainer = OneVsOne(machine, weights, None if cache is None else int(cache * 2**20))
+    if folds is None:
+        write_libsvm_model(trainer.train(X, y, quiet), model)
+    else:
+        accuracy = trainer.cross_validate(X, y, folds)
+        print(f"Cross Validation Accuracy = {100 * accuracy:g}%")
+
+
+def svm_predict(
+    data: InputArgument,
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="LIBSVM's text model.")],
+    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for the labels.")],
+    quiet: QuietOption = False,
+    probability: ProbabilityOption = None,
+) -> None:
+    """Predict with a text model of LIBSVM's, and compare with the labels of FILE.
+
+    Example: dimargin svm-predict test.libsvm train.libsvm.model labels.txt
+    """
+    machine, (X, y) = from_libsvm(model, zero_based=True), _read(data)
+    if machine.kernel is not None:
+        X = _at_least(X, machine.n_columns)
+    predicted = machine.predict(X)
+    write_file(output, "".join(f"{label}\n" for label in predicted.tolist()).encode())
+    if not quiet:
+        if machine.has_probabilities:
+            print("Model supports probability estimates, but disabled in prediction.")
+        correct = int(np.count_nonzero(predicted == y))
+        share = 100 * correct / len(predicted)
+        print(f"Accuracy = {share:g}% ({correct}/{len(predicted)}) (classification)")
+
+
+def _at_least(X: Any, width: int) -> Any:
+    """Rows with at least so many columns; LIBSVM text leaves out zeros, the last columns too."""
+    missing = width - X.shape[1]
+    if missing <= 0:
+        return X
+    if sp.issparse(X):
+        return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+    return np.hstack([X, np.zeros((len(X), missing))])
+
+
+def svm_scale(
+    data: InputArgument,
+    lower: Annotated[float, typer.Option("-l", metavar="LOWER", help="Scaling lower limit.")] = -1.0,
+    upper: Annotated[float, typer.Option("-u", metavar="UPPER", help="Scaling upper limit.")] = 1.0,
+    labels: Annotated[
+        tuple[float, float] | None,
+        typer.Option("-y", metavar="LOWER UPPER", help="Scaling limits of the labels.", show_default="no scaling"),
+    ] = None,
+    save: Annotated[Path | None, typer.Option("-s", dir_okay=False, metavar="FILE", help="Save the ranges.")] = None,
+    restore: Annotated[
+        Path | None, typer.Option("-r", exists=True, dir_okay=False, metavar="FILE", help="Restore the ranges.")
+    ] = None,
+) -> None:
+    """Scale LIBSVM text, to standard output.
+
+    Example: dimargin svm-scale -l 0 -s ranges train.libsvm > train.scaled
+    """
+    for low, high in [(lower, upper), *([labels] if labels else [])]:
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise typer.BadParameter(f"a lower limit below the upper one expected, got {low:g} and {high:g}")
+    if save and restore:
+        raise typer.BadParameter("-s and -r cannot be used together")
+    ranges = FeatureRanges.read(restore) if restore else None
+    X, y = _read(data, zero_based=False)
+    if ranges is None:
+        ranges = FeatureRanges.fit(X, y, lower, upper, labels)
+    elif unknown := ranges.unknown(X):
+        some = ", ".join(map(str, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+        print(f"WARNING: {restore} has no range for the features {some} of {data}; they are left out", file=sys.stderr)
+    if save:
+        ranges.write(save)
+    written = 0
+    for text in ranges.lines(X, y):
+        sys.stdout.write(text)
+        written += text.count(":")
+    if written > np.count_nonzero(X.data if sp.issparse(X) else X):
+        print(
+            "WARNING: more numbers are not zero than before; if they were sparse and not negative, use -l 0",
+            file=sys.stderr,
+        )
+
+
+def export(
+    model: Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file of train.")],
+    output: Annotated[Path, typer.Argument(dir_okay=False, metavar="OUTPUT", help="File for LIBSVM's text model.")],
+) -> None:
+    """Write a model as LIBSVM's text, whatever its loss: a kernel expansion of two classes.
+
+    Example: dimargin export spam.dimargin spam.model
+    """
+    trained, header = load_with_header(model)
+    if isinstance(trained, Pipeline):
+        raise ValueError(
+            f"{model} scales the rows it is given, which LIBSVM's models cannot: train it with --scale none, on rows "
+            "that svm-scale has scaled if they need it"
+        )
+    zero_based = bool(header["notes"].get("zero_based"))
+    write_libsvm_model(replace(libsvm_model(trained), zero_based=zero_based), output)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("svm-train", cls=SvmTrainCommand)(svm_train)
+    app.command("svm-predict")(svm_predict)
+    app.command("svm-scale")(svm_scale)
+    app.command()(export)

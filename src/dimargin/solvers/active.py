@@ -1,0 +1,149 @@
+"""Rows whose margins are kept up to date while others rest: shrinking, undone before anything is certified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.kernels import Indices, KernelMatrix
+from dimargin.solution import DualProblem, Floats
+
+_ROWS_AT_ONCE = 64
+
+
+class RowCache:
+    """Kernel rows of the coefficients that move, over the columns of the active rows.
+
+    Where few rows move, and often, remembering beats computing. Rows are stored until the memory is full and stay:
+    passes visit rows in turn, and whatever would be thrown out for a new row is wanted again just as soon.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix
+    columns : ndarray
+        Active rows.
+    memory : int
+        Bytes.
+    """
+
+    def __init__(self, kernel: KernelMatrix, columns: Indices, memory: int) -> None:
+        dtype = np.dtype(kernel.transform.dtype)
+        self._kernel = kernel
+        # pages are taken when they are written
+        self._memory = np.empty(min(memory // dtype.itemsize, kernel.shape[0] * len(columns)), dtype=dtype)
+        self._slot = np.full(kernel.shape[0], -1)
+        self._set_columns(columns)
+
+    def _set_columns(self, columns: Indices) -> None:
+        self._columns, width = columns, len(columns)
+        capacity = len(self._memory) // width
+        self._values = self._memory[: capacity * width].reshape(capacity, width)
+        self._used = 0
+
+    def move(self, columns: Indices, wanted: NDArray[np.bool_]) -> None:
+        """Change the columns; stored rows that are `wanted` (of shape (n,)) are kept, if the new ones are not more."""
+        old, old_columns = self._values, self._columns
+        rows = np.flatnonzero((self._slot >= 0) & wanted)
+        rows = rows[np.argsort(self._slot[rows])]
+        slots = self._slot[rows]
+        self._slot[:] = -1
+        self._set_columns(columns)
+        if len(columns) > len(old_columns):
+            return
+        _, kept_from, kept_to = np.intersect1d(old_columns, columns, assume_unique=True, return_indices=True)
+        fresh = np.setdiff1d(columns, old_columns, assume_unique=True)
+        fresh_to = np.searchsorted(columns, fresh)
+        for first in range(0, len(rows), _ROWS_AT_ONCE):  # in place: a row never moves behind its old place
+            batch = slice(first, first + _ROWS_AT_ONCE)
+            values = np.empty((len(rows[batch]), len(columns)), dtype=self._memory.dtype)
+            values[:, kept_to] = old[slots[batch]][:, kept_from]
+            values[:, fresh_to] = self._kernel.values(rows[batch], fresh)
+            self._values[first : first + len(values)] = values
+        self._slot[rows] = np.arange(len(rows))
+        self._used = len(rows)
+
+    def multiply(self, rows: Indices, coefficients: Floats) -> Floats:
+        """``sum_j coefficients[q, j] k(x_rows[j], x_c)`` of shape (n_outputs, len(columns)).
+
+        Rows that are not stored yet are computed in one batch and stored as far as there is room.
+        """
+        fresh = rows[self._slot[rows] < 0][: len(self._values) - self._used]
+        if len(fresh):
+            end = self._used + len(fresh)
+            self._kernel.values(fresh, self._columns, out=self._values[self._used : end])
+            self._slot[fresh] = np.arange(self._used, end)
+            self._used = end
+        slots = self._slot[rows]
+        stored = slots >= 0
+        out = self._kernel.combine(self._values, slots[stored], coefficients[:, stored])
+        if not stored.all():
+            out += self._kernel.multiply(rows[~stored], coefficients[:, ~stored], self._columns)
+        return out
+
+
+@dataclass
+class ActiveRows:
+    """Some rows of a problem, active; the margins of the others belong to earlier coefficients.
+
+    Attributes
+    ----------
+    rows : ndarray
+        Places of the active rows.
+    problem : DualProblem
+        Of these rows alone. While the others' coefficients are zero its dual objective is the whole one.
+    settled : ndarray of shape (n_outputs, n)
+        Coefficients to which the margins of the resting rows belong.
+    cache : RowCache
+    """
+
+    rows: Indices
+    problem: DualProblem
+    settled: Floats
+    cache: RowCache
+
+    @classmethod
+    def choose(
+        cls, problem: DualProblem, dual: Floats, margins: Floats, distance: float, cache: RowCache | int
+    ) -> ActiveRows | None:
+        """All rows but those whose zero coefficient is sure of itself: by `distance`, in units of the slope at zero.
+
+        None if that would be nearly all. `cache` is that of the last time, or the memory of a first one.
+        """
+        slope = problem.pieces.slope_right
+        shifted = problem.shifted(margins, problem.intercepts(margins))
+        sure = (dual == 0) & (shifted + slope > distance * np.abs(slope))
+        rows = np.flatnonzero(~sure.all(axis=0))
+        if len(rows) > 0.9 * problem.n_rows or not len(rows):
+            return None
+        return cls.of(problem, dual, rows, cache)
+
+    @classmethod
+    def of(cls, problem: DualProblem, dual: Floats, rows: Indices, cache: RowCache | int) -> ActiveRows:
+        """These rows."""
+        if isinstance(cache, int):
+            cache = RowCache(problem.kernel, rows, cache)
+        else:
+            cache.move(rows, (dual != 0).any(axis=0))
+        return cls(rows, problem.restrict(rows, problem.mass), dual.copy(), cache)
+
+    def gap(self, dual: Floats, margins: Floats) -> float:
+        """Relative gap of the worst output, of the active rows alone."""
+        return self.problem.objectives(dual[:, self.rows], margins[:, self.rows]).worst_gap
+
+    def add(self, margins: Floats, moved: Indices, change: Floats) -> None:
+        """Add the effect of changes of signed coefficients to the margins of the active rows."""
+        margins[:, self.rows] += self.problem.labels * self.cache.multiply(moved, change)
+
+    def evaluations_to_wake(self, dual: Floats) -> int:
+        """Kernel values that `wake` would take."""
+        resting = dual.shape[1] - len(self.rows)
+        return int(np.count_nonzero((dual != self.settled).any(axis=0))) * int(resting)
+
+    def wake(self, problem: DualProblem, dual: Floats, margins: Floats) -> None:
+        """Bring the margins of the resting rows up to date."""
+        resting = np.setdiff1d(np.arange(problem.n_rows), self.rows, assume_unique=True)
+        moved = np.flatnonzero((dual != self.settled).any(axis=0))
+        change = (problem.labels * (dual - self.settled))[:, moved]
+        margins[:, resting] += problem.labels[:, resting] * problem.kernel.multiply(moved, change, resting)

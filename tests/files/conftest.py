@@ -1,0 +1,22 @@
+import pytest
+from data_files import small_pieces
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes text or bytes to a file and says where."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+@pytest.fixture(params=[40, 200, None], ids=lambda size: f"pieces of {size or 'default'} bytes")
+def piece(request, monkeypatch):
+    """Pieces so small that a small file has many."""
+    if request.param:
+        small_pieces(monkeypatch, request.param)
+    return request.param

@@ -1,0 +1,136 @@
+"""Rows at rest and remembered kernel rows: they change no number, and the memory is obeyed."""
+
+import time
+
+import numpy as np
+import pytest
+from helpers import HINGE, SQUARED_HINGE, blobs, counted, fit, gram, make_problem, name
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dimargin.kernels import Kernel
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers.active import ActiveRows, RowCache
+from dimargin.solvers.blocks import may_rest_on
+
+RBF = Kernel("rbf", gamma=1.0)
+
+
+def apart(n):
+    """Rows of which few are near another class: labels of two outputs."""
+    X = np.random.default_rng(0).normal(size=(n, 2)) * [3.0, 1.0]
+    return X, np.where([X[:, 0] > 0, np.abs(X[:, 0]) > 2], 1.0, -1.0)
+
+
+@given(seed=st.integers(0, 2**32 - 1), capacity=st.integers(0, 40), n_outputs=st.integers(1, 3))
+def test_remembered_rows_are_the_computed_ones(seed, capacity, n_outputs):
+    rng = np.random.default_rng(seed)
+    X, labels = blobs(60, seed)
+    problem = make_problem(X, labels, HINGE, RBF)
+    K = gram(problem)
+    columns = np.sort(rng.permutation(60)[: rng.integers(1, 60)])
+    cache = RowCache(problem.kernel, columns, capacity * 4 * len(columns))
+    for _ in range(4):
+        for _ in range(3):
+            rows = rng.permutation(60)[: rng.integers(1, 30)]
+            coefficients = rng.normal(size=(n_outputs, len(rows)))
+            assert_allclose(cache.multiply(rows, coefficients), coefficients @ K[np.ix_(rows, columns)], atol=1e-4)
+        columns = np.sort(rng.permutation(60)[: rng.integers(1, 60)])
+        cache.move(columns, rng.random(60) < 0.7)
+
+
+def test_a_row_is_computed_once(monkeypatch):
+    X, labels = blobs(100)
+    problem = make_problem(X, labels, HINGE, RBF)
+    cache = RowCache(problem.kernel, np.arange(80), 10 * 80 * 4)
+    with counted(monkeypatch) as counts:
+        cache.multiply(np.arange(8), np.ones((1, 8)))
+        cache.multiply(np.arange(4, 8), np.ones((1, 4)))
+        assert sum(counts) == 8 * 80
+        cache.multiply(np.arange(6, 16), np.ones((1, 10)))  # room for two more; six are computed and forgotten
+        assert sum(counts) == 16 * 80
+        cache.multiply(np.arange(16), np.ones((1, 16)))
+        assert sum(counts) == 22 * 80
+        cache.move(np.arange(20, 90), np.arange(100) < 5)  # ten new columns of five rows
+        assert sum(counts) == 22 * 80 + 5 * 10
+        cache.multiply(np.arange(5), np.ones((1, 5)))
+        assert sum(counts) == 22 * 80 + 5 * 10
+
+
+@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)
+def test_rows_that_rested_are_brought_up_to_date(loss):
+    X, labels = apart(300)
+    problem = make_problem(X, labels, loss, RBF)
+    K, rng = gram(problem), np.random.default_rng(0)
+    dual = fit(problem, tol=0.1).dual
+    margins = labels * (labels * dual @ K)
+    active = ActiveRows.choose(problem, dual, margins, 0.2, 2**20)
+    resting = np.setdiff1d(np.arange(300), active.rows)
+    assert len(resting) > 10
+    assert (dual[:, resting] == 0).all() and (margins[:, resting] > 1.2).all()
+    before = margins.copy()
+    change = 0.1 * rng.normal(size=(2, 12))
+    moved = active.rows[:12]
+    active.add(margins, moved, change)
+    dual[:, moved] += labels[:, moved] * change
+    assert_array_equal(margins[:, resting], before[:, resting])
+    active.wake(problem, dual, margins)
+    assert_allclose(margins, labels * (labels * dual @ K), atol=1e-4)
+
+
+def test_nearly_all_rows_active_is_no_rest():
+    X, labels = blobs(100)
+    problem = make_problem(X, labels, HINGE, RBF)
+    nothing = np.zeros((1, 100))
+    assert ActiveRows.choose(problem, nothing, nothing, 0.2, 2**20) is None
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("memory", [0, 2**31])
+def test_the_solution_does_not_depend_on_what_is_remembered(monkeypatch, memory, intercept):
+    X, labels = apart(3000)
+    problem = make_problem(X, labels, HINGE, RBF, intercept=intercept)
+    rests = []
+    choose = ActiveRows.choose
+    monkeypatch.setattr(ActiveRows, "choose", lambda *a: rests.append(choose(*a)) or rests[-1])
+    solution = solve(problem, BlockCoordinateDescent(cache=memory), None, Limits(tol=1e-3))
+    assert any(active is not None for active in rests)
+    margins = labels * (labels * solution.dual @ gram(problem))
+    assert_allclose(solution.margins, margins, atol=1e-3)
+
+
+@pytest.mark.parametrize("soon", [True, False])
+def test_an_end_while_rows_rest(soon):
+    """The present iterate is certified if that takes no time, else the last one that was is returned."""
+    X, labels = apart(6000)
+    problem = make_problem(X, labels[:1], HINGE, RBF)
+    solver = BlockCoordinateDescent()
+    state = solver.init(problem, None, Limits())
+    solver.check(state)
+    while state.passes < 2:
+        solver.step(state)
+    assert state.active is not None and state.dual.any()
+    if not soon:
+        state.began -= 1e6
+    solution = solver.finish(state, "stopped", "", [])
+    assert (solution.objectives.worst_gap < 1) == soon and solution.dual.any() == soon
+    margins = problem.labels * (problem.labels * solution.dual @ gram(problem))
+    assert_allclose(solution.margins, margins, atol=1e-4)
+
+
+@pytest.mark.parametrize(("deadline", "rests"), [(None, True), (1e9, True), (2000.0, True), (1.0, False)])
+def test_rows_wake_in_time_for_the_deadline(deadline, rests):
+    X, labels = apart(6000)
+    problem = make_problem(X, labels[:1], HINGE, RBF)
+    now = time.perf_counter()
+    limits = Limits(tol=1e-12, deadline=None if deadline is None else now + deadline)
+    solver = BlockCoordinateDescent()
+    state = solver.init(problem, None, limits)
+    solver.check(state)
+    state.whole_gap = 1e-3  # so that the gap of the active rows wakes none
+    while state.passes < 2:
+        solver.step(state)
+    evaluations = solver.evaluations(state) / state.active.evaluations_to_wake(state.dual)
+    state.began = now - 100 * evaluations  # a hundred seconds to wake
+    assert may_rest_on(state) == rests

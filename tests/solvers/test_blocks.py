@@ -1,0 +1,118 @@
+"""Which rows are solved together and when: sizes of blocks, near neighbours, worst violators."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers import KERNELS, LOSSES, ODM, blobs, fit, make_problem, name
+
+from dimargin import _core
+from dimargin.kernels import Kernel
+from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.solvers import BlockCoordinateDescent, Limits, blocks, solve
+from dimargin.solvers.neighbours import deal_neighbours
+
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
+RBF = Kernel("rbf", gamma=1.0)
+
+
+@pytest.fixture
+def block_sizes(monkeypatch):
+    """Rows of every block that is solved."""
+    sizes = []
+
+    def record(name):
+        original = getattr(_core, name)
+
+        def recording(gram, index, *arguments, **options):
+            sizes.append(len(index))
+            return original(gram, index, *arguments, **options)
+
+        monkeypatch.setattr(_core, name, recording)
+
+    record("solve_block")
+    record("solve_pairs")
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("n_features", "density", "block_size", "expected"),
+    [(128, 1, None, 256), (129, 1, None, 512), (200, 0.6, None, 256), (200, 0.7, None, 512), (200, 1, 100, 100)],
+)
+def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features, density, block_size, expected):
+    """They cost as much as a row holds numbers: in sparse rows, fewer than there are features."""
+    X, labels = blobs(1024, n_features=n_features)
+    if density < 1:
+        X = sp.csr_array(X * (np.random.default_rng(0).random(X.shape) < density))
+    problem = make_problem(X, labels, ODM, Kernel("rbf", gamma=1 / n_features))
+    solve(problem, BlockCoordinateDescent(block_size), None, Limits(tol=1e-9, max_iter=1))
+    assert max(block_sizes) <= expected
+    assert sum(block_sizes[: math.ceil(1024 / expected)]) == 1024  # the first pass, in as few blocks as can be
+
+
+@every_loss
+def test_up_to_512_rows_are_one_block_solved_to_rounding(block_sizes, loss):
+    X, labels = blobs(513)
+    small = fit(make_problem(X[:512], labels[:, :512], loss, RBF), tol=0.5)
+    assert set(block_sizes) == {512} and small.objectives.worst_gap < 1e-12
+    block_sizes.clear()
+    large = fit(make_problem(X, labels, loss, RBF), tol=0.5)
+    assert max(block_sizes) <= 512 and large.objectives.worst_gap > 1e-6
+
+
+def test_blocks_of_neighbours_save_kernel_evaluations(monkeypatch):
+    X, labels = blobs(2000, n_features=3)
+
+    def evaluations():
+        return fit(make_problem(X, labels, ODMLoss(1e5, 0.5, 0.3), Kernel("rbf", gamma=4.0))).kernel_evaluations
+
+    mixed = evaluations()
+
+    def at_random(kernel, rows, n_blocks, rng):
+        return np.array_split(rng.permutation(rows), n_blocks)
+
+    monkeypatch.setattr(blocks, "deal_neighbours", at_random)
+    assert mixed < 0.7 * evaluations()
+
+
+def test_passes_of_neighbours(monkeypatch):
+    """Every second one with one output, three of four while several go on."""
+    X, labels = blobs(600, n_outputs=2)
+    problem, dealt = make_problem(X, labels, ODM, RBF), []
+
+    def recording(*arguments):
+        dealt.append(state.passes)
+        return deal_neighbours(*arguments)
+
+    monkeypatch.setattr(blocks, "deal_neighbours", recording)
+    solver = BlockCoordinateDescent()
+    state = solver.init(problem, None, Limits(tol=0.0))
+    while state.passes < 8 or state.queue:
+        solver.step(state)
+    assert dealt == [1, 2, 3, 5, 6, 7]
+    dealt.clear()
+    state.focus(np.array([1]))
+    while state.passes < 16 or state.queue:
+        solver.step(state)
+    assert dealt == [9, 11, 13, 15]
+
+
+@pytest.mark.parametrize(
+    ("loss", "kernel", "n", "limit"),
+    [
+        # blocks balanced between rows that must rise and fall, half of the last one kept: else 65 n^2, or no end at all
+        (HingeLoss(100.0), Kernel("rbf", gamma=0.3), 3000, 8),
+        # matrices that are singular to rounding get a ridge: else 19 n^2
+        (HingeLoss(1e3), Kernel("rbf", gamma=1e-3), 900, 5),
+        # steps on the primal go on until they are back in the box: else 150 n^2
+        (SquaredHingeLoss(1e3), KERNELS[1], 900, 10),
+        (ODMLoss(1e5, 0.3, 0.1), Kernel("rbf", gamma=0.1), 900, 12),
+    ],
+    ids=repr,
+)
+def test_few_kernel_values_are_looked_at(loss, kernel, n, limit):
+    X, labels = blobs(n, 1, n_features=5)
+    solution = fit(make_problem(X, labels, loss, kernel))
+    assert solution.converged
+    assert solution.kernel_evaluations <= limit * n**2

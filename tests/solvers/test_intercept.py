@@ -1,0 +1,136 @@
+"""Problems with an unregularised intercept, against LIBSVM and an interior-point method."""
+
+import numpy as np
+import pytest
+from helpers import HINGE, KERNELS, ODM, SQUARED_HINGE, blobs, certificate, fit, gram, make_problem, name
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from qpsolvers import solve_qp
+from scipy.optimize import minimize_scalar
+from scipy.sparse import csc_matrix
+from sklearn.svm import SVC
+
+from dimargin.kernels import Kernel
+from dimargin.losses import HingeLoss, SquaredHingeLoss
+
+RBF = Kernel("rbf", gamma=1.0)
+one_sided = pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)
+
+
+@pytest.mark.parametrize("n", [60, 512, 1500])
+@pytest.mark.parametrize("kernel", KERNELS[:3], ids=name)
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_libsvm_solves_the_same_problem(n, kernel, C):
+    X, labels = blobs(n)
+    X += 0.3
+    weights = np.random.default_rng(0).uniform(0.5, 2, n)
+    problem = make_problem(X, labels, HingeLoss(C), kernel, weights, intercept=True)
+    solution = fit(problem, tol=1e-8)
+    svc = SVC(kernel="precomputed", C=C, tol=1e-6).fit(gram(problem), labels[0], sample_weight=weights)
+    dual = np.zeros(n)
+    dual[svc.support_] = np.abs(svc.dual_coef_[0])
+    ours, theirs = certificate(problem, solution.dual), certificate(problem, dual[None])
+    assert solution.converged and ours[2] <= 2e-8
+    assert ours[1] >= theirs[1] * (1 - 1e-7)
+    decision = labels[0] * solution.margins[0] + solution.objectives.intercept
+    assert_allclose(decision, svc.decision_function(gram(problem)), atol=2e-3 * max(1, C))
+
+
+@one_sided
+@pytest.mark.parametrize("n", [100, 700])
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+def test_the_optimum_of_an_interior_point_method(loss, n, tol):
+    X, labels = blobs(n, n_outputs=2)
+    problem = make_problem(X, labels, loss, RBF, intercept=True)
+    solution = fit(problem, tol=tol)
+    primal, dual_objective, gap = certificate(problem, solution.dual)
+    assert_allclose(primal, solution.objectives.primal, rtol=max(1e-9, 0.1 * tol))
+    assert (gap <= 1.1 * tol).all()
+    for q, y in enumerate(labels):
+        P = y[:, None] * gram(problem) * y + np.diag(problem.pieces.curvature_right)
+        exact = solve_qp(
+            csc_matrix(P), problem.pieces.slope_right, A=csc_matrix(y[None]), b=np.zeros(1), lb=np.zeros(n),
+            ub=problem.pieces.upper, solver="clarabel",
+        )  # fmt: skip
+        best = exact.sum() - 0.5 * exact @ P @ exact
+        slack = 1e-6 * best
+        assert dual_objective[q] <= best + slack and primal[q] >= best - slack
+        assert primal[q] - best <= tol * primal[q] + slack
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 40),
+    share=st.floats(0, 1),
+    loss=st.sampled_from([HINGE, SQUARED_HINGE]),
+)
+def test_the_intercept_minimises_the_primal(seed, n, share, loss):
+    rng = np.random.default_rng(seed)
+    y, f = np.where(rng.random(n) < share, 1.0, -1.0), rng.normal(size=n).round(1) * 3
+    weights = rng.uniform(0.2, 3, n).round(1)
+    pieces = loss.pieces(weights, 1.0, 1.0)
+
+    def primal(b):
+        return loss.value(y * (f + b), weights, 1.0, 1.0).sum()
+
+    b = loss.best_intercept(f, y, pieces)
+    by_search = minimize_scalar(primal, bounds=(-20, 20), method="bounded", options={"xatol": 1e-10})
+    assert primal(b) <= by_search.fun + 1e-8
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), share=st.floats(0, 1))
+def test_feasible_coefficients_are_in_the_box_and_sum_to_zero(seed, n, share):
+    rng = np.random.default_rng(seed)
+    labels = np.where(rng.random((2, n)) < share, 1.0, -1.0)
+    problem = make_problem(rng.normal(size=(n, 2)), labels, HINGE, RBF, rng.uniform(0.5, 2, n), intercept=True)
+    dual = problem.feasible(rng.normal(size=(2, n)) * 3)
+    assert (dual >= 0).all() and (dual <= problem.pieces.upper).all()
+    assert_allclose((labels * dual).sum(axis=1), 0, atol=1e-12)
+    assert_allclose(problem.feasible(dual), dual, atol=1e-12)
+
+
+@one_sided
+@pytest.mark.parametrize("n", [40, 700])
+def test_one_class_alone(loss, n):
+    """A part of the rows may be of one class: nothing moves, and the intercept alone is right everywhere."""
+    X, _ = blobs(n)
+    for sign in (1.0, -1.0):
+        problem = make_problem(X, np.full((1, n), sign), loss, RBF, intercept=True)
+        solution = fit(problem)
+        assert solution.converged and not solution.dual.any()
+        assert solution.objectives.primal == 0 and sign * solution.objectives.intercept >= 1
+
+
+@one_sided
+def test_a_start_is_made_feasible_and_saves_work(loss):
+    X, labels = blobs(900)
+    problem = make_problem(X, labels, loss, RBF, intercept=True)
+    cold = fit(problem, tol=1e-5)
+    again = fit(problem, tol=1e-4, start=cold.dual)
+    assert again.converged and again.kernel_evaluations < 0.7 * cold.kernel_evaluations
+    skewed = fit(problem, tol=1e-4, start=cold.dual * np.where(labels > 0, 1.2, 0.9))
+    assert skewed.converged and certificate(problem, skewed.dual)[2] <= 1.1e-4
+
+
+@one_sided
+def test_threads_do_not_change_a_bit(loss):
+    X, labels = blobs(1500, n_outputs=2)
+    one, two = (fit(make_problem(X, labels, loss, RBF, n_threads=k, intercept=True)) for k in (1, 2))
+    assert_array_equal(one.dual, two.dual)
+    assert_array_equal(one.objectives.intercept, two.objectives.intercept)
+
+
+@pytest.mark.parametrize("loss", [HingeLoss(1e3), SquaredHingeLoss(1e3)], ids=name)
+@pytest.mark.parametrize("kernel", KERNELS[:2], ids=name)
+def test_low_rank_and_large_weight(loss, kernel):
+    X, labels = blobs(900)
+    problem = make_problem(X, labels, loss, kernel, intercept=True)
+    solution = fit(problem, tol=1e-6)
+    assert solution.converged and certificate(problem, solution.dual)[2] <= 2e-6
+
+
+def test_the_optimal_margin_distribution_has_none():
+    X, labels = blobs(30)
+    with pytest.raises(NotImplementedError, match="ODMLoss is not solved with an unregularised intercept"):
+        fit(make_problem(X, labels, ODM, RBF, intercept=True))
