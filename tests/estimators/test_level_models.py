@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits, load_svmlight_file, make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 
-from dimargin import DivideAndConquer, LevelScores, MarginDistributionDisplay, ODMClassifier, SVMClassifier
+from dimargin import DivideAndConquer, LevelScores, MarginDistributionDisplay, ODMClassifier, SVMClassifier, load, save
 
 X_ALL, Y_ALL = make_moons(2400, noise=0.25, random_state=0)
 X, Y, X_TEST, Y_TEST = X_ALL[:1600], Y_ALL[:1600], X_ALL[1600:], Y_ALL[1600:]
@@ -154,6 +154,47 @@ def test_many_classes_share_their_clusters():
     for k in (0, 7):
         single = SVMClassifier(**options, tol=1e-7).fit(X[:900], y[:900] == k)
         assert_allclose(machine.decision_function(X[900:])[:, k], single.decision_function(X[900:]), atol=0.1)
+
+
+def test_intercepts_decide_where_no_cluster_has_two_classes(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([rng.normal(size=(30, 2)) + centre for centre in ([0, 0], [9, 0], [0, 9], [9, 9])])
+    y = np.repeat(["a", "b", "a", "b"], 30)
+    machine = SVMClassifier(strategy="dc", branching=2, n_levels=2, stop_level=2, fit_intercept=True, random_state=0)
+    machine.fit(rows, y)
+    assert len(machine.support_) == 0 and machine.score(rows, y) == 1
+    save(machine, tmp_path / "m")
+    assert_array_equal(load(tmp_path / "m").decision_function(rows), machine.decision_function(rows))
+
+
+@pytest.mark.parametrize("stop_level", [0, 1])
+def test_a_kernel_of_the_user(stop_level):
+    def kernel(A, B):
+        return rbf_kernel(A, B, gamma=5.0)
+
+    options = {"n_levels": 1, "stop_level": stop_level, "random_state": 0}
+    machine = SVMClassifier(kernel=kernel, strategy="dc", **options).fit(X[:400], Y[:400])
+    assert machine.score(X_TEST, Y_TEST) > 0.9
+    whole = machine.decision_function(X_TEST)
+    assert_allclose(np.concatenate([machine.decision_function(X_TEST[i : i + 50]) for i in range(0, 800, 50)]), whole)
+    ours = SVMClassifier(gamma=5.0, strategy=DivideAndConquer(clustering_kernel="same"), tol=1e-6, **options).fit(
+        X[:400], Y[:400]
+    )
+    assert_allclose(ours.decision_function(X_TEST), whole, atol=1e-3)
+
+
+def test_values_computed_beforehand_have_no_rows_to_cluster():
+    K = rbf_kernel(X[:50])
+    with pytest.raises(ValueError, match="strategy 'dc' clusters rows, and kernel='precomputed' has none"):
+        SVMClassifier(kernel="precomputed", strategy="dc").fit(K, Y[:50])
+    SVMClassifier(kernel="precomputed", strategy="cascade", n_levels=1).fit(K, Y[:50])
+
+
+def test_the_memory_of_the_sample_is_asked_for():
+    machine = SVMClassifier(strategy=DivideAndConquer(sample_size=1600), n_levels=1, memory_limit=60 * 2**20)
+    with pytest.raises(MemoryError, match="memory_limit"):
+        machine.fit(X, Y)
+    machine.set_params(strategy__sample_size=500).fit(X, Y)
 
 
 def test_more_levels_than_rows_can_fill():

@@ -32,6 +32,7 @@ from dimargin.solvers.active import RowCache
         SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
         SVMClassifier(strategy="dc", n_levels=2, branching=2),
         SVMClassifier(strategy="cascade", n_levels=1, branching=2),
+        SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1, fit_intercept=True),
         SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
     ]
 )
@@ -218,12 +219,12 @@ def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
     assert max(memories) == before - 1000
 
 
-@pytest.mark.parametrize("kernel", ["precomputed", rbf_kernel], ids=["precomputed", "function"])
-def test_clusters_are_of_a_named_kernel(moons, kernel):
-    K = rbf_kernel(moons[0][:300]) if kernel == "precomputed" else moons[0][:300]
-    with pytest.raises(ValueError, match="strategy='dc' needs a kernel of 'linear', 'poly', 'rbf', 'laplacian', got"):
-        SVMClassifier(kernel=kernel, strategy="dc").fit(K, moons[1][:300])
-    assert SVMClassifier(kernel=kernel, strategy="cascade").fit(K, moons[1][:300]).score(K, moons[1][:300]) > 0.8
+def test_clusters_are_of_rows(moons):
+    X, y = moons[0][:300], moons[1][:300]
+    with pytest.raises(ValueError, match="strategy 'dc' clusters rows, and kernel='precomputed' has none"):
+        SVMClassifier(kernel="precomputed", strategy="dc").fit(rbf_kernel(X), y)
+    assert SVMClassifier(kernel="precomputed", strategy="cascade").fit(rbf_kernel(X), y).score(rbf_kernel(X), y) > 0.8
+    assert SVMClassifier(kernel=rbf_kernel, strategy="dc", n_levels=1, stop_level=1).fit(X, y).score(X, y) > 0.8
 
 
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian"])

@@ -12,10 +12,10 @@ from test_dc import weighted
 from test_diodm import RBF, Recorder, training
 
 from dimargin import Cascade
-from dimargin.solution import Solution
+from dimargin.solution import Objectives, Solution
 from dimargin.strategies import Exact, TreeShape
-from dimargin.strategies import cascade as cascade_module
 from dimargin.strategies import feedback as feedback_module
+from dimargin.strategies import levels as levels_module
 from dimargin.strategies.feedback import best_of
 from dimargin.tree import Node
 
@@ -41,6 +41,29 @@ def test_rounds_lead_to_the_exact_solution(loss, coefficients):
     assert len(gaps) > 1 and gaps == sorted(gaps, reverse=True)
 
 
+@every_choice
+def test_with_an_intercept_too(coefficients):
+    problem = replace(weighted(HINGE, 1300), intercept=True)
+    outcome = Cascade(coefficients=coefficients).train(training(problem, TREE, tol=1e-4))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-5))
+    assert outcome.status == "converged"
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
+    assert_allclose(outcome.model.intercept, exact.model.intercept, atol=0.05)
+
+
+def test_parts_of_one_class_pass_on_all_rows_where_an_intercept_leaves_them_no_support_vectors(watch):
+    X = np.linspace(-1, 1, 6)[:, None]
+    problem = replace(make_problem(X, np.sign(X.T), HINGE, RBF), intercept=True)
+    for seed in range(5):
+        plan = replace(training(problem, replace(TREE, n_levels=1)), random_state=seed)
+        assert_allclose(Cascade().train(plan).dual, fit(problem, tol=1e-10).dual, rtol=1e-6, atol=1e-9)
+        for node, solution in zip(*watch.first[1][::2], strict=True):
+            kept = np.isin(node.rows, watch.first[0][0][0].rows)
+            assert np.array_equal(kept, solution.dual.any(axis=0)) if solution.dual.any() else kept.all()
+    two = replace(make_problem(np.array([[-1.0], [1.0]]), [[-1.0, 1.0]], HINGE, RBF), intercept=True)
+    assert Cascade().train(training(two, replace(TREE, n_levels=1))).dual.min() > 0
+
+
 @every_loss
 @pytest.mark.parametrize("n", [5, 60, 400])
 def test_small_problems_are_solved_to_rounding(loss, n):
@@ -54,18 +77,8 @@ class Watch:
 
     def __init__(self, monkeypatch):
         self.first, self.later = {}, []
-        for module in (cascade_module, feedback_module):
-            monkeypatch.setattr(module, "solve_nodes", self.record(module.solve_nodes))
-        monkeypatch.setattr(cascade_module, "solve_level", self.record_level(cascade_module.solve_level))
+        original = levels_module.solve_nodes
 
-    def record_level(self, original):
-        def solve_level(plan, level, nodes, tol):
-            self.first[level] = nodes, tol, original(plan, level, nodes, tol)
-            return self.first[level][-1]
-
-        return solve_level
-
-    def record(self, original):
         def solve_nodes(plan, nodes, limits, *place, **options):
             results = original(plan, nodes, limits, *place, **options)
             if len(place) == 1:
@@ -74,7 +87,8 @@ class Watch:
                 self.later.append((place, nodes, limits.tol, results))
             return results
 
-        return solve_nodes
+        for module in (levels_module, feedback_module):
+            monkeypatch.setattr(module, "solve_nodes", solve_nodes)
 
 
 @pytest.fixture
@@ -146,7 +160,7 @@ def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
     def child(rows, dual, objectives):
         dual = np.array(dual)
         values = np.array(objectives)
-        found = type("O", (), {"dual": values})
+        found = Objectives(values, values, values, values)
         return Node(np.array(rows), 7.0, None), Solution(dual, dual, found, "converged", "", 1, 1)
 
     node = best_of(
@@ -215,9 +229,9 @@ def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
     assert (outcome.status, outcome.scope) == ("max_time", "partitioned")
     assert [entry["level"] for entry in outcome.history] == [2]
 
-    original = cascade_module.out_of_time
+    original = levels_module.out_of_time
     monkeypatch.setattr(
-        cascade_module,
+        levels_module,
         "out_of_time",
         lambda plan, what, needed, history: original(plan, what, needed * (1e12 if "round" in what else 0), history),
     )
@@ -231,12 +245,13 @@ def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
 @pytest.mark.parametrize("when", [0, 1])
 def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when):
     interrupted, recorder = Event(), Recorder()
-    module = (cascade_module, feedback_module)[when]
+    module = (levels_module, feedback_module)[when]
     original = module.solve_nodes
 
-    def interrupting(*arguments, **options):
-        interrupted.set()
-        return original(*arguments, **options)
+    def interrupting(plan, nodes, limits, level, *place, **options):
+        if when or level == 0:
+            interrupted.set()
+        return original(plan, nodes, limits, level, *place, **options)
 
     monkeypatch.setattr(module, "solve_nodes", interrupting)
     plan = training(weighted(HINGE, 1000), TREE, tol=1e-6, progress=recorder)

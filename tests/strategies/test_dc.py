@@ -6,7 +6,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from helpers import HINGE, KERNELS, LOSSES, ODM, blobs, certificate, counted, gram, make_problem, name
+from helpers import HINGE, KERNELS, LOSSES, ODM, SQUARED_HINGE, blobs, certificate, counted, gram, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 from test_diodm import RBF, Recorder, training
 
@@ -55,6 +55,31 @@ def test_lemma_1_a_level_solves_the_problem_with_the_block_kernel(loss, kernel):
     assert_allclose(outcome.objectives.dual, block.dual, rtol=1e-7)
 
 
+@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)
+def test_with_an_intercept_level_zero_is_exact_too(loss):
+    problem = replace(weighted(loss, 1300, n_outputs=2), intercept=True)
+    outcome = DivideAndConquer().train(training(problem, TREE, tol=1e-5))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-5))
+    assert outcome.status == "converged"
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-5)
+    assert_allclose(outcome.model.intercept, exact.model.intercept, atol=0.05)
+
+
+@pytest.mark.parametrize("prediction", ["early", "naive", "bcm"])
+def test_with_an_intercept_clusters_of_one_class_have_no_support_vector(prediction):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(60, 2)) + centre for centre in ([0, 0], [9, 0], [0, 9], [9, 9])])
+    labels = np.repeat([1.0, 1.0, -1.0, -1.0], 60)[None]
+    problem = replace(make_problem(X, labels, HINGE, RBF), intercept=True)
+    outcome = DivideAndConquer(prediction=prediction).train(training(problem, LEVEL_2))
+    assert not outcome.dual.any()
+    if prediction == "early":
+        values = outcome.model.router.decision_values(problem.kernel, X, labels * outcome.dual)
+        assert np.all(values * labels > 0)
+    whole = DivideAndConquer(prediction=prediction).train(training(problem, TREE))
+    assert whole.status == "converged" and whole.scope == "global" and whole.dual.any()
+
+
 def test_the_concatenation_is_closer_to_the_optimum_than_with_local_coefficients():
     # ODM on 64 clusters: a local solution with local coefficients is what DiODM would rescale
     problem = weighted(ODM, 1200)
@@ -89,13 +114,13 @@ def test_history_is_complete_and_counts_every_kernel_value(monkeypatch):
 def test_levels_above_the_last_are_loose_and_their_objectives_sums(monkeypatch):
     problem = weighted()
     solved = {}
-    original = dc_module.solve_level
+    original = levels_module.solve_level
 
     def recording(plan, level, nodes, tol):
         solved[level] = tol, original(plan, level, nodes, tol)
         return solved[level][1]
 
-    monkeypatch.setattr(dc_module, "solve_level", recording)
+    monkeypatch.setattr(levels_module, "solve_level", recording)
     DivideAndConquer(level_tol=0.05).train(training(problem, replace(TREE, stop_level=1), tol=1e-3))
     assert {level: tol for level, (tol, _) in solved.items()} == {2: 0.05, 1: 1e-3}
     DivideAndConquer(level_tol=0.05).train(training(problem, LEVEL_2, tol=1e-3))
@@ -111,7 +136,7 @@ def test_levels_above_the_last_are_loose_and_their_objectives_sums(monkeypatch):
 
 def test_a_level_starts_from_the_coefficients_of_the_one_before(monkeypatch):
     problem, starts, recorder = weighted(), {}, Recorder()
-    original = dc_module.solve_level
+    original = levels_module.solve_level
 
     def recording(plan, level, nodes, tol):
         starts[level] = np.zeros(problem.labels.shape)
@@ -120,7 +145,7 @@ def test_a_level_starts_from_the_coefficients_of_the_one_before(monkeypatch):
             starts[level][:, node.rows] = node.start
         return original(plan, level, nodes, tol)
 
-    monkeypatch.setattr(dc_module, "solve_level", recording)
+    monkeypatch.setattr(levels_module, "solve_level", recording)
     previous = np.abs(np.random.default_rng(0).normal(size=problem.labels.shape))
     DivideAndConquer().train(training(problem, TREE, tol=1e-3, progress=recorder, start=previous))
     assert_array_equal(starts[2], previous)
@@ -145,7 +170,7 @@ def test_below_the_first_level_samples_are_support_vectors(monkeypatch):
 @pytest.fixture
 def last_solves(monkeypatch):
     """Problem, start, limits and solution of steps 6 and 7, as they are made."""
-    solves, original_solve, original_refined = [], dc_module.solve, dc_module.refined
+    solves, original_solve, original_refined = [], dc_module.solve, levels_module.refined
 
     def recording(problem, solver, start, limits) -> Solution:
         solves.append((problem, start.copy(), limits, original_solve(problem, solver, start, limits)))
@@ -157,7 +182,7 @@ def last_solves(monkeypatch):
             return original_refined(*arguments)
 
     monkeypatch.setattr(dc_module, "solve", recording)
-    monkeypatch.setattr(dc_module, "refined", refined)
+    monkeypatch.setattr(levels_module, "refined", refined)
     return solves
 
 
@@ -253,13 +278,13 @@ def test_refinement_leaves_time_for_the_last_pass(last_solves, monkeypatch):
 
 
 def test_an_interrupt_while_refining_gives_the_model_of_level_1(monkeypatch):
-    interrupted, recorder, original = Event(), Recorder(), dc_module.refined
+    interrupted, recorder, original = Event(), Recorder(), levels_module.refined
 
     def interrupting(*arguments):
         interrupted.set()
         return original(*arguments)
 
-    monkeypatch.setattr(dc_module, "refined", interrupting)
+    monkeypatch.setattr(levels_module, "refined", interrupting)
     plan = training(separable(), TREE, tol=1e-3, progress=recorder)
     outcome = DivideAndConquer().train(replace(plan, limits=replace(plan.limits, interrupted=interrupted)))
     assert (outcome.status, outcome.reason, outcome.scope) == ("stopped", "it was interrupted", "partitioned")

@@ -16,6 +16,7 @@ from dimargin.engines import LocalEngine
 from dimargin.kernels import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Progress, Training, TreeShape
+from dimargin.strategies.levels import Step
 from dimargin.tree import Level
 
 RBF = Kernel("rbf", gamma=0.8)
@@ -164,7 +165,7 @@ def test_one_start_that_misses_the_tolerance_keeps_the_tree_going(weighted):
     met, missed = (replace(solution, history=[{"relative_gap": gap}]) for gap in (0.1, 0.11))
     history = [{"kernel_evaluations": 1, "seconds": 1.0}] * 2
     for results, verdict in (([met, met], "converged"), ([met, missed], None), ([missed, met], None)):
-        found = DiODM()._verdict(plan, Level(1, nodes, results), history, False)
+        found = DiODM()._verdict(plan, history, Step(Level(1, nodes, results), lambda: None), False)
         assert (found and found[0]) == verdict
 
 

@@ -10,7 +10,7 @@ from test_diodm import RBF, training
 from dimargin import DiODM
 from dimargin.solution import Objectives, Solution
 from dimargin.strategies import TreeShape
-from dimargin.strategies.levels import average, model
+from dimargin.strategies.levels import Step, average, model
 from dimargin.tree import Level, Node
 
 
@@ -40,7 +40,17 @@ def test_the_model_weighs_local_machines_by_mass(level):
     problem = replace(make_problem(X, labels, ODM, RBF), total=4.0)
     found = model(level, problem)
     np.testing.assert_array_equal(found.dual, [[0.25] * 3 + [0.75] * 5])
-    np.testing.assert_array_equal(found.intercept, [0.25 * 2.0 + 0.75 * 6.0])
+    np.testing.assert_array_equal(found.intercept, [(1 * 2.0 + 3 * 6.0) / 4.0])
+
+
+def test_pieces_of_the_whole_add_up(level):
+    X, labels = blobs(8)
+    pieces = replace(level, nodes=[replace(node, mass=8.0) for node in level.nodes])
+    found = model(pieces, make_problem(X, labels, ODM, RBF))
+    np.testing.assert_array_equal(found.dual, np.ones((1, 8)))
+    np.testing.assert_array_equal(found.intercept, [(3 * 2.0 + 5 * 6.0) / 8.0])
+    objectives = average(pieces, 8.0)
+    assert objectives.primal == [12.0] and objectives.relative_gap == [0.25]
 
 
 @pytest.mark.parametrize(("first_gaps", "stops"), [((1e-4, 1e-4), True), ((1e-4, 0.5), False)])
@@ -50,5 +60,5 @@ def test_early_stop_asks_every_part(level, first_gaps, stops):
     ]
     X, labels = blobs(8)
     plan = training(make_problem(X, labels, ODM, RBF), TreeShape(branching=2, n_levels=2), tol=1e-3)
-    verdict = DiODM()._verdict(plan, replace(level, results=results), [{}, {}], False)
+    verdict = DiODM()._verdict(plan, [{}, {}], Step(replace(level, results=results), lambda: None), False)
     assert (verdict is not None) == stops

@@ -1,9 +1,11 @@
 """A row is answered by the machine of its cluster, which is a machine of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import HINGE, KERNELS, LOSSES, blobs, counted, make_problem, name
+from helpers import HINGE, KERNELS, LOSSES, blobs, counted, fit, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 from test_dc import LEVEL_2
 from test_diodm import training
@@ -38,6 +40,22 @@ def test_unseen_rows_meet_a_machine_trained_on_their_cluster_alone(loss, kernel,
         size = np.sqrt(max(1.0, np.abs(diagonal).max()) * 8e-9 * alone.objectives.primal.max())
         assert_allclose(values[:, asked], expected, rtol=0, atol=size + 2e-5 * np.abs(expected).max())
     assert len(set(clusters)) == 4
+
+
+def test_machines_have_intercepts_of_their_own():
+    X, labels = blobs(900, seed=4, n_outputs=2)
+    problem = replace(make_problem(X[:600], labels[:, :600], HINGE, KERNELS[2]), intercept=True)
+    outcome = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-9))
+    router = outcome.model.router
+    matrix = KernelMatrix(problem.kernel.transform, X[:600], queries=X[600:])
+    values = router.decision_values(matrix, X[600:], labels[:, :600] * outcome.dual)
+    clusters = router.rule.assign(X[600:])
+    for c in range(4):
+        rows, asked = np.flatnonzero(router.clusters == c), np.flatnonzero(clusters == c)
+        alone = fit(problem.restrict(rows, 600.0), tol=1e-9)
+        expected = matrix.multiply(rows, labels[:, rows] * alone.dual, asked) + alone.objectives.intercept[:, None]
+        assert_allclose(values[:, asked], expected, atol=1e-4 * np.abs(expected).max())
+    assert np.ptp(router.intercepts, axis=0).min() > 0.01
 
 
 def test_a_row_costs_the_sample_and_its_own_cluster(monkeypatch):

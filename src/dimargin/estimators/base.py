@@ -113,10 +113,12 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             n_threads = effective_n_threads(self.n_jobs)
             data = training_data(self, X, y, sample_weight)
             strategy = self._choose(strategy, len(data.y))
-            if strategy.named_kernel and self.kernel not in KERNEL_NAMES:
-                named = ", ".join(map(repr, KERNEL_NAMES))
-                raise ValueError(f"strategy={self.strategy!r} needs a kernel of {named}, got {self.kernel!r}")
-            needed = self._memory_needed(data)
+            if strategy.needs_rows and self.kernel == "precomputed":
+                raise ValueError(
+                    f"strategy {self.strategy!r} clusters rows, and kernel='precomputed' has none; choose another "
+                    "strategy, or give the kernel as a function"
+                )
+            needed = self._memory_needed(data) + strategy.memory_needed(len(data.y), shape)
             check_memory(needed, self.memory_limit)
             problem = self._problem(data, loss, n_threads)
             cancelled = Event()
@@ -400,7 +402,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         # centring would fill sparse rows: the model's storage decides
         X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)
         values = np.zeros((len(self.dual_coef_), X.shape[0]))
-        if vectors.shape[0]:
+        if vectors.shape[0] or self._router is not None:
             for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE):
                 part = X[batch, self.support_] if self.kernel == "precomputed" else X[batch]
                 if sp.issparse(part) and not sp.issparse(vectors):

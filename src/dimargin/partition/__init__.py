@@ -1,6 +1,6 @@
 """Which rows go together."""
 
-from dimargin.partition.clusters import KernelClusters, Split, cluster_rows
+from dimargin.partition.clusters import KernelClusters, Split, cluster_rows, largest_sample
 from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.partition.stratified import Partition, RandomPartition, StratifiedPartition
@@ -13,6 +13,7 @@ __all__ = [
     "StratifiedPartition",
     "cluster_rows",
     "kernel_kmeans",
+    "largest_sample",
     "nearest_landmark",
     "pivoted_cholesky",
 ]

@@ -29,6 +29,7 @@ from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
 from dimargin.kernels import Floats, Indices, Kernel, KernelMatrix, RowTransform
 from dimargin.partition.kmeans import kernel_kmeans
+from dimargin.user_kernels import Transform, UserKernel, kernel_matrix
 
 _ROWS_AT_ONCE = 16384  # bounds the scratch memory
 _SIDE_BY_SIDE = 16  # centres in one product: with all 64 at once covtype takes 2.4 s, with 16 at a time 0.9 s
@@ -63,9 +64,9 @@ class Split:
     norms: Floats
     targets: Indices
 
-    def nearest(self, transform: RowTransform, X: Any, n_threads: int) -> tuple[Indices, int]:
+    def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
         """Place of the centre nearest to every row, and the number of kernel values that it took."""
-        matrix = KernelMatrix(transform, self.vectors, X, n_threads)
+        matrix = kernel_matrix(transform, self.vectors, X, n_threads)
         smallest, nearest = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], dtype=np.int64)
         for first in range(0, len(self.norms), _SIDE_BY_SIDE):
             bounds = self.bounds[first : first + _SIDE_BY_SIDE + 1]
@@ -92,7 +93,7 @@ class KernelClusters:
 
     Attributes
     ----------
-    transform : RowTransform
+    transform : RowTransform or UserKernel
         Of the kernel that the rows are clustered with.
     splits : tuple of Split
         All rows meet the first; parts that were to be divided further meet another.
@@ -110,7 +111,7 @@ class KernelClusters:
     array([1, 0])
     """
 
-    transform: RowTransform
+    transform: Transform
     splits: tuple[Split, ...]
 
     @property
@@ -145,7 +146,7 @@ def cluster_rows(
     Parameters
     ----------
     kernel : KernelMatrix of shape (n, n)
-        The kernel values that this takes are added to its count.
+        Of rows, not of values computed beforehand. The kernel values that this takes are added to its count.
     weights : ndarray of shape (n,)
         Positive row weights: in a sample of all rows, a weight of two equals the row given twice.
     n_clusters : int
@@ -208,9 +209,14 @@ def cluster_rows(
     return KernelClusters(transform, tuple(splits)), number[clusters]
 
 
+def largest_sample(sample_size: int, n_clusters: int) -> int:
+    """Rows of the sample, if there are so many, that so many clusters are found on."""
+    return max(sample_size, _PER_CLUSTER * min(n_clusters, _AT_ONCE))
+
+
 def _draw(kernel: KernelMatrix, rows: Indices, sample_size: int, n_clusters: int, rng: np.random.Generator) -> Indices:
     """A sample of the rows to find clusters on, in an order that depends on their content alone."""
-    size = max(sample_size, _PER_CLUSTER * min(n_clusters, _AT_ONCE))
+    size = largest_sample(sample_size, n_clusters)
     chosen = rows if len(rows) <= size else np.sort(rng.choice(rows, size, replace=False))
     X = kernel.rows(chosen)
     if sp.issparse(X):
@@ -219,8 +225,10 @@ def _draw(kernel: KernelMatrix, rows: Indices, sample_size: int, n_clusters: int
     return np.asarray(chosen[np.lexsort(X.T)])
 
 
-def _transform(kernel: KernelMatrix, sample: Indices, weights: Floats, wide: bool) -> RowTransform:
+def _transform(kernel: KernelMatrix, sample: Indices, weights: Floats, wide: bool) -> Transform:
     """Rows prepared for the kernel to cluster with."""
+    if isinstance(kernel.transform, UserKernel):
+        return kernel.transform
     X, given = kernel.rows(sample), kernel.transform.kernel
     if wide and given.stationary:
         given = replace(given, gamma=_wide_gamma(X, given, weights[sample]))
@@ -249,7 +257,7 @@ def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
 
 def _split(
     kernel: KernelMatrix,
-    transform: RowTransform,
+    transform: Transform,
     sample: Indices,
     weights: Floats,
     n_clusters: int,
@@ -257,7 +265,7 @@ def _split(
 ) -> Split:
     """Centres by kernel k-means on the sample."""
     X, every = kernel.rows(sample), np.arange(len(sample))
-    matrix = KernelMatrix(transform.in_float64(), X, n_threads=kernel.n_threads)
+    matrix = kernel_matrix(transform.in_float64(), X, n_threads=kernel.n_threads)
     gram = matrix.block(every, every)
     kernel.evaluations += matrix.evaluations
     labels = kernel_kmeans(gram, weights[sample], n_clusters, rng)

@@ -144,12 +144,12 @@ class Strategy(BaseEstimator, ABC):
     ----------
     uses : frozenset of str
         Names of the `TreeShape` parameters that the strategy uses; setting another raises.
-    named_kernel : bool
-        Whether the kernel must be a named one, not a function or values computed beforehand.
+    needs_rows : bool
+        Whether the strategy looks at rows, so that kernel values computed beforehand will not do.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset()
-    named_kernel: ClassVar[bool] = False
+    needs_rows: ClassVar[bool] = False
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
@@ -168,6 +168,10 @@ class Strategy(BaseEstimator, ABC):
     def _check_positive(self, name: str) -> None:
         if not 0 < getattr(self, name) < math.inf:
             raise ValueError(f"{type(self).__name__}: {name} must be a number above 0, got {getattr(self, name)!r}")
+
+    def memory_needed(self, n_rows: int, shape: TreeShape) -> int:
+        """Bytes beside those of a solve."""
+        return 0
 
     @abstractmethod
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:

@@ -16,7 +16,6 @@ rows in 16 parts, hinge, one round reached 97.7% on ijcnn1 and 95.1% on cod-rna,
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,21 +25,11 @@ from typing import Any, Literal
 import numpy as np
 
 from dimargin.partition import RandomPartition
-from dimargin.solution import Solution, Status
+from dimargin.solution import Solution
+from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
-from dimargin.strategies.feedback import again, look
-from dimargin.strategies.levels import (
-    before_a_pass,
-    default_depth,
-    history_entry,
-    last_level,
-    model,
-    out_of_time,
-    outcome,
-    solve_level,
-    solve_nodes,
-)
-from dimargin.tree import Level, Node, climb
+from dimargin.strategies.feedback import again, look, passed_on
+from dimargin.tree import Node, climb
 
 
 class Cascade(Strategy):
@@ -86,32 +75,15 @@ class Cascade(Strategy):
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """As DiODM: parts of 4,096 rows at the bottom, at least one level, unless given."""
-        return default_depth(n_rows, shape)
+        return levels.default_depth(n_rows, shape)
 
     def train(self, training: Training) -> Outcome:
         """The levels of the first round, then the whole problem after every round."""
-        problem, clock, verdict = training.problem, time.perf_counter(), None
         history: list[dict[str, Any]] = []
-        for level, spent, about in self._levels(training, history):
-            history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent) | about)
-            if level.level == 0:
-                verdict = self._after_round(training, level.results[0], history)
-            if level.level or verdict is not None:
-                stop = training.progress.level_end(history[-1], partial(model, level, problem))
-            clock = time.perf_counter()  # what callbacks take is theirs
-            if level.level:
-                needed = problem.n_rows**2 / training.shape.branching ** (level.level - 1)
-                below = f"no level below {level.level}"
-                verdict = last_level(training, level, stop) or out_of_time(training, below, needed, history)
-            if verdict is not None:
-                break
-        status, reason = verdict or ("stopped", "it was interrupted")
-        return outcome(level, model(level, problem), problem, history, status, reason)
+        steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
+        return levels.follow(training, steps, history, verdict)
 
-    def _levels(
-        self, training: Training, history: list[dict[str, Any]]
-    ) -> Iterator[tuple[Level[Solution], int, dict[str, Any]]]:
-        """Levels, kernel evaluations beside their solves, and what else their entries say."""
+    def _levels(self, training: Training, history: list[dict[str, Any]]) -> Iterator[levels.Step]:
         problem, p = training.problem, training.shape.branching
         n_levels = self.n_levels(problem.n_rows, training.shape)
         leaves = RandomPartition().split(problem, p**n_levels, np.random.default_rng(training.random_state))
@@ -122,13 +94,13 @@ class Cascade(Strategy):
             nodes.append(Node(rows, mass, None if training.start is None else training.start[:, rows] * factor))
         for level in climb(nodes, n_levels, p, partial(self._solve, training, history), self._merge):
             if level.level:
-                yield level, 0, {}
+                yield levels.Step(level, partial(levels.model, level, problem))
         spent = level.results[0].kernel_evaluations
         for number in count(1):
             if training.limits.interrupted.is_set():  # looking at all rows would not wait
                 return
-            whole = look(training, model(level, problem).dual, number)
-            yield whole, spent, {"round": number}
+            whole = look(training, levels.model(level, problem).dual, number)
+            yield levels.Step(whole, partial(levels.model, whole, problem), spent, {"round": number})
             level, spent = again(training, leaves, n_levels, whole.results[0].dual, number, history)
 
     def _share(self, part: float, whole: float) -> float:
@@ -143,30 +115,34 @@ class Cascade(Strategy):
         if self.coefficients == "global":
             nodes = [replace(node, mass=training.problem.total) for node in nodes]
         if level:
-            return solve_level(training, level, nodes, tol if level == shape.stop_level else max(tol, self.level_tol))
+            return levels.solve_level(
+                training, level, nodes, tol if level == shape.stop_level else max(tol, self.level_tol)
+            )
         training.progress.level_begin(0, None)
-        return solve_nodes(training, nodes, before_a_pass(training, len(nodes[0].rows), history), 0)
+        return levels.solve_nodes(training, nodes, levels.before_a_pass(training, len(nodes[0].rows), history), 0)
 
     def _merge(self, children: Sequence[tuple[Node, Solution]]) -> Node:
         mass, rows, start = sum(node.mass for node, _ in children), [], []
         for node, solution in children:
-            kept = np.flatnonzero(solution.dual.any(axis=0))
+            kept = passed_on(solution)
             rows.append(node.rows[kept])
             start.append(solution.dual[:, kept] * self._share(node.mass, mass))
         return Node(np.concatenate(rows), mass, np.concatenate(start, axis=1))
 
-    def _after_round(
-        self, training: Training, looked: Solution, history: list[dict[str, Any]]
-    ) -> tuple[Status, str] | None:
-        """Status and reason when there shall be no more rounds."""
-        number, limit, n = history[-1]["round"], training.limits.max_iter, training.problem.n_rows
+    def _verdict(
+        self, training: Training, history: list[dict[str, Any]], step: levels.Step, requested: bool
+    ) -> levels.Verdict:
+        """Status and reason when there shall be no more levels, or rounds."""
+        level, n, p = step.level.level, training.problem.n_rows, training.shape.branching
+        if level:
+            needed = n**2 / p ** (level - 1)
+            late = levels.out_of_time(training, f"no level below {level}", needed, history)
+            return levels.last_level(training, step.level, requested) or late
+        number, limit, looked = history[-1]["round"], training.limits.max_iter, step.level.results[0]
         if looked.status != "max_iter" or number >= min(self.rounds or limit, limit):
             return looked.status, looked.reason
         if number > 1 and all(history[-1][key] == history[-2][key] for key in ("objective", "relative_gap")):
-            return (
-                "precision",
-                f"another round left the relative gap at {looked.objectives.worst_gap:.2e}",
-            )
+            return "precision", f"another round left the relative gap at {looked.objectives.worst_gap:.2e}"
         support = np.count_nonzero(looked.dual.any(axis=0))
-        n_leaves = training.shape.branching ** self.n_levels(n, training.shape)
-        return out_of_time(training, "no more rounds", (2 * n + n_leaves * support) * support, history)
+        needed = (2 * n + p ** self.n_levels(n, training.shape) * support) * support
+        return levels.out_of_time(training, "no more rounds", needed, history)

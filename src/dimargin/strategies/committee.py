@@ -25,7 +25,7 @@ from scipy.special import expit, logit
 
 from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.solvers import solve
-from dimargin.strategies.base import Training
+from dimargin.strategies.base import Outcome, Training
 from dimargin.strategies.routing import Router
 
 _FOLDS = 3
@@ -97,6 +97,15 @@ def calibrated(training: Training, router: Router, dual: Floats, tol: float) -> 
         return None
     slopes = np.array([slopes for slopes, _ in members])
     return Committee(router.rule, router.clusters, slopes, prior)
+
+
+def said_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
+    """The outcome of a level whose machines were to be a committee, with the status of one that has not become it."""
+    if outcome.model.router is None or isinstance(outcome.model.router, Committee):
+        return outcome
+    interrupted = training.limits.interrupted.is_set()
+    reason = f"{outcome.reason}; there was no time to calibrate the committee, prediction is 'early' instead"
+    return replace(outcome, status="stopped" if interrupted else "max_time", reason=reason)
 
 
 def _slope(values: Floats, labels: Floats, weights: Floats, prior: float) -> float:

@@ -6,8 +6,7 @@
     3      k^l clusters by two-step kernel k-means on the sample (dimargin.partition.clusters)
     4      for each cluster, side by side, the largest first:
                solve its rows, as a piece of the whole problem, from the coefficients of level l+1 to eps_l
-    5      if l = stop_level: return the machines of the clusters; "early": the nearest one answers
-                                                    "naive": their sum, equation 5;  "bcm": all, weighed (committee.py)
+    5      if l = stop_level: return the machines of the clusters
     6  refine: solve the support vectors of level 1 alone
     7  solve the whole problem from there
 
@@ -25,31 +24,19 @@ the ODM loss: it is left out where more than half are.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
 
-from dimargin.partition import cluster_rows
+from dimargin.partition import cluster_rows, largest_sample
 from dimargin.solution import Solution
 from dimargin.solvers import solve
-from dimargin.strategies import theorem_1
+from dimargin.strategies import levels, theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
-from dimargin.strategies.committee import Committee, calibrated
-from dimargin.strategies.levels import (
-    average,
-    default_depth,
-    history_entry,
-    last_level,
-    model,
-    out_of_time,
-    outcome,
-    refined,
-    solve_level,
-)
+from dimargin.strategies.committee import calibrated, said_if_uncalibrated
 from dimargin.strategies.routing import Router
 from dimargin.tree import Level, Node
 
@@ -86,7 +73,7 @@ class DivideAndConquer(Strategy):
     """
 
     uses = frozenset({"branching", "n_levels", "stop_level"})
-    named_kernel = True  # clusters are found with a wider one of its kind
+    needs_rows = True
 
     def __init__(
         self,
@@ -112,33 +99,20 @@ class DivideAndConquer(Strategy):
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """As DiODM: clusters of 4,096 rows at the bottom on average, at least one level, unless given."""
-        return default_depth(n_rows, shape)
+        return levels.default_depth(n_rows, shape)
+
+    def memory_needed(self, n_rows: int, shape: TreeShape) -> int:
+        """The Gram matrix of the largest sample, twice, and its kernel values."""
+        return 24 * min(n_rows, largest_sample(self.sample_size, shape.branching ** self.n_levels(n_rows, shape))) ** 2
 
     def train(self, training: Training) -> Outcome:
         """Algorithm 1."""
-        problem, clock = training.problem, time.perf_counter()
         history: list[dict[str, Any]] = []
-        for level, found, spent, bound in self._levels(training, history):
-            history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent) | bound)
-            stop = training.progress.level_end(history[-1], found)
-            clock = time.perf_counter()  # what callbacks take is theirs
-            # the margins of the starts of the next level: one pass over the support vectors of its clusters
-            support, below = np.count_nonzero(model(level, problem).dual.any(axis=0)), max(level.level - 1, 0)
-            needed = problem.n_rows * support / training.shape.branching**below
-            below_it = f"no level below {level.level}"
-            verdict = last_level(training, level, stop) or out_of_time(training, below_it, needed, history)
-            if verdict is not None:
-                break
-        status, reason = verdict or ("stopped", "it was interrupted")
-        if level.level and self.prediction == "bcm" and not isinstance(found().router, Committee):
-            status = "stopped" if training.limits.interrupted.is_set() else "max_time"
-            reason += "; there was no time to calibrate the committee, prediction is 'early' instead"
-        return outcome(level, found(), problem, history, status, reason)
+        steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
+        outcome = levels.follow(training, steps, history, verdict)
+        return said_if_uncalibrated(training, outcome) if self.prediction == "bcm" else outcome
 
-    def _levels(
-        self, training: Training, history: list[dict[str, Any]]
-    ) -> Iterator[tuple[Level[Solution], Callable[[], LevelModel], int, dict[str, Any]]]:
-        """Levels, their models, kernel evaluations beside the solves, and Theorem 1's bound."""
+    def _levels(self, training: Training, history: list[dict[str, Any]]) -> Iterator[levels.Step]:
         problem, shape, limits = training.problem, training.shape, training.limits
         rng, support = np.random.default_rng(training.random_state), np.arange(problem.n_rows)
         start = np.zeros(problem.labels.shape) if training.start is None else training.start
@@ -151,24 +125,34 @@ class DivideAndConquer(Strategy):
             router = Router(rule, clusters)
             nodes = [Node(rows, problem.total, start[:, rows]) for rows in router.members(clusters)]
             eps = limits.tol if depth == shape.stop_level else max(limits.tol, self.level_tol)
-            level = Level(depth, nodes, solve_level(training, depth, nodes, eps))
+            level = Level(depth, nodes, levels.solve_level(training, depth, nodes, eps))
             found = cache(partial(self._model, training, level, router))
-            start = found().dual if depth == shape.stop_level else model(level, problem).dual
-            solved, seed = average(level, problem.total), [training.random_state, depth]
-            gap = float((solved.primal - solved.dual).max())
-            bound = theorem_1.bound(problem, clusters, gap, np.random.default_rng(seed))
-            yield level, found, problem.kernel.evaluations - before, bound
+            start = found().dual if depth == shape.stop_level else levels.model(level, problem).dual
+            solved, rng_1 = levels.average(level, problem.total), np.random.default_rng([training.random_state, depth])
+            bound = theorem_1.bound(problem, clusters, solved, rng_1)
+            yield levels.Step(level, found, problem.kernel.evaluations - before, bound)
             support = np.flatnonzero(start.any(axis=0))
+            if not len(support):  # clusters of one class each, and an intercept
+                support = np.arange(problem.n_rows)
         training.progress.level_begin(0, None)
-        start, spent = refined(training, start, history) if 2 * len(support) <= problem.n_rows else (start, 0)
+        start, spent = levels.refined(training, start, history) if 2 * len(support) <= problem.n_rows else (start, 0)
         if not limits.interrupted.is_set():  # the pass that step 7 begins with would not wait
             limits = replace(limits, stop_requested=training.progress.check)
             whole = Node(np.arange(problem.n_rows), problem.total, start)
             level = Level(0, [whole], [solve(problem, training.solver(0), start, limits)])
-            yield level, partial(model, level, problem), spent, {}
+            yield levels.Step(level, partial(levels.model, level, problem), spent)
+
+    def _verdict(
+        self, training: Training, history: list[dict[str, Any]], step: levels.Step, requested: bool
+    ) -> levels.Verdict:
+        # the margins of the starts of the next level: one pass over the support vectors of its clusters
+        support = sum(np.count_nonzero(solution.dual.any(axis=0)) for solution in step.level.results)
+        needed = training.problem.n_rows * support / training.shape.branching ** max(step.level.level - 1, 0)
+        late = levels.out_of_time(training, f"no level below {step.level.level}", needed, history)
+        return levels.last_level(training, step.level, requested) or late
 
     def _model(self, training: Training, level: Level[Solution], router: Router) -> LevelModel:
-        found = model(level, training.problem, None if self.prediction == "naive" else router)
+        found = levels.model(level, training.problem, None if self.prediction == "naive" else router)
         if self.prediction != "bcm":
             return found
         tol = max(training.limits.tol, self.level_tol)

@@ -18,26 +18,26 @@ part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal r
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from dimargin.partition import StratifiedPartition
-from dimargin.solution import Solution, Status
+from dimargin.solution import Solution
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.levels import (
+    Step,
+    Verdict,
     default_depth,
-    history_entry,
+    follow,
     last_level,
     model,
     out_of_time,
-    outcome,
     solve_level,
 )
-from dimargin.tree import Level, Node, climb, merged_rows
+from dimargin.tree import Node, climb, merged_rows
 
 
 class DiODM(Strategy):
@@ -96,24 +96,20 @@ class DiODM(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Algorithm 1."""
+        history: list[dict[str, Any]] = []
+        return follow(training, self._levels(training), history, partial(self._verdict, training, history))
+
+    def _levels(self, training: Training) -> Iterator[Step]:
         shape, problem = training.shape, training.problem
         p, L, eps = shape.branching, self.n_levels(problem.n_rows, shape), training.limits.tol
-        clock, history = time.perf_counter(), []
         leaves = self._leaves(training, p, L)
-        spent = problem.kernel.evaluations
+        strata = problem.kernel.evaluations
 
         def solve(level: int, nodes: Sequence[Node]) -> list[Solution]:
             return solve_level(training, level, nodes, eps if level <= shape.stop_level else max(eps, self.level_tol))
 
         for level in climb(leaves, L, p, solve, self._merge):
-            history.append(history_entry(level, problem.total, time.perf_counter() - clock, spent))
-            found = partial(model, level, problem)
-            stop = training.progress.level_end(history[-1], found)
-            clock, spent = time.perf_counter(), 0  # what callbacks take is theirs
-            verdict = self._verdict(training, level, history, stop)
-            if verdict is not None:
-                return outcome(level, found(), problem, history, *verdict)
-        raise AssertionError("the level stop_level is always a last one")
+            yield Step(level, partial(model, level, problem), strata if level.level == L else 0)
 
     def _leaves(self, training: Training, p: int, L: int) -> list[Node]:
         problem, rng = training.problem, np.random.default_rng(training.random_state)
@@ -131,11 +127,10 @@ class DiODM(Strategy):
         start = [solution.dual * (node.mass / mass if rescale else 1.0) for node, solution in children]
         return Node(merged_rows([node for node, _ in children]), mass, np.concatenate(start, axis=1))
 
-    def _verdict(
-        self, training: Training, level: Level[Solution], history: list[dict[str, Any]], requested: bool
-    ) -> tuple[Status, str] | None:
+    def _verdict(self, training: Training, history: list[dict[str, Any]], step: Step, requested: bool) -> Verdict:
         """Status and reason when the level just solved is the last one."""
-        verdict, tol = last_level(training, level, requested), training.limits.tol
+        level, tol = step.level, training.limits.tol
+        verdict = last_level(training, level, requested)
         if verdict is not None:
             return verdict
         if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):

@@ -39,7 +39,7 @@ def look(training: Training, dual: Floats, number: int) -> Level[Solution]:
         asked = training.progress.check(entry)
         return asked or problem.n_rows > solver.small
 
-    solution = solve(problem, solver, np.ascontiguousarray(dual), replace(limits, stop_requested=once))
+    solution = solve(problem, solver, dual, replace(limits, stop_requested=once))
     if solution.status == "stopped" and not asked and not limits.interrupted.is_set():
         done = f"{number} round{'s' if number > 1 else ''} of the cascade"
         solution = replace(solution, status="max_iter", reason=f"{done} did not meet tol {limits.tol:.2e}")
@@ -67,9 +67,18 @@ def again(
     return levels[-1], sum(solution.kernel_evaluations for level in levels for solution in level.results)
 
 
+def passed_on(solution: Solution) -> Indices:
+    """Rows of a part that the next one takes: those with a nonzero coefficient.
+
+    With an intercept a part of one class has none, and passes on all of its rows.
+    """
+    kept = np.flatnonzero(solution.dual.any(axis=0))
+    return kept if len(kept) else np.arange(solution.dual.shape[1])
+
+
 def best_of(children: Sequence[tuple[Node, Solution]]) -> Node:
     """Support vectors of parts that share some, with the coefficients of the part of the best dual objective."""
-    rows = np.unique(np.concatenate([node.rows[solution.dual.any(axis=0)] for node, solution in children]))
+    rows = np.unique(np.concatenate([node.rows[passed_on(solution)] for node, solution in children]))
     best = np.argmax([solution.objectives.dual for _, solution in children], axis=0)
     start = np.zeros((len(best), len(rows)))
     for output, child in enumerate(best):

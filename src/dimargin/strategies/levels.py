@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from dimargin.solvers import Limits, solve
 from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
 from dimargin.strategies.routing import Router
 from dimargin.tree import Level, Node
+
+Verdict = tuple[Status, str] | None
 
 _LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
 
@@ -71,7 +73,7 @@ def average(level: Level[Solution], total: float) -> Objectives:
 def model(level: Level[Solution], problem: DualProblem, router: Router | None = None) -> LevelModel:
     """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
 
-    Intercepts are averaged by mass; with a router each part keeps its own.
+    Intercepts are averaged by mass, those of pieces by the weight of their rows; with a router each part keeps its own.
     """
     dual = np.zeros(problem.labels.shape)
     for node, solution in level.solved:
@@ -79,8 +81,10 @@ def model(level: Level[Solution], problem: DualProblem, router: Router | None = 
     intercepts = np.array([solution.objectives.intercept for solution in level.results])
     if router is not None:
         return LevelModel(dual, np.zeros(len(dual)), replace(router, intercepts=intercepts))
-    mass = np.array([node.mass for node in level.nodes])
-    return LevelModel(dual, mass / mass.sum() @ intercepts)
+    # pieces all have the mass of the whole
+    pieces = sum(node.mass for node in level.nodes) > 1.5 * problem.total
+    share = np.array([problem.weights[node.rows].sum() if pieces else node.mass for node in level.nodes])
+    return LevelModel(dual, share / share.sum() @ intercepts)
 
 
 def history_entry(level: Level[Solution], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
@@ -122,7 +126,7 @@ def refined(training: Training, start: Floats, history: list[dict[str, Any]]) ->
     return dual, solution.kernel_evaluations
 
 
-def last_level(training: Training, level: Level[Solution], requested: bool) -> tuple[Status, str] | None:
+def last_level(training: Training, level: Level[Solution], requested: bool) -> Verdict:
     """Status and reason when the level just solved is the one wanted, or a stop was requested."""
     worst = max(level.results, key=lambda s: s.objectives.worst_gap)
     if level.level == training.shape.stop_level:
@@ -133,9 +137,7 @@ def last_level(training: Training, level: Level[Solution], requested: bool) -> t
     return None
 
 
-def out_of_time(
-    training: Training, what: str, needed: float, history: list[dict[str, Any]]
-) -> tuple[Status, str] | None:
+def out_of_time(training: Training, what: str, needed: float, history: list[dict[str, Any]]) -> Verdict:
     """Status and reason when `needed` evaluations, before there is another answer, would outlast the deadline."""
     deadline = training.limits.deadline
     if deadline is None or time.perf_counter() + seconds_for(needed, history) <= deadline:
@@ -143,19 +145,64 @@ def out_of_time(
     return "max_time", f"the time limit allows {what}"
 
 
-def outcome(
-    level: Level[Solution],
-    found: LevelModel,
-    problem: DualProblem,
+@dataclass(frozen=True)
+class Step:
+    """A level that has been solved.
+
+    Attributes
+    ----------
+    level : Level
+    found : callable
+        Gives its model.
+    evaluations : int
+        Of the kernel, beside those of the solves.
+    about : dict
+        What else its entry of ``history_`` says.
+    """
+
+    level: Level[Solution]
+    found: Callable[[], LevelModel]
+    evaluations: int = 0
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def follow(
+    training: Training,
+    steps: Iterator[Step],
     history: list[dict[str, Any]],
-    status: Status,
-    reason: str,
+    verdict: Callable[[Step, bool], Verdict],
 ) -> Outcome:
-    """The model of a level and its certificate."""
+    """Report every level as it is solved, until one is the last: its model and its certificate.
+
+    Parameters
+    ----------
+    training : Training
+    steps : iterator of Step
+        Solved when asked for. Where an interrupt ends them, the last one counts.
+    history : list of dict
+        Gets the entries; the steps may look at it.
+    verdict : callable
+        Status and reason if a step is the last one, None otherwise; given whether a callback asked to stop after it.
+        A step of level 0 that is not the last one is not reported as the end of its level.
+    """
+    problem, clock, end = training.problem, time.perf_counter(), None
+    for step in steps:
+        level, seconds = step.level, time.perf_counter() - clock
+        history.append(history_entry(level, problem.total, seconds, step.evaluations) | step.about)
+        if level.level == 0:
+            end = verdict(step, False)
+        if level.level or end is not None:
+            requested = training.progress.level_end(history[-1], step.found)
+        clock = time.perf_counter()  # what callbacks take is theirs
+        if level.level:
+            end = verdict(step, requested)
+        if end is not None:
+            break
+    status, reason = end or ("stopped", "it was interrupted")
     return Outcome(
-        model=found,
+        model=step.found(),
         objectives=average(level, problem.total),
-        scope="global" if level.level == 0 else "partitioned",
+        scope="partitioned" if level.level else "global",
         status=status,
         reason=reason,
         passes=sum(entry["passes"] for entry in history),
