@@ -10,13 +10,15 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from dimargin import DiODM, ODMClassifier
+from dimargin import DiODM, ODMClassifier, SVMClassifier
 from dimargin.callbacks import LevelScores
 
 X_ALL, Y_ALL = make_moons(3000, noise=0.4, random_state=0)
 X, Y, X_TEST, Y_TEST = X_ALL[:2400], Y_ALL[:2400], X_ALL[2400:], Y_ALL[2400:]
 
 
+DC = {"strategy": "dc", "n_levels": 1, "random_state": 0}
+CASCADE = DC | {"strategy": "cascade"}
 EXACT = ODMClassifier(strategy="exact", random_state=0)
 
 
@@ -162,6 +164,18 @@ def test_tasks_of_a_tree_and_of_an_exact_fit():
     assert exact.ended == [*["check"] * (len(machine.history_) - 1), "level 0", "fit"]
 
 
+@pytest.mark.parametrize(("strategy", "lower"), [("dc", 2), ("cascade", 2)])
+def test_tasks_of_the_other_trees(strategy, lower):
+    watched, scores = Stop(), LevelScores(X_TEST, Y_TEST)
+    machine = SVMClassifier(strategy=strategy, branching=2, n_levels=2, n_jobs=1, gamma=5.0, random_state=0)
+    machine.set_callbacks(watched, scores).fit(X, Y)
+    parts = [name for name in watched.ended if name != "check"]
+    assert parts == [*["partition"] * 4, "level 2", *["partition"] * lower, "level 1", "level 0", "fit"]
+    assert sorted(watched.begun) == sorted(watched.ended)
+    assert [entry["level"] for entry in scores.scores_] == [2, 1, 0]
+    assert scores.scores_[-1]["score"] == machine.score(X_TEST, Y_TEST)
+
+
 @pytest.mark.parametrize("level", [2, 1])
 def test_a_callback_stops_the_fit_at_a_level(level):
     stop, scores = Stop(f"level {level}"), LevelScores(X_TEST, Y_TEST)
@@ -181,7 +195,7 @@ def test_a_callback_stops_the_solve_at_a_check(machine):
     assert np.isfinite(machine.decision_function(X_TEST)).all()
 
 
-@pytest.mark.parametrize("machine", [EXACT, tree(), tree(n_jobs=2)])
+@pytest.mark.parametrize("machine", [EXACT, tree(), tree(n_jobs=2), ODMClassifier(**DC), ODMClassifier(**CASCADE)])
 def test_progress_bar(machine, capsys):
     plain = clone(machine).fit(X, Y)
     barred = clone(machine).set_callbacks(ProgressBar()).fit(X, Y)

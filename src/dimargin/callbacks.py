@@ -14,9 +14,9 @@ _LEVEL = "level "  # what CallbackProgress calls the task of a level
 class LevelScores:
     """Score the model of every level, as if the fit had stopped there.
 
-    Strategy "exact" has one level, 0; strategy "diodm" the levels ``n_levels, ..., 1, 0``, where a level
-    above 0 is scored as the average of its local machines: the model that ``stop_level`` returns, except that
-    it is solved to the looser ``level_tol``.
+    Strategy "exact" has one level, 0; "diodm", "dc" and "cascade" have the levels ``n_levels, ..., 1, 0``, where a
+    level above 0 is scored as the model that ``stop_level`` returns (the average of local machines, or, with "dc", the
+    machine of a row's cluster), except that it is solved to the looser ``level_tol``.
 
     Parameters
     ----------

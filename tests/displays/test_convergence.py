@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
-from dimargin import DiODM, ODMClassifier
+from dimargin import DiODM, ODMClassifier, SVMClassifier
 from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay
 
@@ -47,6 +47,16 @@ def column(machine, key):
     return np.array([entry[key] for entry in machine.history_])
 
 
+@pytest.mark.parametrize("strategy", ["dc", "cascade"])
+def test_clusters_and_cascades(strategy):
+    scores = LevelScores(X_TEST, Y_TEST)
+    machine = SVMClassifier(strategy=strategy, n_levels=1, random_state=0).set_callbacks(scores).fit(X, Y)
+    display = from_estimator(machine, scores=scores)
+    # rounds of a cascade are entries of level 0
+    assert [len(discs(display.axes_[-1], gid)) for gid in ("partitioned", "global")] == [1, 1]
+    assert len(display.axes_) == 3
+
+
 @pytest.mark.parametrize("x", ["seconds", "kernel_evaluations"])
 @pytest.mark.parametrize("fit", ["tree", "exact"])
 def test_lines_are_the_history_against_its_summed_cost(fit, x, request):
@@ -68,7 +78,7 @@ def test_the_scope_of_every_level_is_drawn(tree):
     machine, scores = tree
     display = from_estimator(machine, scores=scores, name="DiODM")
     assert legend(display.axes_[0]) == ["DiODM, level 2: 4 partitions, 1: 2, 0: whole problem"]
-    assert legend(display.axes_[1]) == ["mean over the partitions", "whole problem"]
+    assert legend(display.axes_[1]) == ["of the partitions", "whole problem"]
     assert legend(display.axes_[2]) == ["worst partition", "whole problem", "tol 0.001"]
     cost, gaps = np.cumsum(column(machine, "seconds")), column(machine, "relative_gap")
     np.testing.assert_allclose(discs(display.axes_[2], "partitioned"), np.c_[cost, gaps][:2])

@@ -209,13 +209,13 @@ def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
     memories = []
     make = RowCache.__init__
     monkeypatch.setattr(RowCache, "__init__", lambda *a: memories.append(a[3]) or make(*a))
-    X = np.random.default_rng(0).normal(size=(3000, 2)) * [3, 1]
-    y = X[:, 0] > 0
+    X = np.random.default_rng(0).normal(size=(5000, 2)) * [3, 1]
+    y = np.sin(2 * X[:, 0]) > X[:, 1]
     limit = 30 * 2**20
-    machine = SVMClassifier(memory_limit=limit, gamma=1.0, C=10.0).fit(X, y)
+    machine = SVMClassifier(memory_limit=limit, gamma=1.0, C=10.0, random_state=0).fit(X, y)
     assert machine.status_ == "converged" and memories and max(memories) < limit
     before, memories[:] = max(memories), []
-    SVMClassifier(memory_limit=limit - 1000, gamma=1.0, C=10.0).fit(X, y)
+    SVMClassifier(memory_limit=limit - 1000, gamma=1.0, C=10.0, random_state=0).fit(X, y)
     assert max(memories) == before - 1000
 
 

@@ -315,6 +315,11 @@ def test_what_has_no_form_is_refused_with_the_reason(tmp_path):
     cases = [
         (dm.ODMClassifier().fit(iris, species), ValueError, "3 classes one from the rest.*OneVsOneClassifier"),
         (dm.SVMClassifier(kernel="laplacian").fit(X, y), ValueError, "Laplacian kernel has no LIBSVM form"),
+        (
+            dm.SVMClassifier(strategy="dc", n_levels=1, stop_level=1).fit(X, y),
+            ValueError,
+            "predicts by clusters has no LIBSVM form",
+        ),
         (dm.SVMClassifier(kernel=linear_kernel).fit(X, y), ValueError, "a function has no LIBSVM form"),
         (make_pipeline(MinMaxScaler(), dm.SVMClassifier()).fit(X, y), TypeError, "hold no scaling: pass the machine"),
         (SVC().fit(X, y), TypeError, "a kernel machine of dimargin expected, got SVC"),

@@ -21,8 +21,8 @@ class ConvergenceDisplay:
     """Score, objective and relative duality gap of a fit against its cost, level by level.
 
     The last entry of every level is a numbered disc: hollow above level 0, where the objective is the
-    weighted mean over the partitions and the gap the one of the worst partition; filled at level 0, where
-    both are of the whole problem. The other entries, checks of the gap within a level, are dots.
+    weighted mean over the partitions (strategy "dc": the sum) and the gap the one of the worst partition; filled
+    at level 0, where both are of the whole problem. The other entries, checks of the gap within a level, are dots.
 
     Use `from_estimator`; all parameters are stored as attributes.
 
@@ -187,7 +187,7 @@ class ConvergenceDisplay:
         if gid and gid not in [line.get_gid() for line in self.axes_[-1].lines]:
             self.axes_[-1].axhline(self.tol, color="0.4", linestyle="--", linewidth=1, gid=gid, label=gid)
         # proxies for the discs that are there, of earlier fits in the same axes too
-        for place, of_partitions in (-2, "mean over the partitions"), (-1, "worst partition"):
+        for place, of_partitions in (-2, "of the partitions"), (-1, "worst partition"):
             axes = self.axes_[place]
             gids = {line.get_gid() for line in axes.lines}
             texts = {"partitioned": of_partitions, "global": "whole problem"}

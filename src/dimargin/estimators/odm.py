@@ -102,7 +102,8 @@ class ODMClassifier(KernelMarginClassifier):
         Passes over the rows, summed over the levels.
     history_ : list of dict
         One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
-        ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``.
+        ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
+        "cascade" adds ``round``, "dc" ``clustering_seconds``.
 
     See Also
     --------

@@ -107,10 +107,11 @@ class SVMClassifier(KernelMarginClassifier):
         Passes over the rows, summed over the levels.
     history_ : list of dict
         One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
-        ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. With the
-        hinge and strategy "dc" also ``theorem_1_bound``, how far the dual objective of the level's coefficients can be
-        from the optimum of the whole problem, and ``theorem_1_bound_sampled``: whether that is the upper end of a 99%
-        confidence interval, as beyond 2,048 rows, or exact.
+        ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
+        "cascade" adds ``round``; "dc" adds ``clustering_seconds`` and, with the hinge and no intercept,
+        ``theorem_1_bound``: how far the dual objective of the level's coefficients can be from the optimum of the whole
+        problem. ``theorem_1_bound_sampled`` says whether that is the upper end of a 99% confidence interval, as beyond
+        2,048 rows, or exact.
 
     See Also
     --------

@@ -44,6 +44,11 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
 
 def _expansion(machine: KernelMarginClassifier, places: Indices) -> tuple[Kernel | None, Any, bool]:
     """Kernel, support vectors (places in the matrix where values were computed beforehand), whether from feature 0."""
+    if machine._router is not None:
+        raise ValueError(
+            "a model that predicts by clusters has no LIBSVM form, which is one decision function; fit to stop_level=0 "
+            "or with strategy=DivideAndConquer(prediction='naive')"
+        )
     kernel = machine._transform.kernel
     if isinstance(kernel, Kernel):
         return kernel, csr_rows(machine.support_vectors_), False

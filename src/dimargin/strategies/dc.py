@@ -24,6 +24,7 @@ the ODM loss: it is left out where more than half are.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
@@ -117,11 +118,12 @@ class DivideAndConquer(Strategy):
         rng, support = np.random.default_rng(training.random_state), np.arange(problem.n_rows)
         start = np.zeros(problem.labels.shape) if training.start is None else training.start
         for depth in range(self.n_levels(problem.n_rows, shape), 0, -1):
-            before = problem.kernel.evaluations
+            clock, before = time.perf_counter(), problem.kernel.evaluations
             rule, clusters = cluster_rows(
                 problem.kernel, problem.weights, shape.branching**depth, rng, sample_size=self.sample_size,
                 candidates=support, wide=self.clustering_kernel == "wide", max_size=self.max_cluster_size,
             )  # fmt: skip
+            about: dict[str, Any] = {"clustering_seconds": time.perf_counter() - clock}
             router = Router(rule, clusters)
             nodes = [Node(rows, problem.total, start[:, rows]) for rows in router.members(clusters)]
             eps = limits.tol if depth == shape.stop_level else max(limits.tol, self.level_tol)
@@ -129,8 +131,8 @@ class DivideAndConquer(Strategy):
             found = cache(partial(self._model, training, level, router))
             start = found().dual if depth == shape.stop_level else levels.model(level, problem).dual
             solved, rng_1 = levels.average(level, problem.total), np.random.default_rng([training.random_state, depth])
-            bound = theorem_1.bound(problem, clusters, solved, rng_1)
-            yield levels.Step(level, found, problem.kernel.evaluations - before, bound)
+            about |= theorem_1.bound(problem, clusters, solved, rng_1)
+            yield levels.Step(level, found, problem.kernel.evaluations - before, about)
             support = np.flatnonzero(start.any(axis=0))
             if not len(support):  # clusters of one class each, and an intercept
                 support = np.arange(problem.n_rows)
