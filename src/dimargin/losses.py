@@ -197,7 +197,7 @@ class HingeLoss(Loss):
         """See `Loss`: a weighted quantile of ``y_i - f_i``; where all of an interval minimise, its middle."""
         # row i pulls with C_i: up while b < y_i - f_i if positive, down while b > y_i - f_i if negative
         kinks = labels - decision
-        order = np.argsort(kinks, kind="stable")
+        order = np.argsort(kinks)
         pull = np.cumsum(pieces.upper[order]) - pieces.upper[labels > 0].sum()
         slack = _ROUNDING * pieces.upper.sum()
         first = int(np.searchsorted(pull, -slack))
@@ -231,7 +231,7 @@ class SquaredHingeLoss(Loss):
     def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
         """See `Loss`: the zero of a piecewise linear derivative."""
         kinks, stiffness = labels - decision, 1 / pieces.curvature_right
-        order = np.argsort(kinks, kind="stable")
+        order = np.argsort(kinks)
         t, k = kinks[order], stiffness[order]
         # positive rows act below their kink, negative ones above: derivative sum_acting k_i (b - t_i)
         positive = labels[order] > 0

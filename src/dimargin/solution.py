@@ -104,7 +104,9 @@ class DualProblem:
         lowest = np.where(np.where(positive, may_shrink, may_grow), scores, np.inf).min(axis=1)
         # one class alone: all may rise, or fall, and none must
         both = np.isfinite(highest) & np.isfinite(lowest)
-        return np.where(both, (highest + lowest) / 2, self.intercepts(margins))
+        return (
+            (highest + lowest) / 2 if both.all() else np.where(both, (highest + lowest) / 2, self.intercepts(margins))
+        )
 
     def shifted(self, margins: Floats, intercepts: Floats) -> Floats:
         """Margins with intercepts."""

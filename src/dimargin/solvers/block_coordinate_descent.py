@@ -19,7 +19,14 @@ import numpy as np
 
 from dimargin import _core
 from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
-from dimargin.solvers.blocks import canonical_order, default_block_size, may_rest_on, next_block, seconds_to_wake, wake
+from dimargin.solvers.blocks import (
+    canonical_order,
+    may_rest_on,
+    next_block,
+    seconds_to_wake,
+    useful_cache,
+    wake,
+)
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.solvers.precision import certify, derailed, go_on_in_float64, note_progress, stalled
 from dimargin.solvers.state import Best, State
@@ -43,14 +50,11 @@ class BlockCoordinateDescent(Solver[State]):
     ----------
     block_size : int, optional
         Rows of a block: small blocks leave more work to the kernel, large ones to the factorisations. By default 256,
-        whose Gram matrix stays in the second-level cache, and 512 where a row holds more than 128 numbers, so that
-        kernel values are dear, or where pairs make a block cheap (of {128, 192, 256, 320, 384} 256 was within 10% of
-        the fastest in 10 of 16 fits on eight data sets; on usps, with 256 columns and ten classes, 512 takes 5 to 11%
-        less time; the hinge on covtype takes 13, 11 and 8 s with 256, 512 and 1,024 rows on one thread).
+        whose Gram matrix stays in the second-level cache, or more, up to 1,024: see `blocks.default_block_size`.
     small : int, default=512
         A problem of at most so many rows is a single block, solved to rounding.
     cache : int, default=2 GiB
-        Bytes of remembered kernel rows, at most.
+        Bytes of remembered kernel rows, at most (of short rows fewer, see `blocks.useful_cache`).
     random_state : int or numpy Generator seed, default=0
         Seeds the order of the rows.
     """
@@ -74,8 +78,8 @@ class BlockCoordinateDescent(Solver[State]):
         return State(
             limits=limits,
             rng=np.random.default_rng(self.random_state),
-            memory=self.cache,
-            block_size=self.block_size or default_block_size(problem),
+            memory=useful_cache(problem, self.cache),
+            fixed_block_size=self.block_size,
             order=order,
             pieces=problem.pieces.stack(),
             whole=problem,

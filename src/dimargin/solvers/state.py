@@ -53,7 +53,7 @@ class State:
     limits: Limits
     rng: np.random.Generator
     memory: int  # bytes of remembered kernel rows, at most
-    block_size: int
+    fixed_block_size: int | None  # asked for
     order: Indices | None  # canonical order of a problem of one block
     pieces: Floats  # of the conjugate, as the core takes them
 
@@ -68,6 +68,7 @@ class State:
     began: float = field(default_factory=time.perf_counter)
     queue: list[Indices | None] = field(default_factory=list)  # blocks of the pass; None: the worst violators then
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # worst violators, the last time
+    block_size: int = 0  # in this pass
     passes: int = 0  # begun
     visited: int = 0  # rows visited in all
     since_check: int = 0  # rows visited since the last check
@@ -75,6 +76,7 @@ class State:
 
     active: ActiveRows | None = None  # while others rest
     wake_at: int = 0  # passes after which they wake in any case
+    wake_gap: float = 0.0  # of the active rows, at which they do
     cache: RowCache | None = None  # of the active rows, the last time that others rested
     whole_gap: float = np.inf  # at the last check of all rows
 
