@@ -14,6 +14,7 @@ from dimargin.losses import Loss, Pieces
 
 Floats = NDArray[np.float64]
 Status = Literal["converged", "max_iter", "max_time", "stopped", "precision"]
+History = list[dict[str, Any]]  # an entry a check, or a level
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class Solution:
     reason: str
     passes: int
     kernel_evaluations: int
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: History = field(default_factory=list)
 
     @property
     def converged(self) -> bool:

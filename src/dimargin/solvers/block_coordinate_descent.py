@@ -13,12 +13,11 @@ intercept b every block keeps ``sum_i y_i g_i``, and b is the best for the prima
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dimargin import _core
-from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
+from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
 from dimargin.solvers.blocks import (
     canonical_order,
     may_rest_on,
@@ -174,7 +173,7 @@ class BlockCoordinateDescent(Solver[State]):
         end_of_pass = pairs and not state.queue
         state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
 
-    def finish(self, state: State, status: Status, reason: str, history: list[dict[str, Any]]) -> Solution:
+    def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
         """The iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
         if state.active is not None and seconds_to_wake(state) < _SOON:
             wake(state)

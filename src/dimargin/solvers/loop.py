@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
+from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
 
 State = TypeVar("State")
 
@@ -71,7 +71,7 @@ class Solver(ABC, Generic[State]):
         """Status and reason when the solve is over."""
 
     @abstractmethod
-    def finish(self, state: State, status: Status, reason: str, history: list[dict[str, Any]]) -> Solution:
+    def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
         """The result value."""
 
     @abstractmethod
@@ -100,7 +100,7 @@ def solve(problem: DualProblem, solver: Solver[State], start: Floats | None, lim
         When ``limits.cancelled`` was set.
     """
     began = time.perf_counter()
-    history: list[dict[str, Any]] = []
+    history: History = []
     state = solver.init(problem, start, limits)
     while True:
         objectives = solver.check(state)

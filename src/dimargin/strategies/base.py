@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from dimargin.engines import LocalEngine
-from dimargin.solution import DualProblem, Floats, Objectives, Status
+from dimargin.solution import DualProblem, Floats, History, Objectives, Status
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies.routing import Router
 
@@ -121,7 +121,7 @@ class Outcome:
     status: Status
     reason: str
     passes: int
-    history: list[dict[str, Any]]
+    history: History
 
     @property
     def dual(self) -> Floats:

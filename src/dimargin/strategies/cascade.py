@@ -20,12 +20,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dimargin.partition import RandomPartition
-from dimargin.solution import Solution
+from dimargin.solution import History, Solution
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.feedback import again, look, passed_on
@@ -79,11 +79,11 @@ class Cascade(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """The levels of the first round, then the whole problem after every round."""
-        history: list[dict[str, Any]] = []
+        history: History = []
         steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
         return levels.follow(training, steps, history, verdict)
 
-    def _levels(self, training: Training, history: list[dict[str, Any]]) -> Iterator[levels.Step]:
+    def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
         problem, p = training.problem, training.shape.branching
         n_levels = self.n_levels(problem.n_rows, training.shape)
         leaves = RandomPartition().split(problem, p**n_levels, np.random.default_rng(training.random_state))
@@ -107,9 +107,7 @@ class Cascade(Strategy):
         """Factor on coefficients of a part where it is merged."""
         return part / whole if self.coefficients == "represented" else 1.0
 
-    def _solve(
-        self, training: Training, history: list[dict[str, Any]], level: int, nodes: Sequence[Node]
-    ) -> list[Solution]:
+    def _solve(self, training: Training, history: History, level: int, nodes: Sequence[Node]) -> list[Solution]:
         """Solve a level of the first round; of level 0 only `look` knows the gap, so it is not reported."""
         shape, tol = training.shape, training.limits.tol
         if self.coefficients == "global":
@@ -129,9 +127,7 @@ class Cascade(Strategy):
             start.append(solution.dual[:, kept] * self._share(node.mass, mass))
         return Node(np.concatenate(rows), mass, np.concatenate(start, axis=1))
 
-    def _verdict(
-        self, training: Training, history: list[dict[str, Any]], step: levels.Step, requested: bool
-    ) -> levels.Verdict:
+    def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> levels.Verdict:
         """Status and reason when there shall be no more levels, or rounds."""
         level, n, p = step.level.level, training.problem.n_rows, training.shape.branching
         if level:

@@ -69,9 +69,9 @@ def calibrated(training: Training, router: Router, dual: Floats, tol: float) -> 
     dual : ndarray of shape (n_outputs, n)
         Coefficients of the machines, from which the folds start.
     tol : float
-        Relative gap to which the folds are solved.
+        Relative gap to which the folds are solved, unless the fit's is larger.
     """
-    problem, limits = training.problem, replace(training.limits, tol=tol)
+    problem, limits = training.problem, replace(training.limits, tol=max(training.limits.tol, tol))
 
     def member(task: tuple[int, Indices], n_threads: int) -> tuple[Floats, int]:
         place, rows = task

@@ -2,24 +2,19 @@
 
     in: branching k, levels L, sample size m, tolerances eps_l
     1  for l = L, L-1, ..., 1:
-    2      sample m rows: at level L of all, below of the support vectors of level l+1
+    2      sample m rows, of all or of the support vectors of level l+1
     3      k^l clusters by two-step kernel k-means on the sample (dimargin.partition.clusters)
-    4      for each cluster, side by side, the largest first:
-               solve its rows, as a piece of the whole problem, from the coefficients of level l+1 to eps_l
+    4      solve every cluster, as a piece of the whole problem, from the coefficients of level l+1 to eps_l
     5      if l = stop_level: return the machines of the clusters
     6  refine: solve the support vectors of level 1 alone
     7  solve the whole problem from there
 
-Clusters do not represent the whole, they are pieces of it: every local problem has the global coefficients (C; with
-the ODM loss W c), and local solutions put together solve the problem whose kernel is zero between clusters (Lemma 1).
-So nothing is rescaled, unlike in DiODM: the concatenation of local solutions with local coefficients was measured to be
-500 times further from the optimum. The objective of a level is the sum over its clusters; with the hinge its
-entry of ``history_`` has Theorem 1's bound on what is missing to the optimum (theorem_1.py).
+Clusters are pieces of the whole: local problems have the global coefficients (C; with the ODM loss W c), and local
+solutions put together solve the problem whose kernel is zero between clusters (Lemma 1). So nothing is rescaled, unlike
+in DiODM: local coefficients led 500 times further from the optimum. theorem_1.py bounds what is missing to it.
 
-Where the paper is wrong (handbook, sections 3 and 6). *The loop* ends at level 1, and level 0 takes steps 6 and 7. *The
-sample* of 1,000 is too small for 256 clusters, and *the kernel* of the machine is often too local to cluster with: both
-are mended in dimargin.partition.clusters. *Step 6* costs as much as step 7 where most rows are support vectors, as with
-the ODM loss: it is left out where more than half are.
+Where the paper is wrong (handbook, sections 3 and 6): its loop never reaches level 0; its sample and kernel are mended
+in dimargin.partition.clusters; step 6 is left out where it would cost as much as step 7, with mostly support vectors.
 """
 
 from __future__ import annotations
@@ -28,12 +23,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dimargin.partition import cluster_rows, largest_sample
-from dimargin.solution import Solution
+from dimargin.solution import History, Solution
 from dimargin.solvers import solve
 from dimargin.strategies import levels, theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
@@ -51,8 +46,7 @@ class DivideAndConquer(Strategy):
         Rows that the clusters of a level are found on, as in the paper; ten a cluster where that is more.
     prediction : {"early", "naive", "bcm"}, default="early"
         How the model of a level above 0 predicts: by the machine of the nearest cluster, by the sum of all (equation
-        5 of the paper), or by the Bayesian committee of all, which costs three more fits of each cluster; decision
-        values are then log odds. The whole problem, level 0, needs no rule.
+        5), or by the Bayesian committee of all, in log odds, which costs three more fits of each cluster.
     clustering_kernel : {"wide", "same"}, default="wide"
         Whether "rbf" and "laplacian" are widened to cluster with, or taken as they are, as in the paper.
     max_cluster_size : int or None, default=None
@@ -108,12 +102,12 @@ class DivideAndConquer(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Algorithm 1."""
-        history: list[dict[str, Any]] = []
+        history: History = []
         steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
         outcome = levels.follow(training, steps, history, verdict)
         return said_if_uncalibrated(training, outcome) if self.prediction == "bcm" else outcome
 
-    def _levels(self, training: Training, history: list[dict[str, Any]]) -> Iterator[levels.Step]:
+    def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
         problem, shape, limits = training.problem, training.shape, training.limits
         rng, support = np.random.default_rng(training.random_state), np.arange(problem.n_rows)
         start = np.zeros(problem.labels.shape) if training.start is None else training.start
@@ -123,8 +117,7 @@ class DivideAndConquer(Strategy):
                 problem.kernel, problem.weights, shape.branching**depth, rng, sample_size=self.sample_size,
                 candidates=support, wide=self.clustering_kernel == "wide", max_size=self.max_cluster_size,
             )  # fmt: skip
-            about: dict[str, Any] = {"clustering_seconds": time.perf_counter() - clock}
-            router = Router(rule, clusters)
+            router, about = Router(rule, clusters), {"clustering_seconds": time.perf_counter() - clock}
             nodes = [Node(rows, problem.total, start[:, rows]) for rows in router.members(clusters)]
             eps = limits.tol if depth == shape.stop_level else max(limits.tol, self.level_tol)
             level = Level(depth, nodes, levels.solve_level(training, depth, nodes, eps))
@@ -133,9 +126,7 @@ class DivideAndConquer(Strategy):
             solved, rng_1 = levels.average(level, problem.total), np.random.default_rng([training.random_state, depth])
             about |= theorem_1.bound(problem, clusters, solved, rng_1)
             yield levels.Step(level, found, problem.kernel.evaluations - before, about)
-            support = np.flatnonzero(start.any(axis=0))
-            if not len(support):  # clusters of one class each, and an intercept
-                support = np.arange(problem.n_rows)
+            support = np.flatnonzero(start.any(axis=0) | (not start.any()))  # all rows where clusters have one class
         training.progress.level_begin(0, None)
         start, spent = levels.refined(training, start, history) if 2 * len(support) <= problem.n_rows else (start, 0)
         if not limits.interrupted.is_set():  # the pass that step 7 begins with would not wait
@@ -144,9 +135,7 @@ class DivideAndConquer(Strategy):
             level = Level(0, [whole], [solve(problem, training.solver(0), start, limits)])
             yield levels.Step(level, partial(levels.model, level, problem), spent)
 
-    def _verdict(
-        self, training: Training, history: list[dict[str, Any]], step: levels.Step, requested: bool
-    ) -> levels.Verdict:
+    def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> levels.Verdict:
         # the margins of the starts of the next level: one pass over the support vectors of its clusters
         support = sum(np.count_nonzero(solution.dual.any(axis=0)) for solution in step.level.results)
         needed = training.problem.n_rows * support / training.shape.branching ** max(step.level.level - 1, 0)
@@ -155,7 +144,6 @@ class DivideAndConquer(Strategy):
 
     def _model(self, training: Training, level: Level[Solution], router: Router) -> LevelModel:
         found = levels.model(level, training.problem, None if self.prediction == "naive" else router)
-        if self.prediction != "bcm":
-            return found
-        tol = max(training.limits.tol, self.level_tol)
-        return replace(found, router=calibrated(training, router, found.dual, tol) or router)
+        if self.prediction == "bcm":
+            found = replace(found, router=calibrated(training, router, found.dual, self.level_tol) or router)
+        return found

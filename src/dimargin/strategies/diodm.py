@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dimargin.partition import StratifiedPartition
-from dimargin.solution import Solution
+from dimargin.solution import History, Solution
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.levels import (
     Step,
@@ -96,7 +96,7 @@ class DiODM(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Algorithm 1."""
-        history: list[dict[str, Any]] = []
+        history: History = []
         return follow(training, self._levels(training), history, partial(self._verdict, training, history))
 
     def _levels(self, training: Training) -> Iterator[Step]:
@@ -127,7 +127,7 @@ class DiODM(Strategy):
         start = [solution.dual * (node.mass / mass if rescale else 1.0) for node, solution in children]
         return Node(merged_rows([node for node, _ in children]), mass, np.concatenate(start, axis=1))
 
-    def _verdict(self, training: Training, history: list[dict[str, Any]], step: Step, requested: bool) -> Verdict:
+    def _verdict(self, training: Training, history: History, step: Step, requested: bool) -> Verdict:
         """Status and reason when the level just solved is the last one."""
         level, tol = step.level, training.limits.tol
         verdict = last_level(training, level, requested)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from dimargin.solution import History
 from dimargin.solvers import solve
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 
@@ -31,7 +31,7 @@ class Exact(Strategy):
         progress.level_begin(0, None)
         limits = replace(training.limits, stop_requested=progress.check)
         solution = solve(training.problem, training.solver(0), training.start, limits)
-        history: list[dict[str, Any]] = []
+        history: History = []
         evaluations, seconds = 0, 0.0
         for check in solution.history:
             history.append(

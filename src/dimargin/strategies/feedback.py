@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.kernels import Indices
-from dimargin.solution import Floats, Solution
+from dimargin.solution import Floats, History, Solution
 from dimargin.solvers import solve
 from dimargin.strategies.base import Training
 from dimargin.strategies.levels import before_a_pass, solve_nodes
@@ -52,7 +52,7 @@ def again(
     n_levels: int,
     dual: Floats,
     number: int,
-    history: list[dict[str, Any]],
+    history: History,
 ) -> tuple[Level[Solution], int]:
     """The last part of another round, and the kernel evaluations of the round."""
     problem, support = training.problem, np.flatnonzero(dual.any(axis=0))

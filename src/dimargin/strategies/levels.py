@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.solution import DualProblem, Floats, Objectives, Solution, Status
+from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
 from dimargin.solvers import Limits, solve
 from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
 from dimargin.strategies.routing import Router
@@ -101,13 +101,13 @@ def history_entry(level: Level[Solution], total: float, seconds: float, evaluati
     }
 
 
-def seconds_for(evaluations: float, history: list[dict[str, Any]]) -> float:
+def seconds_for(evaluations: float, history: History) -> float:
     """Seconds that so many kernel evaluations take, at the rate of the levels so far."""
     spent, seconds = (sum(entry[key] for entry in history) for key in ("kernel_evaluations", "seconds"))
     return float(evaluations * seconds / max(spent, 1))
 
 
-def before_a_pass(training: Training, n_vectors: int, history: list[dict[str, Any]]) -> Limits:
+def before_a_pass(training: Training, n_vectors: int, history: History) -> Limits:
     """The limits, with time left for the margins of all rows from so many support vectors."""
     limits = training.limits
     if limits.deadline is None:
@@ -115,7 +115,7 @@ def before_a_pass(training: Training, n_vectors: int, history: list[dict[str, An
     return replace(limits, deadline=limits.deadline - seconds_for(training.problem.n_rows * n_vectors, history))
 
 
-def refined(training: Training, start: Floats, history: list[dict[str, Any]]) -> tuple[Floats, int]:
+def refined(training: Training, start: Floats, history: History) -> tuple[Floats, int]:
     """Coefficients that solve the problem of the support vectors alone, and the kernel evaluations it took."""
     problem, support = training.problem, np.flatnonzero(start.any(axis=0))
     limits = before_a_pass(training, len(support), history)
@@ -137,7 +137,7 @@ def last_level(training: Training, level: Level[Solution], requested: bool) -> V
     return None
 
 
-def out_of_time(training: Training, what: str, needed: float, history: list[dict[str, Any]]) -> Verdict:
+def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
     """Status and reason when `needed` evaluations, before there is another answer, would outlast the deadline."""
     deadline = training.limits.deadline
     if deadline is None or time.perf_counter() + seconds_for(needed, history) <= deadline:
@@ -169,7 +169,7 @@ class Step:
 def follow(
     training: Training,
     steps: Iterator[Step],
-    history: list[dict[str, Any]],
+    history: History,
     verdict: Callable[[Step, bool], Verdict],
 ) -> Outcome:
     """Report every level as it is solved, until one is the last: its model and its certificate.
