@@ -51,6 +51,28 @@ def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features,
     assert sum(block_sizes[: math.ceil(1024 / expected)]) == 1024  # the first pass, in as few blocks as can be
 
 
+@pytest.mark.parametrize("loss", [HingeLoss(1.0), SquaredHingeLoss(1.0)], ids=name)
+@pytest.mark.parametrize(("n", "expected"), [(1200, 512), (9600, 800), (16000, 1024)])
+def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkeypatch, loss, n, expected):
+    monkeypatch.setattr(blocks, "_LARGE", n)  # all rows, from the beginning
+    X, labels = blobs(n)
+    solve(make_problem(X, labels, loss, RBF), BlockCoordinateDescent(), None, Limits(max_iter=1))
+    first = block_sizes[: math.ceil(n / expected)]
+    assert max(first) <= expected and sum(first) == n  # in as few blocks as can be
+    block_sizes.clear()
+    solve(make_problem(X, labels, loss, RBF), BlockCoordinateDescent(600), None, Limits(max_iter=1))
+    assert sum(block_sizes[: math.ceil(n / 600)]) == n
+
+
+@pytest.mark.parametrize(("n_features", "most"), [(128, 2**28), (129, 2**31)])
+def test_of_short_rows_few_kernel_values_are_remembered(n_features, most):
+    problem = make_problem(*blobs(600, n_features=n_features), HingeLoss(1.0), Kernel("rbf", gamma=1 / n_features))
+    memory = [
+        BlockCoordinateDescent(cache=cache).init(problem, None, Limits()).memory for cache in (2**31, 2**28, 1000)
+    ]
+    assert memory == [most, 2**28, 1000]
+
+
 @every_loss
 def test_up_to_512_rows_are_one_block_solved_to_rounding(block_sizes, loss):
     X, labels = blobs(513)
