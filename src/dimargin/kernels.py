@@ -14,6 +14,7 @@ __all__ = ["KERNEL_NAMES", "Floats", "Indices", "Kernel", "KernelMatrix", "RowTr
 
 Indices = NDArray[np.int64]
 
+_CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside factorisations and memory
 _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
 
 
@@ -71,9 +72,9 @@ class KernelMatrix:
         return self.transform.dtype is np.float64
 
     @property
-    def numbers_per_row(self) -> float:
-        """Numbers that a row stores, on average: what a kernel value costs."""
-        return float(self._X.size / self._X.shape[0])
+    def dear(self) -> bool:
+        """Whether a value costs much more than reading a stored one: rows hold more than 128 numbers, on average."""
+        return bool(self._X.size > _CHEAP_NUMBERS * self._X.shape[0])
 
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
         """Return the square matrix of some of the training rows: a view with a count of its own."""

@@ -103,7 +103,7 @@ class DualProblem:
         may_grow, may_shrink = dual < pieces.upper, dual > pieces.lower
         highest = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf).max(axis=1)
         lowest = np.where(np.where(positive, may_shrink, may_grow), scores, np.inf).min(axis=1)
-        middle = (highest + lowest) / 2
+        middle: Floats = (highest + lowest) / 2
         one_class = ~(np.isfinite(highest) & np.isfinite(lowest))  # all may rise, or fall, and none must
         if one_class.any():
             middle[one_class] = self.intercepts(margins)[one_class]

@@ -93,6 +93,11 @@ class UserKernelMatrix(KernelMatrix):
         self._column_index = np.arange(X.shape[0])
         self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])
 
+    @property
+    def dear(self) -> bool:
+        """See `KernelMatrix`: functions are, looking up is not."""
+        return self.transform.function is not None
+
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
         """See `KernelMatrix`."""
         view = UserKernelMatrix(self.transform, self._X, n_threads=self.n_threads if n_threads is None else n_threads)

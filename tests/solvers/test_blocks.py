@@ -12,6 +12,7 @@ from dimargin.kernels import Kernel
 from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, blocks, solve
 from dimargin.solvers.neighbours import deal_neighbours
+from dimargin.user_kernels import UserKernel, kernel_matrix
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 RBF = Kernel("rbf", gamma=1.0)
@@ -64,13 +65,15 @@ def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkey
     assert sum(block_sizes[: math.ceil(n / 600)]) == n
 
 
-@pytest.mark.parametrize(("n_features", "most"), [(128, 2**28), (129, 2**31)])
-def test_of_short_rows_few_kernel_values_are_remembered(n_features, most):
+@pytest.mark.parametrize(("n_features", "remembered"), [(128, 0), (129, 1000)])
+def test_kernel_rows_are_remembered_where_they_are_dear(n_features, remembered):
     problem = make_problem(*blobs(600, n_features=n_features), HingeLoss(1.0), Kernel("rbf", gamma=1 / n_features))
-    memory = [
-        BlockCoordinateDescent(cache=cache).init(problem, None, Limits()).memory for cache in (2**31, 2**28, 1000)
-    ]
-    assert memory == [most, 2**28, 1000]
+    assert BlockCoordinateDescent(cache=1000).init(problem, None, Limits()).memory == remembered
+
+
+def test_values_of_a_function_are_dear_and_those_looked_up_are_not():
+    assert kernel_matrix(UserKernel(np.inner), np.ones((3, 2))).dear
+    assert not kernel_matrix(UserKernel(None), np.eye(200)).dear
 
 
 @every_loss

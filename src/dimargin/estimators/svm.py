@@ -70,8 +70,8 @@ class SVMClassifier(KernelMarginClassifier):
         Start from the coefficients of the previous fit, which must have had the same rows.
     memory_limit : int or None, default=None
         Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice, and remembers
-        kernel rows in what is left: None means 2 GiB, and where rows have up to 128 numbers, so that kernel values are
-        cheap, it is never more than 256 MiB.
+        kernel rows in what is left, where kernel values are dear: of rows of more than 128 numbers, and of Python
+        functions. None means 2 GiB.
     n_jobs : int or None, default=None
         Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
     random_state : int, RandomState or None, default=None

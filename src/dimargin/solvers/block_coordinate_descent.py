@@ -23,7 +23,6 @@ from dimargin.solvers.blocks import (
     may_rest_on,
     next_block,
     seconds_to_wake,
-    useful_cache,
     wake,
 )
 from dimargin.solvers.loop import Limits, Solver
@@ -53,7 +52,9 @@ class BlockCoordinateDescent(Solver[State]):
     small : int, default=512
         A problem of at most so many rows is a single block, solved to rounding.
     cache : int, default=2 GiB
-        Bytes of remembered kernel rows, at most (of short rows fewer, see `blocks.useful_cache`).
+        Bytes of remembered kernel rows, at most; none where kernel values are not dear. On rows of 8 to 123 numbers, in
+        twelve problems of eight data sets, remembering saved up to a third of the kernel evaluations and took up to
+        twice the time: memory used for the first time costs as much as several such values.
     random_state : int or numpy Generator seed, default=0
         Seeds the order of the rows.
     """
@@ -77,7 +78,7 @@ class BlockCoordinateDescent(Solver[State]):
         return State(
             limits=limits,
             rng=np.random.default_rng(self.random_state),
-            memory=useful_cache(problem, self.cache),
+            memory=self.cache if problem.kernel.dear else 0,
             fixed_block_size=self.block_size,
             order=order,
             pieces=problem.pieces.stack(),

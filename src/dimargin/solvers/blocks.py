@@ -13,8 +13,8 @@ of near neighbours over the rows that are inside their box or violated, and betw
 as many whose decision value must rise as must fall, with half of the previous such block (without that balance the
 hinge zigzags; without neighbours it took six times the kernel evaluations on covtype, C=32, gamma=32, where nearly all
 of 17,000 support vectors are free). A quarter of the rows begins alone (a fifth fewer evaluations on ijcnn1); from the
-third pass on, rows whose zero coefficient is sure of itself rest, and kernel rows of the coefficients that move are
-remembered (`ActiveRows`); all wake before a gap is believed.
+third pass on, rows whose zero coefficient is sure of itself rest, and where kernel values are dear, kernel rows of the
+coefficients that move are remembered (`ActiveRows`); all wake before a gap is believed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from dimargin.solvers.active import ActiveRows
 from dimargin.solvers.neighbours import deal_neighbours
 from dimargin.solvers.state import State
 
-_CHEAP_NUMBERS = 128  # of a row, up to which kernel values are cheap beside factorisations
-_CHEAP_CACHE = 2**28  # bytes of remembered kernel rows, at most, where kernel values are cheap
 _GREEDY_BLOCKS = 6  # of the worst violators after a pass of neighbours, at most
 _LARGE, _PASSES_ALONE = 4096, 3  # rows from which a quarter of them begins alone, and for how many passes
 _PASSES_AWAKE = 2  # before rows may rest
@@ -39,11 +37,6 @@ _PASSES_ASLEEP = 20  # after which they wake in any case
 _SURE = 0.1  # margin beyond the kink, in units of the slope there, at which a zero coefficient rests
 _WAKE = 0.4  # all rows wake when the gap of the active ones has come down to this part of the last whole gap,
 _WAKE_FIRST = 0.1  # and the first time, when passes over the few that began alone are cheap, to this part
-
-
-def kernel_is_dear(problem: DualProblem) -> bool:
-    """Whether a kernel value costs much more than reading a stored one."""
-    return problem.kernel.numbers_per_row > _CHEAP_NUMBERS
 
 
 def default_block_size(problem: DualProblem, n_rows: int) -> int:
@@ -55,16 +48,7 @@ def default_block_size(problem: DualProblem, n_rows: int) -> int:
     """
     if problem.loss.selection == "greedy":
         return min(1024, max(512, n_rows // 12))
-    return 512 if kernel_is_dear(problem) else 256
-
-
-def useful_cache(problem: DualProblem, memory: int) -> int:
-    """Bytes of remembered kernel rows worth having, of those that may be taken.
-
-    On covtype (54 features, 40,000 rows) 2 GiB saved two fifths of the kernel evaluations, and took longer than
-    computing them again: memory used for the first time costs as much as several kernel values of so short rows.
-    """
-    return memory if kernel_is_dear(problem) else min(memory, _CHEAP_CACHE)
+    return 512 if problem.kernel.dear else 256
 
 
 def canonical_order(problem: DualProblem) -> Indices:
