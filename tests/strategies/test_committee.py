@@ -126,15 +126,15 @@ def test_a_cluster_of_one_row_says_the_prior():
     assert outcome.router.slopes[1, 0] == 0.0
 
 
-@pytest.mark.parametrize("loss", [HINGE, ODM], ids=name)
-def test_the_folds_are_counted_and_threads_change_nothing(monkeypatch, loss):
+@pytest.mark.parametrize(("loss", "times"), [(HINGE, 1.5), (ODM, 2)], ids=name)
+def test_the_folds_are_counted_and_threads_change_nothing(monkeypatch, loss, times):
     with counted(monkeypatch) as counts:
         _, _, _, outcome = trained(loss)
     assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
     again = trained(loss, n_threads=2)[-1]
     assert_array_equal(again.router.slopes, outcome.router.slopes)
     early = trained(loss, strategy=DivideAndConquer(sample_size=100))[-1]
-    assert outcome.history[0]["kernel_evaluations"] > 1.3 * early.history[0]["kernel_evaluations"]
+    assert outcome.history[0]["kernel_evaluations"] > times * early.history[0]["kernel_evaluations"]
 
 
 def test_only_the_last_level_is_calibrated(monkeypatch):

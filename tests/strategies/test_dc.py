@@ -106,6 +106,7 @@ def test_history_is_complete_and_counts_every_kernel_value(monkeypatch):
     assert recorder.begun == [(2, 4), (1, 2), (0, None)]
     assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
     assert all(entry["seconds"] > entry.get("clustering_seconds", 0.0) > 0 for entry in outcome.history[:2])
+    assert outcome.history[-1]["seconds"] > 0
     assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-3
     assert outcome.passes == sum(entry["passes"] for entry in outcome.history)
     assert_array_equal(recorder.duals[-1], outcome.dual)
