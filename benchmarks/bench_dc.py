@@ -35,7 +35,7 @@ def measured(machine, X, y, X_test, y_test):
     machine.fit(X, y)
     fitted = time.perf_counter()
     accuracy = 100 * machine.score(X_test, y_test)
-    clustering = sum(entry["clustering_seconds"] for entry in getattr(machine, "history_", []))
+    clustering = sum(entry.get("clustering_seconds", 0.0) for entry in getattr(machine, "history_", []))
     return fitted - began, time.perf_counter() - fitted, accuracy, clustering
 
 

@@ -32,7 +32,7 @@ def fused(X, gamma, n_threads, difference=False):
     rows, every, columns = transform.apply(X), np.arange(len(X)), np.arange(COLUMNS)
     coefficients = np.random.default_rng(1).normal(size=(1, COLUMNS))
     products, values = np.zeros((1, len(X))), np.zeros((len(X), COLUMNS), dtype=np.float32)
-    arguments = "rbf", 0.0, 1, difference, rows, every, rows, columns
+    arguments = "rbf", 0.0, 1, difference, -np.inf, rows, every, rows, columns
 
     def product():
         _core.multiply(*arguments, coefficients, products, n_threads)

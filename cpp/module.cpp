@@ -80,7 +80,7 @@ template <class T> int useful_threads(int n_threads, const RowsView<T>& x, const
 
 // ---- kernels ---------------------------------------------------------------------------------------------------
 
-KernelSpec kernel_spec(const std::string& name, double coef0, int degree, bool difference) {
+KernelSpec kernel_spec(const std::string& name, double coef0, int degree, bool difference, double lowest) {
     KernelSpec k;
     if (name == "linear") k.family = Family::linear;
     else if (name == "poly") k.family = Family::polynomial;
@@ -90,6 +90,7 @@ KernelSpec kernel_spec(const std::string& name, double coef0, int degree, bool d
     k.coef0 = coef0;
     k.degree = degree;
     k.difference = difference;
+    k.lowest = lowest;
     return k;
 }
 
@@ -160,23 +161,27 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
         .def("compute_norms", &Rows<T>::compute_norms, nb::arg("absolute"), nb::call_guard<nb::gil_scoped_release>());
 
     m.def("multiply",
-          [](const std::string& kernel, double coef0, int degree, bool difference, const Rows<T>& x, const Index& xi,
-             const Rows<T>& z, const Index& zi, In<double, 2> coefficients, Out<double, 2> out, int n_threads) {
+          [](const std::string& kernel, double coef0, int degree, bool difference, double lowest, const Rows<T>& x,
+             const Index& xi, const Rows<T>& z, const Index& zi, In<double, 2> coefficients, Out<double, 2> out, int n_threads) {
               check_width(x, z);
               const auto xv = x.view(xi), zv = z.view(zi);
               if (coefficients.shape(0) != out.shape(0) || int64_t(coefficients.shape(1)) != zv.size ||
                   int64_t(out.shape(1)) != xv.size)
                   throw std::invalid_argument("coefficients and out do not fit the rows");
-              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference);
+              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
               nb::gil_scoped_release release;
               n_threads = useful_threads(n_threads, xv, zv);
+              int64_t computed = 0;
               in_parallel(n_threads, [&] {
-                  tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)), out.data(), n_threads);
+                  computed = tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)), out.data(),
+                                                n_threads);
               });
+              return computed;
           },
-          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("x"),
+          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("lowest"), nb::arg("x"),
           nb::arg("x_index"), nb::arg("z"), nb::arg("z_index"), nb::arg("coefficients"), nb::arg("out").noconvert(),
-          nb::arg("n_threads"), "out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]");
+          nb::arg("n_threads"),
+          "out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]; returns how many kernel values were computed");
 
     m.def("combine_rows",
           [](In<T, 2> values, const Index& slots, In<double, 2> coefficients, Out<double, 2> out, int n_threads) {
@@ -199,20 +204,22 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
           nb::arg("n_threads"), "out[q, c] += sum_j values[slots[j], c] coefficients[q, j]");
 
     m.def("block",
-          [](const std::string& kernel, double coef0, int degree, bool difference, const Rows<T>& x, const Index& xi,
-             const Rows<T>& z, const Index& zi, Out<T, 2> out, int n_threads) {
+          [](const std::string& kernel, double coef0, int degree, bool difference, double lowest, const Rows<T>& x,
+             const Index& xi, const Rows<T>& z, const Index& zi, Out<T, 2> out, int n_threads) {
               check_width(x, z);
               const auto xv = x.view(xi), zv = z.view(zi);
               if (int64_t(out.shape(0)) != xv.size || int64_t(out.shape(1)) != zv.size)
                   throw std::invalid_argument("out does not fit the rows");
-              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference);
+              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
               nb::gil_scoped_release release;
               n_threads = useful_threads(n_threads, xv, zv);
-              in_parallel(n_threads, [&] { tile<T>().block(k, xv, zv, out.data(), n_threads); });
+              int64_t computed = 0;
+              in_parallel(n_threads, [&] { computed = tile<T>().block(k, xv, zv, out.data(), n_threads); });
+              return computed;
           },
-          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("x"),
+          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("lowest"), nb::arg("x"),
           nb::arg("x_index"), nb::arg("z"), nb::arg("z_index"), nb::arg("out").noconvert(), nb::arg("n_threads"),
-          "out[i, j] = k(x_i, z_j)");
+          "out[i, j] = k(x_i, z_j); returns how many were computed");
 }
 
 // ---- block solver ----------------------------------------------------------------------------------------------

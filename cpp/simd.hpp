@@ -63,19 +63,20 @@ template <class T> INLINE Vec<T> exp2_fraction(Vec<T> f) {
     return p * f + T(1);
 }
 
-// 2^u for u <= 0, zero below the normal numbers (subnormal products would be slow, and are nothing to a margin).
-template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u) {
+// 2^u for u <= 0, zero for u < least, which is that of the normal numbers at least (subnormal products would be slow, and
+// are nothing to a margin).
+template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u, T least) {
     typedef Simd<T> S;
     typedef typename S::ivec IVec;
 #if defined(__AVX512F__)  // the same with two instructions for six
     if constexpr (sizeof(T) == sizeof(float)) {
         const __m512 v = (__m512)u, whole = _mm512_maskz_roundscale_ps(0xffff, v, 0);
         const __m512 p = (__m512)exp2_fraction<T>((Vec<T>)_mm512_sub_ps(v, whole));
-        const __mmask16 normal = _mm512_cmp_ps_mask(v, _mm512_set1_ps(S::lowest), _CMP_NLT_UQ);
+        const __mmask16 normal = _mm512_cmp_ps_mask(v, _mm512_set1_ps(least), _CMP_NLT_UQ);
         return (Vec<T>)_mm512_maskz_scalef_ps(normal, p, whole);
     }
 #endif
-    const Vec<T> zero = {}, lowest = zero + S::lowest;
+    const Vec<T> zero = {}, lowest = zero + least;
     u = u < zero ? u : zero;
     const Vec<T> shifted = u + S::magic;  // nonsense below `lowest`, where the last line does not use it
     const Vec<T> fraction = u - (shifted - S::magic);

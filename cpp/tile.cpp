@@ -3,7 +3,7 @@
 // always inlined, and leave no copy behind).
 #include "tile.hpp"
 
-#include "simd.hpp"
+#include "panels.hpp"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,13 +13,7 @@ namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-// Rows and columns of a tile, whose sums stay in registers.
-constexpr int tile_rows = vector_bytes == 64 ? 8 : 4;
-template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
-constexpr int64_t chunk_columns = 512;  // columns whose kernel values wait in the first-level cache
 constexpr int64_t panel_budget = 512 * 1024;  // bytes of packed columns: half a second-level cache; rows are read once a panel
-
-enum class Sum { product, squared_difference, absolute_difference, absolute_overlap };
 
 template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
     if constexpr (S == Sum::product) return sum + x * z;
@@ -33,14 +27,14 @@ template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
 }
 
 template <Sum S, class T>
-INLINE Vec<T> kernel_value(const KernelSpec& k, Vec<T> sum, T x_norm, Vec<T> z_norm) {
+INLINE Vec<T> kernel_value(const KernelSpec& k, T lowest, Vec<T> sum, T x_norm, Vec<T> z_norm) {
     switch (k.family) {
         case Family::rbf:
-            if constexpr (S == Sum::squared_difference) return exp2_nonpositive<T>(sum * T(-0.5));
-            return exp2_nonpositive<T>(sum - (z_norm + x_norm));
+            if constexpr (S == Sum::squared_difference) return exp2_nonpositive<T>(sum * T(-0.5), lowest);
+            return exp2_nonpositive<T>(sum - (z_norm + x_norm), lowest);
         case Family::laplacian:
-            if constexpr (S == Sum::absolute_overlap) return exp2_nonpositive<T>(-((z_norm + x_norm) + sum));
-            return exp2_nonpositive<T>(-sum);
+            if constexpr (S == Sum::absolute_overlap) return exp2_nonpositive<T>(-((z_norm + x_norm) + sum), lowest);
+            return exp2_nonpositive<T>(-sum, lowest);
         case Family::polynomial: {
             const Vec<T> base = sum + T(k.coef0);
             Vec<T> power = base;
@@ -51,31 +45,9 @@ INLINE Vec<T> kernel_value(const KernelSpec& k, Vec<T> sum, T x_norm, Vec<T> z_n
     }
 }
 
-// Columns packed for the tile: panel after panel, feature-major inside a panel, padded with zeros.
-template <class T> struct Panels {
-    T* values;
-    T* norms;
-    int64_t n_columns, padded;
-};
-
-template <class T> void* aligned(int64_t count) {
-    void* p = nullptr;
-    if (posix_memalign(&p, 64, size_t(count > 0 ? count : 1) * sizeof(T))) return nullptr;
-    return p;
-}
-
-template <class T> void pack(const RowsView<T>& z, int64_t first, int64_t count, Panels<T>& panels) {
-    constexpr int W = panel_width<T>();
-    const int64_t d = z.n_features;
-    panels.n_columns = count;
-    panels.padded = (count + W - 1) / W * W;
-    for (int64_t c = 0; c < panels.padded; ++c) {
-        T* to = panels.values + (c / W) * d * W + c % W;
-        const int64_t row = c < count ? z.index[first + c] : -1;
-        const T* from = z.values + row * d;
-        for (int64_t k = 0; k < d; ++k) to[k * W] = row < 0 ? T(0) : from[k];
-        panels.norms[c] = row < 0 || !z.norms ? T(0) : z.norms[row];
-    }
+// Kernel values below two to this are zero.
+template <class T> T lowest_exponent(const KernelSpec& k) {
+    return k.lowest > double(Simd<T>::lowest) ? T(k.lowest) : Simd<T>::lowest;
 }
 
 // Sums over the features from `f` to `end`, for one panel.
@@ -95,12 +67,14 @@ INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, 
     }
 }
 
-// Kernel values of tile_rows rows with every packed column, into buffer[tile_rows][padded].
+// Kernel values of tile_rows rows with the columns of the panels of a strip, into buffer[tile_rows][padded].
 template <Sum S, class T>
-void strip(const KernelSpec& k, const T* const* x, const T* x_norms, const Panels<T>& panels, int64_t d, T* buffer) {
-    constexpr int W = panel_width<T>(), L = lanes<T>(), R = tile_rows;
+void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, const Panels<T>& panels, const Strip& strip,
+          int64_t d, T* buffer) {
+    constexpr int L = lanes<T>(), R = tile_rows;
     const int64_t step = features_per_sum(d);
-    for (int64_t c = 0; c < panels.padded; c += W) {
+    for (int panel = 0; panel < strip.n_panels; ++panel) {
+        const int64_t c = strip.columns[panel];
         const T* z = panels.values + c * d;
         Vec<T> sum[R][2];
         partial_sums<S, T>(x, z, 0, step < d ? step : d, sum);
@@ -116,26 +90,27 @@ void strip(const KernelSpec& k, const T* const* x, const T* x_norms, const Panel
         const Vec<T> n0 = *(const Vec<T>*)(panels.norms + c), n1 = *(const Vec<T>*)(panels.norms + c + L);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-            *(Vec<T>*)(buffer + r * panels.padded + c) = kernel_value<S, T>(k, sum[r][0], x_norms[r], n0);
-            *(Vec<T>*)(buffer + r * panels.padded + c + L) = kernel_value<S, T>(k, sum[r][1], x_norms[r], n1);
+            *(Vec<T>*)(buffer + r * panels.padded + c) = kernel_value<S, T>(k, lowest, sum[r][0], x_norms[r], n0);
+            *(Vec<T>*)(buffer + r * panels.padded + c + L) = kernel_value<S, T>(k, lowest, sum[r][1], x_norms[r], n1);
         }
     }
 }
 
 // out[q * stride + r] += buffer[r] . coefficients[q]
-template <int R, class T>
-void multiply_strip(const T* buffer, int64_t padded, const T* coefficients, int64_t n_outputs, int rows, double* out,
-                    int64_t stride) {
+template <int R, int W, class T>
+void multiply_strip(const T* buffer, int64_t padded, const Strip& strip, const T* coefficients, int64_t n_outputs, int rows,
+                    double* out, int64_t stride) {
     for (int64_t q = 0; q < n_outputs; ++q) {
         const T* c = coefficients + q * padded;
         Vec<T> sum[R];
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};
-        for (int64_t j = 0; j < padded; j += lanes<T>()) {
-            const Vec<T> cj = *(const Vec<T>*)(c + j);
+        for (int panel = 0; panel < strip.n_panels; ++panel)
+            for (int64_t j = strip.columns[panel]; j < strip.columns[panel] + W; j += lanes<T>()) {
+                const Vec<T> cj = *(const Vec<T>*)(c + j);
 #pragma GCC unroll 8
-            for (int r = 0; r < R; ++r) sum[r] = sum[r] + *(const Vec<T>*)(buffer + r * padded + j) * cj;
-        }
+                for (int r = 0; r < R; ++r) sum[r] = sum[r] + *(const Vec<T>*)(buffer + r * padded + j) * cj;
+            }
         double totals[R];
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) totals[r] = horizontal(sum[r]);
@@ -152,11 +127,11 @@ template <class T> struct Sink {
     int64_t first_column, n_columns, x_size, z_size;
 };
 
-template <int R, class T>
-void drain(const Sink<T>& sink, const T* buffer, int64_t padded, int64_t first_row, int rows) {
+template <int R, int W, class T>
+void drain(const Sink<T>& sink, const T* buffer, int64_t padded, const Strip& strip, int64_t first_row, int rows) {
     if (sink.coefficients) {
-        multiply_strip<R, T>(buffer, padded, sink.coefficients, sink.n_outputs, rows, sink.products + first_row,
-                             sink.x_size);
+        multiply_strip<R, W, T>(buffer, padded, strip, sink.coefficients, sink.n_outputs, rows,
+                                sink.products + first_row, sink.x_size);
         return;
     }
     for (int r = 0; r < rows; ++r)
@@ -165,12 +140,17 @@ void drain(const Sink<T>& sink, const T* buffer, int64_t padded, int64_t first_r
 }
 
 template <Sum S, class T>
-void dense_rows(const KernelSpec& k, const RowsView<T>& x, const Panels<T>& panels, const Sink<T>& sink, int n_threads) {
+int64_t dense_rows(const KernelSpec& k, const RowsView<T>& x, const Panels<T>& panels, const Sink<T>& sink, int n_threads) {
+    constexpr int W = panel_width<T>();
     const int64_t d = x.n_features, groups = (x.size + tile_rows - 1) / tile_rows;
+    const T lowest = lowest_exponent<T>(k);
+    int64_t computed = 0;
     (void)n_threads;
-#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1) reduction(+ : computed)
     {
         alignas(64) T buffer[tile_rows * chunk_columns];
+        T* box = panels.boxes ? (T*)aligned<T>(2 * box_side<T>(d)) : nullptr;
+        Strip near;
 #pragma omp for schedule(dynamic, 16)
         for (int64_t g = 0; g < groups; ++g) {
             const int64_t first = g * tile_rows;
@@ -182,10 +162,17 @@ void dense_rows(const KernelSpec& k, const RowsView<T>& x, const Panels<T>& pane
                 pointers[r] = x.values + row * d;
                 norms[r] = x.norms ? x.norms[row] : T(0);
             }
-            strip<S, T>(k, pointers, norms, panels, d, buffer);
-            drain<tile_rows, T>(sink, buffer, panels.padded, first, rows);
+            find_near<S, T>(pointers, panels, d, lowest, box, near);
+            if (sink.values && near.n_panels * W < panels.padded) memset(buffer, 0, sizeof buffer);
+            if (!near.n_panels && !sink.values) continue;
+            fill<S, T>(k, lowest, pointers, norms, panels, near, d, buffer);
+            drain<tile_rows, W, T>(sink, buffer, panels.padded, near, first, rows);
+            const bool last = near.n_panels && near.columns[near.n_panels - 1] + W == panels.padded;
+            computed += rows * (near.n_panels * W - (last ? panels.padded - panels.n_columns : 0));
         }
+        free(box);
     }
+    return computed;
 }
 
 // Coefficients in the panel's precision and padding; the caller takes out powers of two that would not fit.
@@ -197,15 +184,19 @@ void pack_coefficients(const double* coefficients, int64_t n_outputs, int64_t st
 }
 
 template <Sum S, class T>
-void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
            const double* coefficients, int n_threads) {
     constexpr int W = panel_width<T>();
     int64_t width = panel_budget / (int64_t(sizeof(T)) * (z.n_features > 0 ? z.n_features : 1)) / W * W;
     width = width < W ? W : (width > chunk_columns ? chunk_columns : width);
     const int64_t n_panels = (z.size + width - 1) / width;
+    const bool stationary = k.family == Family::rbf || k.family == Family::laplacian;
+    const bool leave_out = stationary && k.lowest > KernelSpec::none;
     const auto from = [&](int64_t begin, int64_t end, int threads) {
-        Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), 0, 0};
+        Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), nullptr, 0, 0};
+        if (leave_out) panels.boxes = (T*)aligned<T>(width / W * 2 * box_side<T>(z.n_features));
         T* packed = (T*)aligned<T>(width * whole.n_outputs);
+        int64_t computed = 0;
         Sink<T> sink = whole;
         for (int64_t first = begin * width; first < z.size && first < end * width; first += width) {
             const int64_t count = z.size - first < width ? z.size - first : width;
@@ -216,20 +207,23 @@ void dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, cons
                 pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
                 sink.coefficients = packed;
             }
-            dense_rows<S, T>(k, x, panels, sink, threads);
+            computed += dense_rows<S, T>(k, x, panels, sink, threads);
         }
         free(panels.values);
         free(panels.norms);
+        free(panels.boxes);
         free(packed);
+        return computed;
     };
     // few rows and many columns to store: threads take panels instead of rows, and need not wait for each other
     if (n_threads > 1 && !coefficients && x.size < z.size && n_panels >= n_threads) {
-#pragma omp parallel for schedule(static, 1) num_threads(n_threads)
+        int64_t computed = 0;
+#pragma omp parallel for schedule(static, 1) num_threads(n_threads) reduction(+ : computed)
         for (int64_t part = 0; part < n_threads; ++part)
-            from(n_panels * part / n_threads, n_panels * (part + 1) / n_threads, 1);
-    } else {
-        from(0, n_panels, n_threads);
+            computed += from(n_panels * part / n_threads, n_panels * (part + 1) / n_threads, 1);
+        return computed;
     }
+    return from(0, n_panels, n_threads);
 }
 
 // One panel of sparse columns: the features that occur in it get a slot each, slot 0 is a row of zeros.
@@ -277,11 +271,13 @@ template <class T> void unscatter(const RowsView<T>& z, int64_t first, int64_t c
 }
 
 template <Sum S, class T>
-void sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
             const double* coefficients, int n_threads) {
     typedef SparsePanel<T> Panel;
     constexpr int W = Panel::W, V = Panel::V, L = lanes<T>();
     const int64_t parts = n_threads < 1 ? 1 : n_threads;
+    const T lowest = lowest_exponent<T>(k);
+    const Strip only{{0}, 1};
 #pragma omp parallel for schedule(static, 1) num_threads(n_threads) if (n_threads > 1)
     for (int64_t part = 0; part < parts; ++part) {
         const int64_t begin = x.size * part / parts, end = x.size * (part + 1) / parts;
@@ -313,9 +309,9 @@ void sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, con
                 for (int v = 0; v < V; ++v) {
                     Vec<T> z_norm;
                     memcpy(&z_norm, panel.norms + v * L, sizeof z_norm);
-                    *(Vec<T>*)(buffer + v * L) = kernel_value<S, T>(k, sum[v], norm, z_norm);
+                    *(Vec<T>*)(buffer + v * L) = kernel_value<S, T>(k, lowest, sum[v], norm, z_norm);
                 }
-                drain<1, T>(sink, buffer, W, i, 1);
+                drain<1, W, T>(sink, buffer, W, only, i, 1);
             }
             unscatter<T>(z, first, count, panel);
         }
@@ -323,29 +319,30 @@ void sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, con
         free(panel.values);
         free(packed);
     }
+    return x.size * z.size;
 }
 
 template <class T>
-void run(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& sink, const double* coefficients,
-         int n_threads) {
+int64_t run(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& sink,
+            const double* coefficients, int n_threads) {
     if (x.offsets) {
         if (k.family == Family::laplacian) return sparse<Sum::absolute_overlap, T>(k, x, z, sink, coefficients, n_threads);
         return sparse<Sum::product, T>(k, x, z, sink, coefficients, n_threads);
     }
     if (k.family == Family::laplacian) return dense<Sum::absolute_difference, T>(k, x, z, sink, coefficients, n_threads);
     if (k.difference) return dense<Sum::squared_difference, T>(k, x, z, sink, coefficients, n_threads);
-    dense<Sum::product, T>(k, x, z, sink, coefficients, n_threads);
+    return dense<Sum::product, T>(k, x, z, sink, coefficients, n_threads);
 }
 
 template <class T>
-void multiply(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const double* coefficients,
-              int64_t n_outputs, double* out, int n_threads) {
-    run<T>(k, x, z, Sink<T>{nullptr, n_outputs, out, nullptr, 0, 0, x.size, z.size}, coefficients, n_threads);
+int64_t multiply(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const double* coefficients,
+                 int64_t n_outputs, double* out, int n_threads) {
+    return run<T>(k, x, z, Sink<T>{nullptr, n_outputs, out, nullptr, 0, 0, x.size, z.size}, coefficients, n_threads);
 }
 
 template <class T>
-void block(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, T* out, int n_threads) {
-    run<T>(k, x, z, Sink<T>{nullptr, 0, nullptr, out, 0, 0, x.size, z.size}, nullptr, n_threads);
+int64_t block(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, T* out, int n_threads) {
+    return run<T>(k, x, z, Sink<T>{nullptr, 0, nullptr, out, 0, 0, x.size, z.size}, nullptr, n_threads);
 }
 
 constexpr int64_t combined_columns = 2048;  // as long a run of a stored row as keeps the sums in the first-level cache

@@ -28,6 +28,10 @@ struct KernelSpec {
     double coef0 = 0.0;
     int degree = 1;
     bool difference = false;  // rbf: sum (x - z)^2 instead of norms and a product
+    // rbf, laplacian: values below 2^lowest are zero, and those of rows in boxes far apart are not computed.
+    // Minus infinity: every value is computed, and zero where it is no normal number.
+    double lowest = none;
+    static constexpr double none = -1e300;
 };
 
 // Dense rows are row-major; sparse rows are CSR with sorted columns (offsets != nullptr).
@@ -42,11 +46,11 @@ template <class T> struct RowsView {
 };
 
 template <class T> struct TileTable {
-    // out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]
-    void (*multiply)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, const double* coefficients,
-                     std::int64_t n_outputs, double* out, int n_threads);
-    // out[i, j] = k(x_i, z_j)
-    void (*block)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, T* out, int n_threads);
+    // out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]; returns how many kernel values were computed
+    std::int64_t (*multiply)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, const double* coefficients,
+                             std::int64_t n_outputs, double* out, int n_threads);
+    // out[i, j] = k(x_i, z_j); the same
+    std::int64_t (*block)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, T* out, int n_threads);
     // norms[i] = |x_i|^2 / 2 or |x_i|_1, summed in the order in which a tile sums its products
     void (*norms)(const RowsView<T>& x, bool absolute, T* norms);
     // out[q, c] += sum_j values[slots[j], c] coefficients[q, j], for stored kernel values

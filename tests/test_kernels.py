@@ -170,7 +170,7 @@ def additions(d, dtype, sparse):
         x, z = (make(A.ravel(), offsets, columns, d) for A in (X, Z))
     else:
         x, z = make(X), make(Z)
-    _core.block("linear", 0.0, 1, False, x, every, z, every, after, 1)
+    _core.block("linear", 0.0, 1, False, -np.inf, x, every, z, every, after, 1)
     return np.array([len(np.unique(np.delete(row, i))) for i, row in enumerate(after)])
 
 
@@ -254,7 +254,7 @@ def test_long_products_are_made_of_short_calls(monkeypatch):
     columns, coefficients = np.arange(50), np.random.default_rng(0).normal(size=(2, 50))
     whole, calls, multiply = K.multiply(columns, coefficients), [], _core.multiply
     monkeypatch.setattr(kernels, "_OPERATIONS_PER_CALL", 1.0)
-    monkeypatch.setattr(_core, "multiply", lambda *a: calls.append(len(a[5])) or multiply(*a))
+    monkeypatch.setattr(_core, "multiply", lambda *a: calls.append(len(a[6])) or multiply(*a))
     np.testing.assert_array_equal(K.multiply(columns, coefficients), whole)
     assert calls == [1024, 1024, 952]
     assert K.evaluations == 2 * 3000 * 50
@@ -305,8 +305,10 @@ def test_the_core_refuses_arrays_that_do_not_fit():
     rows, index = _core.Rows32(np.ones((3, 2), dtype=np.float32)), np.arange(3)
     for out in (np.zeros((3, 2), dtype=np.float32), np.zeros((3, 3))):
         with pytest.raises((ValueError, TypeError)):
-            _core.block("linear", 0.0, 1, False, rows, index, rows, index, out, 1)
+            _core.block("linear", 0.0, 1, False, -np.inf, rows, index, rows, index, out, 1)
     with pytest.raises(IndexError):
-        _core.block("linear", 0.0, 1, False, rows, index + 1, rows, index, np.zeros((3, 3), dtype=np.float32), 1)
+        _core.block(
+            "linear", 0.0, 1, False, -np.inf, rows, index + 1, rows, index, np.zeros((3, 3), dtype=np.float32), 1
+        )
     with pytest.raises(ValueError, match="not available"):
         _core.use_instruction_set("abacus")

@@ -123,9 +123,9 @@ def test_other_python_threads_go_on_during_a_call(call):
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         if call == "multiply":
-            _core.multiply("linear", 0.0, 1, False, x, index, x, columns, np.ones((1, 512)), out, 1)
+            _core.multiply("linear", 0.0, 1, False, -np.inf, x, index, x, columns, np.ones((1, 512)), out, 1)
         else:
-            _core.block("linear", 0.0, 1, False, x, index, x, columns, out, 1)
+            _core.block("linear", 0.0, 1, False, -np.inf, x, index, x, columns, out, 1)
         watcher.join()
         assert (out == (16 * 512 if call == "multiply" else 16)).all()
         if any(half_written):

@@ -53,6 +53,7 @@ def multiply(
     coef0: float,
     degree: int,
     difference: bool,
+    lowest: float,
     x: _Rows,
     x_index: _Int64,
     z: _Rows,
@@ -60,22 +61,30 @@ def multiply(
     coefficients: _Float64,
     out: _Float64,
     n_threads: int,
-) -> None:
-    """Add ``sum_j k(x_i, z_j) coefficients[q, j]`` to ``out[q, i]``, for the rows at these places."""
+) -> int:
+    """Add ``sum_j k(x_i, z_j) coefficients[q, j]`` to ``out[q, i]``, for the rows at these places.
+
+    Values of rbf and laplacian below ``2^lowest`` count as zero, and those of rows in boxes far apart are not computed,
+    unless `lowest` is minus infinity. Returns how many were computed.
+    """
 
 def block(
     kernel: _KernelName,
     coef0: float,
     degree: int,
     difference: bool,
+    lowest: float,
     x: _Rows,
     x_index: _Int64,
     z: _Rows,
     z_index: _Int64,
     out: NDArray[Any],
     n_threads: int,
-) -> None:
-    """Set ``out[i, j] = k(x_i, z_j)`` for the rows at these places; `out` has their type."""
+) -> int:
+    """Set ``out[i, j] = k(x_i, z_j)`` for the rows at these places; `out` has their type.
+
+    For `lowest` and for what is returned see `multiply`.
+    """
 
 def combine_rows(values: NDArray[Any], slots: _Int64, coefficients: _Float64, out: _Float64, n_threads: int) -> None:
     """Add ``sum_j values[slots[j], c] coefficients[q, j]`` to ``out[q, c]``, for stored kernel values."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from dimargin import _core
 from dimargin.rows import KERNEL_NAMES, Floats, Kernel, KernelName, RowTransform, largest_column, power_sums
@@ -15,6 +17,8 @@ __all__ = ["KERNEL_NAMES", "Floats", "Indices", "Kernel", "KernelMatrix", "RowTr
 Indices = NDArray[np.int64]
 
 _CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside factorisations and memory
+_NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
+_MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those looked at, and the part of their values that is negligible
 _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
 
 
@@ -35,6 +39,12 @@ class KernelMatrix:
     ----------
     evaluations : int
         Kernel values computed by this view so far.
+    left_out : int
+        Those that were known to be negligible, and not computed.
+    local : bool
+        Whether many kernel values between training rows are negligible beside ``k(x, x) = 1``: below 2^-40 in float32
+        and 2^-69 in float64. They count as zero then, and those of rows that lie in boxes far apart are not computed:
+        the more of them, the nearer neighbours sit in the order of the rows. Values of queries always count.
 
     Examples
     --------
@@ -54,12 +64,13 @@ class KernelMatrix:
         transform = transform if queries is None else transform.for_queries(queries)
         self.transform = transform
         self.n_threads = n_threads
-        self.evaluations = 0
+        self.evaluations = self.left_out = 0
         self._X = X
         self._columns = transform.apply(X)
         self._rows = self._columns if queries is None else transform.apply(queries)
         self._column_index = np.arange(self._columns.n_rows)
         self._row_index = self._column_index if queries is None else np.arange(self._rows.n_rows)
+        self.local = queries is None and _is_local(transform, X)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,11 +90,11 @@ class KernelMatrix:
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
         """Return the square matrix of some of the training rows: a view with a count of its own."""
         view = object.__new__(KernelMatrix)
-        view.transform, view._X = self.transform, self._X
+        view.transform, view._X, view.local = self.transform, self._X, self.local
         view._rows = view._columns = self._columns
         view._row_index = view._column_index = np.ascontiguousarray(self._column_index[index])
         view.n_threads = self.n_threads if n_threads is None else n_threads
-        view.evaluations = 0
+        view.evaluations = view.left_out = 0
         return view
 
     def in_float64(self) -> KernelMatrix:
@@ -100,9 +111,14 @@ class KernelMatrix:
         """Return the original training rows at these places."""
         return self._X[self._column_index[index]]
 
-    def _spec(self) -> tuple[KernelName, float, int, bool]:
+    def _spec(self) -> tuple[KernelName, float, int, bool, float]:
         k = self.transform.kernel
-        return k.name, k.coef0, k.degree, self.transform.difference
+        lowest = _NEGLIGIBLE[self.transform.dtype] if self.local else -np.inf
+        return k.name, k.coef0, k.degree, self.transform.difference, lowest
+
+    def _count(self, computed: int, wanted: int) -> None:
+        self.evaluations += computed
+        self.left_out += wanted - computed
 
     def block(self, rows: Indices, columns: Indices) -> Floats:
         """Kernel values of shape (len(rows), len(columns)), as float64."""
@@ -112,11 +128,11 @@ class KernelMatrix:
         """Kernel values of shape (len(rows), len(columns)), in the precision of the matrix; into `out` if given."""
         if out is None:
             out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
-        _core.block(
+        computed = _core.block(
             *self._spec(), self._rows, self._row_index[rows], self._columns, self._column_index[columns], out,
             self.n_threads,
         )  # fmt: skip
-        self.evaluations += out.size
+        self._count(computed, out.size)
         return out
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
@@ -144,10 +160,12 @@ class KernelMatrix:
         for first in range(0, len(places), step):
             part = places[first : first + step]
             to = out if len(part) == len(places) else np.zeros((len(coefficients), len(part)))
-            _core.multiply(*self._spec(), self._rows, part, self._columns, which, coefficients, to, self.n_threads)
+            computed = _core.multiply(
+                *self._spec(), self._rows, part, self._columns, which, coefficients, to, self.n_threads
+            )
+            self._count(computed, len(part) * len(which))
             if to is not out:
                 out[:, first : first + step] = to
-        self.evaluations += len(places) * len(which)
         return np.ldexp(out, exponent)
 
     def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
@@ -166,6 +184,18 @@ class KernelMatrix:
         squares = power_sums(X, 2)
         self.evaluations += len(index)
         return squares if k.name == "linear" else (k.gamma * squares + k.coef0) ** k.degree
+
+
+def _is_local(transform: RowTransform, X: Any) -> bool:
+    """Whether a quarter of the kernel values of a sample of dense rows is negligible."""
+    if not transform.kernel.stationary or sp.issparse(X) or len(X) < _MANY:
+        return False
+    sample = np.asarray(X[np.linspace(0, len(X) - 1, _SAMPLE).astype(int)], dtype=np.float64)
+    k = transform.kernel
+    with np.errstate(over="ignore"):
+        distances = pdist(sample, "cityblock" if k.name == "laplacian" else "sqeuclidean")
+    negligible = k.gamma * distances > -np.log(2) * _NEGLIGIBLE[transform.dtype]
+    return bool(negligible.mean() > _LOCAL)
 
 
 def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:

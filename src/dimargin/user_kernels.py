@@ -88,7 +88,8 @@ class UserKernelMatrix(KernelMatrix):
     transform: UserKernel  # type: ignore[assignment]
 
     def __init__(self, transform: UserKernel, X: Any, queries: Any = None, n_threads: int = 1) -> None:
-        self.transform, self.n_threads, self.evaluations = transform, n_threads, 0
+        self.transform, self.n_threads = transform, n_threads
+        self.evaluations, self.left_out, self.local = 0, 0, False
         self._X, self._queries = X, X if queries is None else queries
         self._column_index = np.arange(X.shape[0])
         self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])

@@ -196,6 +196,28 @@ def test_warm_starts(loss, n):
     certificate(problem, other.dual)  # asserts that the coefficients are feasible
 
 
+@pytest.mark.parametrize("loss, intercept", [*((loss, False) for loss in LOSSES), (HINGE, True)])
+def test_rows_whose_kernel_is_local_are_solved_along_neighbours(monkeypatch, loss, intercept):
+    """The answer comes in the order of the question, and is the same for fewer kernel values."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (1500, 2)) * 12.0 + rng.normal(size=(1500, 2))  # sixteen groups, in no order
+    labels = np.where(np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=(2, 1500)) > 0, 1.0, -1.0)
+    problem = make_problem(X, labels, loss, RBF, rng.uniform(0.5, 2, 1500), intercept=intercept)
+    tol = 1e-3
+    plain = fit(problem, tol=tol)
+    problem.kernel.local = True
+    with counted(monkeypatch) as counts:
+        local = fit(problem, tol=tol)
+    assert local.converged and local.kernel_evaluations == sum(counts) < 0.5 * plain.kernel_evaluations
+    assert_allclose(local.margins, labels * (labels * local.dual @ gram(problem)), atol=1e-4)
+    primal, _, gap = certificate(problem, local.dual)
+    assert_allclose(local.objectives.primal, primal, rtol=1e-4)
+    assert (gap <= 1.05 * tol).all()
+    assert_allclose(primal, plain.objectives.primal, rtol=2 * tol)
+    warm = fit(problem, tol=tol, start=local.dual)
+    assert warm.passes == 1 and warm.history[0]["relative_gap"] <= 1.05 * tol
+
+
 # ---- weights, outputs, threads, counts -----------------------------------------------------------------------
 
 

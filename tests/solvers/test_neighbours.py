@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from dimargin.kernels import Kernel, KernelMatrix, RowTransform
 from dimargin.solvers import neighbours
-from dimargin.solvers.neighbours import deal_neighbours
+from dimargin.solvers.neighbours import along_neighbours, deal_neighbours
 
 
 def matrix(X):
@@ -62,3 +62,16 @@ def test_equal_rows_are_dealt_at_random(constant):
     first, again, other = (np.concatenate(deal(constant, np.arange(40), 4, seed)) for seed in (0, 0, 1))
     assert_array_equal(first, again)
     assert (first != other).any() and (first != np.arange(40)).any()
+
+
+def test_rows_along_neighbours_lie_in_small_boxes(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.permutation(np.repeat(rng.random((200, 3)) * [9, 3, 1], 8, axis=0) + 1e-3 * rng.random((1600, 3)))
+    for rows_of_tree in (2**18, 500):
+        monkeypatch.setattr(neighbours, "_ROWS_OF_TREE", rows_of_tree)
+        order = along_neighbours(matrix(X))
+        assert_array_equal(np.sort(order), np.arange(1600))
+        boxes = X[order].reshape(-1, 8, 3)
+        assert np.median(np.ptp(boxes, axis=1), axis=0).max() < 1.5
+        assert np.median(np.ptp(X.reshape(-1, 8, 3), axis=1), axis=0).max() > 5
+    assert_array_equal(np.sort(along_neighbours(matrix(np.ones((1600, 3))))), np.arange(1600))

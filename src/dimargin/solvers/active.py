@@ -137,7 +137,7 @@ class ActiveRows:
         margins[:, self.rows] += self.problem.labels * self.cache.multiply(moved, change)
 
     def evaluations_to_wake(self, dual: Floats) -> int:
-        """Kernel values that `wake` would take."""
+        """Kernel values that `wake` would take, if none are left out."""
         resting = dual.shape[1] - len(self.rows)
         return int(np.count_nonzero((dual != self.settled).any(axis=0))) * int(resting)
 

@@ -4,7 +4,9 @@ A block of at most `block_size` rows is solved (nearly) exactly by the compiled 
 of coordinate steps and Newton steps on the free coefficients (handbook, sections 2.2 and F5), or by pair steps of
 second order for losses whose coefficients are never negative; then the margins of *all* rows are updated from the rows
 of the block that changed, in one fused product without storing the kernel: memory is O(n d). `blocks` says which rows
-come next, `precision` which kernel values may be trusted.
+come next, `precision` which kernel values may be trusted. Where the kernel is local, rows are numbered along their
+neighbours, so that values between far rows need not be computed (see `KernelMatrix`): on 40,000 rows of covtype
+(gamma=32), three of four.
 
 Problems of at most `small` rows are one block, solved on float64 values, in canonical order, to rounding. With an
 intercept b every block keeps ``sum_i y_i g_i``, and b is the best for the primal, found exactly.
@@ -20,6 +22,7 @@ from dimargin import _core
 from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
 from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
 from dimargin.solvers.loop import Limits, Solver
+from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import certify, derailed, go_on_in_float64, note_progress, stalled
 from dimargin.solvers.state import Best, State
 
@@ -57,13 +60,17 @@ class BlockCoordinateDescent(Solver[State]):
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
         """Margins of the start cost one pass over its support."""
-        order = None
+        order = places = None
         if problem.n_rows <= self.small:
             order = canonical_order(problem)
             problem = problem.with_kernel(problem.kernel.in_float64())
+        elif problem.kernel.local:
+            places = along_neighbours(problem.kernel)
+            problem = problem.restrict(places, problem.mass)
         before = problem.kernel.evaluations
         dual = np.zeros(problem.labels.shape)
         if start is not None:
+            start = start if places is None else start[:, places]
             dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         return State(
@@ -72,6 +79,7 @@ class BlockCoordinateDescent(Solver[State]):
             memory=self.cache if problem.kernel.dear else 0,
             fixed_block_size=self.block_size,
             order=order,
+            places=places,
             pieces=problem.pieces.stack(),
             whole=problem,
             problem=problem,
@@ -173,8 +181,8 @@ class BlockCoordinateDescent(Solver[State]):
                 state.outputs, state.dual, state.margins, state.problem.objectives(state.dual, state.margins)
             )
         return Solution(
-            dual=state.best.dual,
-            margins=state.best.margins,
+            dual=state.as_given(state.best.dual),
+            margins=state.as_given(state.best.margins),
             objectives=state.best.objectives,
             status=status,
             reason=reason,

@@ -44,7 +44,7 @@ def default_block_size(problem: DualProblem, n_rows: int) -> int:
 
     Of {128, 192, 256, 320, 384} 256 was within 10% of the fastest in 10 of 16 fits on eight data sets; on usps, with
     256 columns and ten classes, 512 takes 5 to 11% less time. The hinge on 40,000 rows of covtype, nearly half of them
-    free, takes 4.7, 4.0 and 4.3 s with blocks of 512, 1,024 and 2,048, and 4.0 s so; on ijcnn1 at tol=3e-3, with few
+    free, takes 2.5, 2.4 and 2.6 s with blocks of 512, 1,024 and 2,048, and 2.3 s so; on ijcnn1 at tol=3e-3, with few
     free rows, 0.38, 0.29 and 0.36 s, but 1,024 and 2,048 ended more than 1e-4 from the optimum, and 0.37 s so.
     """
     if problem.loss.selection == "greedy":
@@ -167,8 +167,9 @@ def seconds_to_wake(state: State) -> float:
     """At the pace of the solve so far; zero if no row rests."""
     if state.active is None:
         return 0.0
-    spent = time.perf_counter() - state.began
-    return spent * state.active.evaluations_to_wake(state.dual) / max(1, state.spent + state.whole.kernel.evaluations)
+    kernel = state.whole.kernel
+    done = state.spent + kernel.evaluations + kernel.left_out
+    return (time.perf_counter() - state.began) * state.active.evaluations_to_wake(state.dual) / max(1, done)
 
 
 def wake(state: State) -> None:

@@ -1,13 +1,16 @@
-"""Blocks of near neighbours: the cells of a random projection tree."""
+"""Near neighbours side by side: blocks of them (cells of a random projection tree), and an order of all rows."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from dimargin.kernels import Indices, KernelMatrix
 from dimargin.solution import Floats
 
 _SAMPLE = 256  # rows that directions are drawn from
+_LEAF = 8  # rows of a tile
+_ROWS_OF_TREE = 2**18  # for memory, and for an answer to interrupts
 _ROWS_AT_ONCE = 65536  # copied for a projection
 
 
@@ -53,6 +56,33 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     starts = range(0, len(rows), _ROWS_AT_ONCE)
     projections = np.concatenate([kernel.rows(rows[at : at + _ROWS_AT_ONCE]) @ directions for at in starts])
     return [rows[places] for places in _cells(projections, np.arange(len(rows)), n_blocks, 0)]
+
+
+def along_neighbours(kernel: KernelMatrix) -> Indices:
+    """Places of all training rows, leaf after leaf of k-d trees, so that neighbours sit side by side.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+    >>> X = np.r_[np.zeros((40, 1)), np.full((40, 1), 9.0)][np.arange(80).reshape(2, 40).T.ravel()]  # 0, 9, 0, 9, ...
+    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=1.0)), X)
+    >>> order = along_neighbours(K)
+    >>> bool((X[order[:40]] == X[order[0]]).all())
+    True
+    """
+    parts = np.array_split(np.arange(kernel.shape[0]), -(-kernel.shape[0] // _ROWS_OF_TREE))
+    return np.concatenate([part[_leaves(np.asarray(kernel.rows(part), dtype=np.float64))] for part in parts])
+
+
+def _leaves(rows: Floats) -> Indices:
+    """Places in the order of the leaves of a k-d tree.
+
+    Cut in the middle of the widest side, not at the median: cells of equal size mix rows of far parts. On covtype
+    (gamma=32) they left out 0.2 of the kernel values, these 0.7.
+    """
+    tree = cKDTree(rows, leafsize=_LEAF, compact_nodes=False, balanced_tree=False)
+    return np.asarray(tree.indices, dtype=np.int64)
 
 
 def _cells(projections: Floats, places: Indices, n_cells: int, level: int) -> list[Indices]:

@@ -55,6 +55,7 @@ class State:
     memory: int  # bytes of remembered kernel rows, at most
     fixed_block_size: int | None  # asked for
     order: Indices | None  # canonical order of a problem of one block
+    places: Indices | None  # of the rows in the problem as given, whose order is another where its kernel is local
     pieces: Floats  # of the conjugate, as the core takes them
 
     whole: DualProblem  # of all outputs; its kernel changes when float32 is left
@@ -82,6 +83,10 @@ class State:
 
     improved_at: int = 0  # rows visited at the last improvement
     reached: tuple[float, Floats] = (np.inf, np.empty(0))  # worst gap and dual objectives then
+
+    def as_given(self, values: Floats) -> Floats:
+        """Values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
+        return values if self.places is None else np.ascontiguousarray(values[:, np.argsort(self.places)])
 
     def focus(self, outputs: Indices) -> None:
         """Go on with some of the present outputs: not from their best iterates, whose dual objective may be lower."""

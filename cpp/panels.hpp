@@ -1,0 +1,115 @@
+// Columns packed for the tile, and the boxes around rows that tell where kernel values are zero without computing them.
+// Internal to tile.cpp's object files, as simd.hpp is.
+#pragma once
+#include "simd.hpp"
+#include "tile.hpp"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace dimargin {
+namespace DIMARGIN_ARCH {
+namespace {
+
+enum class Sum { product, squared_difference, absolute_difference, absolute_overlap };
+
+// Rows and columns of a tile, whose sums stay in registers.
+constexpr int tile_rows = vector_bytes == 64 ? 8 : 4;
+template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
+constexpr int64_t chunk_columns = 512;  // columns whose kernel values wait in the first-level cache
+
+// The box around some rows: the least of every feature, then the greatest, each padded to whole vectors.
+template <class T> constexpr int64_t box_side(int64_t d) { return (d + lanes<T>() - 1) / lanes<T>() * lanes<T>(); }
+
+// Some numbers of a row, zeros behind them.
+template <class T> INLINE Vec<T> load(const T* from, int64_t count) {
+    Vec<T> values = {};
+    if (count >= lanes<T>()) memcpy(&values, from, sizeof values);
+    else for (int64_t i = 0; i < count; ++i) values[i] = from[i];
+    return values;
+}
+
+template <class T> void box_around(const T* const* rows, int count, int64_t d, T* box) {
+    for (int64_t f = 0; f < d; f += lanes<T>()) {
+        Vec<T> least = load<T>(rows[0] + f, d - f), greatest = least;
+        for (int r = 1; r < count; ++r) {
+            const Vec<T> row = load<T>(rows[r] + f, d - f);
+            least = row < least ? row : least;
+            greatest = row > greatest ? row : greatest;
+        }
+        *(Vec<T>*)(box + f) = least;
+        *(Vec<T>*)(box + box_side<T>(d) + f) = greatest;
+    }
+}
+
+// Whether the kernel of any row in one box with any in the other is zero, for certain.
+template <Sum S, class T> INLINE bool apart(const T* a, const T* b, int64_t d, T lowest) {
+    const int64_t side = box_side<T>(d);
+    const Vec<T> zero = {};
+    Vec<T> sum = {};
+    for (int64_t f = 0; f < side; f += lanes<T>()) {
+        const Vec<T> above = *(const Vec<T>*)(a + f) - *(const Vec<T>*)(b + side + f);
+        const Vec<T> below = *(const Vec<T>*)(b + f) - *(const Vec<T>*)(a + side + f);
+        Vec<T> gap = above > below ? above : below;
+        gap = gap > zero ? gap : zero;
+        sum = S == Sum::absolute_difference ? sum + gap : sum + gap * gap;
+    }
+    const double distance = S == Sum::absolute_difference ? horizontal(sum) : 0.5 * horizontal(sum);
+    return distance > 0.01 - 1.001 * double(lowest);  // rounding of this sum, and of the tile's, is less
+}
+
+// Columns packed for the tile: panel after panel, feature-major inside a panel, padded with zeros.
+template <class T> struct Panels {
+    T* values;
+    T* norms;
+    T* boxes;  // around the columns of every panel; nullptr: not wanted
+    int64_t n_columns, padded;
+};
+
+// Panels that a strip has values of.
+struct Strip {
+    int64_t columns[chunk_columns];  // the first of every panel
+    int n_panels;
+};
+
+template <class T> void* aligned(int64_t count) {
+    void* p = nullptr;
+    if (posix_memalign(&p, 64, size_t(count > 0 ? count : 1) * sizeof(T))) return nullptr;
+    return p;
+}
+
+template <class T> void pack(const RowsView<T>& z, int64_t first, int64_t count, Panels<T>& panels) {
+    constexpr int W = panel_width<T>();
+    const int64_t d = z.n_features;
+    panels.n_columns = count;
+    panels.padded = (count + W - 1) / W * W;
+    for (int64_t c = 0; c < panels.padded; ++c) {
+        T* to = panels.values + (c / W) * d * W + c % W;
+        const int64_t row = c < count ? z.index[first + c] : -1;
+        const T* from = z.values + row * d;
+        for (int64_t k = 0; k < d; ++k) to[k * W] = row < 0 ? T(0) : from[k];
+        panels.norms[c] = row < 0 || !z.norms ? T(0) : z.norms[row];
+    }
+    for (int64_t c = 0; panels.boxes && c < count; c += W) {
+        const T* rows[W];
+        const int n = int(count - c < W ? count - c : W);
+        for (int r = 0; r < n; ++r) rows[r] = z.values + z.index[first + c + r] * d;
+        box_around<T>(rows, n, d, panels.boxes + c / W * 2 * box_side<T>(d));
+    }
+}
+
+// The panels that are not too far from some rows, whose box is written to `box`; all, if boxes are not wanted.
+template <Sum S, class T>
+void find_near(const T* const* x, const Panels<T>& panels, int64_t d, T lowest, T* box, Strip& near) {
+    near.n_panels = 0;
+    if (panels.boxes) box_around<T>(x, tile_rows, d, box);
+    for (int64_t c = 0; c < panels.padded; c += panel_width<T>()) {
+        const T* other = panels.boxes + c / panel_width<T>() * 2 * box_side<T>(d);
+        if (!panels.boxes || !apart<S, T>(box, other, d, lowest)) near.columns[near.n_panels++] = c;
+    }
+}
+
+}  // namespace
+}  // namespace DIMARGIN_ARCH
+}  // namespace dimargin
