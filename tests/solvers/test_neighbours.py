@@ -67,8 +67,8 @@ def test_equal_rows_are_dealt_at_random(constant):
 def test_rows_along_neighbours_lie_in_small_boxes(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.permutation(np.repeat(rng.random((200, 3)) * [9, 3, 1], 8, axis=0) + 1e-3 * rng.random((1600, 3)))
-    for rows_of_tree in (2**18, 500):
-        monkeypatch.setattr(neighbours, "_ROWS_OF_TREE", rows_of_tree)
+    for numbers in (2**21, 1500):
+        monkeypatch.setattr(neighbours, "_NUMBERS_OF_TREE", numbers)
         order = along_neighbours(matrix(X))
         assert_array_equal(np.sort(order), np.arange(1600))
         boxes = X[order].reshape(-1, 8, 3)
