@@ -51,7 +51,7 @@ def make_problem(
     own = float(weights.sum())
     labels = np.atleast_2d(np.asarray(labels, dtype=float))
     mass, total = (own if value is None else value for value in (mass, total))
-    return DualProblem(matrix, labels, weights, loss, mass, total, intercept)
+    return DualProblem(labels, weights, loss, mass, total, intercept, kernel=matrix)
 
 
 def fit(problem: DualProblem, tol: float = 1e-3, start=None, **limits) -> Solution:

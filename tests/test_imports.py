@@ -11,7 +11,7 @@ PACKAGE = Path(dimargin.__file__).parent
 # from the bottom to the top; a module may import from its own rank and those below
 RANKS = [
     {"_core"},
-    {"rows", "threads"},
+    {"rows", "threads", "shards"},
     {"kernels", "losses"},
     {"solution", "user_kernels"},
     {"solvers", "partition", "tree", "engines"},

@@ -142,3 +142,24 @@ def test_values_written_out():
     assert_allclose(HingeLoss(3.0).value(m, s, mass=5.0, total=10.0), [[12, 6, 0, 0]])
     assert_allclose(SquaredHingeLoss(3.0).value(m, s, mass=5.0, total=10.0), [[24, 3, 0, 0]])
     assert_allclose(HingeLoss(3.0).pieces(s, 5.0, 10.0).upper, [6, 12, 6, 12])
+
+
+@pytest.mark.parametrize("losses", [LOSSES["odm"], LOSSES["squared hinge"]], ids=["odm", "squared hinge"])
+@given(data=st.data(), m=margins, weight=positive, mass=positive, total=positive)
+def test_the_response_to_a_margin_is_minus_the_derivative(losses, data, m, weight, mass, total):
+    loss = data.draw(losses)
+    value, _, pieces = one_row(loss, weight, mass, total)
+    dual, stiffness = (float(part[0]) for part in pieces.response(np.array([m])))
+    assert loss.smooth
+    steps = 1e-4 * np.array([-1, 0, 1])
+    below, here, above = (value(m + step) for step in steps)
+    size = max(1.0, abs(dual), here)
+    assert dual == pytest.approx((below - above) / 2e-4, abs=1e-3 * (size + stiffness))
+    at = [float(pieces.response(np.array([m + step]))[0][0]) for step in steps]
+    slopes = [float(pieces.response(np.array([m + step]))[1][0]) for step in steps]
+    if slopes[0] == slopes[1] == slopes[2]:  # no kink within the step
+        assert stiffness == pytest.approx((at[0] - at[2]) / 2e-4, rel=1e-6, abs=1e-6)
+
+
+def test_the_hinge_is_not_smooth():
+    assert not HingeLoss(1.0).smooth

@@ -57,6 +57,20 @@ class Pieces:
         curvature = np.where(right, self.curvature_right, self.curvature_left)
         return (slope + 0.5 * curvature * dual) * dual
 
+    def response(self, margins: Array) -> tuple[Array, Array]:
+        """Of a smooth loss, minus its derivative and its second derivative at margins of shape (..., n).
+
+        The first is the dual coefficient that answers a margin: the g with ``m + phi'(g) = 0``.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rise = np.clip(-(margins + self.slope_right) / self.curvature_right, 0, self.upper)
+            fall = np.where(
+                self.lower < 0, np.clip(-(margins + self.slope_left) / self.curvature_left, self.lower, 0), 0.0
+            )
+            stiffness = np.where((rise > 0) & (rise < self.upper), 1 / self.curvature_right, 0.0)
+            stiffness += np.where((fall < 0) & (fall > self.lower), 1 / self.curvature_left, 0.0)
+        return rise + fall, stiffness
+
     def subgradient_distance(self, gradient: Array, dual: Array) -> Array:
         """How far, and in which direction, zero is from ``gradient + phi'(dual)``: positive where `dual` must rise.
 
@@ -79,9 +93,12 @@ class Loss(ABC):
     selection : {"permutation", "greedy"}
         How a solver chooses its blocks: all rows in random order where most dual coefficients move (the optimal
         margin distribution loss), the worst violators where few do (the hinge).
+    smooth : bool
+        Whether the loss has a derivative everywhere, so that Newton's method can minimise the primal.
     """
 
     selection: Literal["permutation", "greedy"]
+    smooth: bool = True
 
     @abstractmethod
     def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
@@ -184,6 +201,7 @@ class HingeLoss(Loss):
 
     C: float
     selection = "greedy"
+    smooth = False
 
     def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
         """See `Loss`."""

@@ -18,12 +18,11 @@ History = list[dict[str, Any]]  # an entry a check, or a level
 
 
 @dataclass(frozen=True)
-class DualProblem:
-    """Minimise ``1/2 g'Qg + sum_i phi_i(g_i)`` for every output, over shared rows and kernel.
+class MarginLosses:
+    """Loss of every row's margin, for every output: the part of a problem that knows no kernel.
 
     Attributes
     ----------
-    kernel : KernelMatrix of shape (n, n)
     labels : ndarray of shape (n_outputs, n)
         Plus or minus one; several outputs are the binary problems of one-vs-rest.
     weights : ndarray of shape (n,)
@@ -37,7 +36,6 @@ class DualProblem:
         Whether the decision function has an unregularised intercept: ``sum_i y_i g_i = 0`` in the dual.
     """
 
-    kernel: KernelMatrix
     labels: Floats
     weights: Floats
     loss: Loss
@@ -55,23 +53,10 @@ class DualProblem:
         """Conjugate of the loss on every row."""
         return self.loss.pieces(self.weights, self.mass, self.total)
 
-    def restrict(self, index: Indices, mass: float, n_threads: int | None = None) -> DualProblem:
-        """The local problem of some rows that represent a weight of `mass`."""
-        return replace(
-            self,
-            kernel=self.kernel.take(index, n_threads),
-            labels=np.ascontiguousarray(self.labels[:, index]),
-            weights=self.weights[index],
-            mass=mass,
-        )
-
-    def select(self, outputs: Indices) -> DualProblem:
-        """The same problem for some of the outputs."""
-        return self if len(outputs) == len(self.labels) else replace(self, labels=self.labels[outputs])
-
-    def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
-        """The same problem on other kernel values."""
-        return replace(self, kernel=kernel)
+    def of_rows(self, index: Indices, mass: float) -> MarginLosses:
+        """Those of some rows of a problem of this mass."""
+        labels = np.ascontiguousarray(self.labels[:, index])
+        return MarginLosses(labels, self.weights[index], self.loss, mass, self.total, self.intercept)
 
     def feasible(self, dual: Floats) -> Floats:
         """Coefficients near `dual` in the box, and with an intercept of sum zero: the heavier class shrinks."""
@@ -113,23 +98,54 @@ class DualProblem:
         """Margins with intercepts."""
         return margins + self.labels * intercepts[:, None] if self.intercept else margins
 
-    def margins(self, dual: Floats) -> Floats:
-        """``m = Qg``, of shape (n_outputs, n), without intercept: one pass over the columns of nonzero coefficients."""
-        support = np.flatnonzero(dual.any(axis=0))
-        return self.labels * self.kernel.multiply(support, (self.labels * dual)[:, support])
-
     def gaps(self, dual: Floats, margins: Floats) -> Floats:
         """Every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young).
 
         Margins are those with intercept, which adds nothing to the sum: ``sum_i y_i g_i b = 0``.
         """
-        return self._gaps(self._losses(margins), dual, dual * margins)
+        return self._gaps(self.values(margins), dual, dual * margins)
 
-    def _losses(self, margins: Floats) -> Floats:
+    def values(self, margins: Floats) -> Floats:
+        """Loss of every row at margins with intercept."""
         return self.loss.value(margins, self.weights, self.mass, self.total)
 
     def _gaps(self, losses: Floats, dual: Floats, products: Floats) -> Floats:
         return np.maximum(losses + self.pieces.value(dual) + products, 0.0)
+
+
+@dataclass(frozen=True)
+class DualProblem(MarginLosses):
+    """Minimise ``1/2 g'Qg + sum_i phi_i(g_i)`` for every output, over shared rows and kernel.
+
+    Attributes
+    ----------
+    kernel : KernelMatrix of shape (n, n)
+    """
+
+    kernel: KernelMatrix = field(kw_only=True)
+
+    def restrict(self, index: Indices, mass: float, n_threads: int | None = None) -> DualProblem:
+        """The local problem of some rows that represent a weight of `mass`."""
+        return replace(
+            self,
+            kernel=self.kernel.take(index, n_threads),
+            labels=np.ascontiguousarray(self.labels[:, index]),
+            weights=self.weights[index],
+            mass=mass,
+        )
+
+    def select(self, outputs: Indices) -> DualProblem:
+        """The same problem for some of the outputs."""
+        return self if len(outputs) == len(self.labels) else replace(self, labels=self.labels[outputs])
+
+    def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
+        """The same problem on other kernel values."""
+        return replace(self, kernel=kernel)
+
+    def margins(self, dual: Floats) -> Floats:
+        """``m = Qg``, of shape (n_outputs, n), without intercept: one pass over the columns of nonzero coefficients."""
+        support = np.flatnonzero(dual.any(axis=0))
+        return self.labels * self.kernel.multiply(support, (self.labels * dual)[:, support])
 
     def objectives(self, dual: Floats, margins: Floats, intercepts: Floats | None = None) -> Objectives:
         """Primal and dual objective and their gap, for the best intercepts if none are given.
@@ -139,7 +155,7 @@ class DualProblem:
         if intercepts is None:
             intercepts = self.intercepts(margins)
         shifted = self.shifted(margins, intercepts)
-        losses = self._losses(shifted)
+        losses = self.values(shifted)
         primal = 0.5 * (dual * margins).sum(axis=1) + losses.sum(axis=1)
         gap = self._gaps(losses, dual, dual * shifted).sum(axis=1)
         relative = gap / np.maximum(np.abs(primal), np.finfo(float).tiny)

@@ -1,7 +1,9 @@
 """Tasks side by side on threads."""
 
+import weakref
 from threading import Barrier, Event, get_ident
 
+import numpy as np
 import pytest
 
 from dimargin.engines import LocalEngine
@@ -53,3 +55,36 @@ def test_done_is_called_in_the_callers_thread():
     callers = set()
     LocalEngine(2, Event()).map(lambda item, threads: item, range(4), lambda place, result: callers.add(get_ident()))
     assert callers == {get_ident()}
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_shards_are_mapped_and_summed_in_their_order(n_threads):
+    numbers = np.random.default_rng(0).normal(size=(7, 5)) * 10.0 ** np.arange(7)[:, None]
+    shards = LocalEngine(n_threads, Event()).scatter(list(numbers))
+    doubled = shards.map(lambda row, factor: factor * row, 2.0)
+    np.testing.assert_array_equal(doubled.collect(), 2.0 * numbers)
+    np.testing.assert_array_equal(shards.collect(), numbers)
+    total, count = doubled.aggregate(lambda row, shift: (row + shift, np.ones(1)), 1.0)
+    expected = 2.0 * numbers[0] + 1.0
+    for row in numbers[1:]:
+        expected = expected + (2.0 * row + 1.0)
+    np.testing.assert_array_equal(total, expected)
+    assert count == 7
+
+
+def test_a_sum_holds_few_parts_at_a_time():
+    parts, most = [], []
+
+    def task(item, value):
+        part = np.zeros(3)
+        parts.append(weakref.ref(part))
+        most.append(sum(ref() is not None for ref in parts))
+        return (part,)
+
+    LocalEngine(2, Event()).scatter(range(20)).aggregate(task)
+    assert max(most) <= 5
+
+
+def test_no_shards_have_no_sum():
+    with pytest.raises(ValueError, match="no shards"):
+        LocalEngine(1, Event()).scatter([]).aggregate(lambda item, value: (np.ones(1),))

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from threading import Event
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Sums = tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True)
@@ -60,3 +64,45 @@ class LocalEngine:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
             return [future.result() for future in futures]
+
+    def scatter(self, items: Sequence[Item]) -> LocalShards[Item]:
+        """A handle on shards, which stay where they are."""
+        return LocalShards(self, tuple(items))
+
+
+@dataclass(frozen=True)
+class LocalShards(Generic[Item]):
+    """Shards in the memory of this process; see `dimargin.shards.Shards`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shards = LocalEngine(2, Event()).scatter([np.array([1.0, 2.0]), np.array([3.0])])
+    >>> shards.map(lambda shard, factor: factor * shard, 10.0).aggregate(lambda shard, _: (shard.sum(),))
+    (np.float64(60.0),)
+    """
+
+    engine: LocalEngine
+    items: tuple[Item, ...]
+
+    def map(self, task: Callable[[Item, Any], Result], value: Any = None) -> LocalShards[Result]:
+        """New shards: ``task(shard, value)`` of every one."""
+        return LocalShards(self.engine, tuple(self._each(task, value, self.items)))
+
+    def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None) -> Sums:
+        """Sums over the shards, in their order, of the arrays ``task(shard, value)``; few are held at a time."""
+        step = self.engine.n_threads
+        sums: Sums | None = None
+        for first in range(0, len(self.items), step):
+            for part in self._each(task, value, self.items[first : first + step]):
+                sums = part if sums is None else tuple(a + b for a, b in zip(sums, part, strict=True))
+        if sums is None:
+            raise ValueError("there are no shards to sum over")
+        return sums
+
+    def collect(self) -> list[Item]:
+        """The shards themselves, in their order."""
+        return list(self.items)
+
+    def _each(self, task: Callable[[Item, Any], Result], value: Any, items: Sequence[Item]) -> list[Result]:
+        return self.engine.map(lambda item, n_threads: task(item, value), items)

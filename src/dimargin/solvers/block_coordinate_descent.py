@@ -35,7 +35,7 @@ _PAIR_ROUNDING = {np.float32: 1e-5, np.float64: 1e-13}  # a violation that is ro
 
 
 @dataclass(frozen=True)
-class BlockCoordinateDescent(Solver[State]):
+class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     """Block coordinate descent.
 
     Parameters

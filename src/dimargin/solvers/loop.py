@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
+from dimargin.solution import History, Objectives, Status
 
+Problem = TypeVar("Problem")
 State = TypeVar("State")
+Result = TypeVar("Result")
 
 
 class Interrupted(Exception):
@@ -46,17 +48,22 @@ class Limits:
     stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
 
     @property
+    def reached(self) -> bool:
+        """Whether a long pass over the rows shall be given up."""
+        return self.out_of_time or self.interrupted.is_set() or self.cancelled.is_set()
+
+    @property
     def out_of_time(self) -> bool:
         """Whether the deadline has passed."""
         return self.deadline is not None and time.perf_counter() >= self.deadline
 
 
-class Solver(ABC, Generic[State]):
+class Solver(ABC, Generic[Problem, State, Result]):
     """A solver is four pure questions; it keeps nothing between solves."""
 
     @abstractmethod
-    def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
-        """State before the first step, from zero or from given dual coefficients."""
+    def init(self, problem: Problem, start: Any, limits: Limits) -> State:
+        """State before the first step, from zero or from a given start."""
 
     @abstractmethod
     def step(self, state: State) -> None:
@@ -71,7 +78,7 @@ class Solver(ABC, Generic[State]):
         """Status and reason when the solve is over."""
 
     @abstractmethod
-    def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
+    def finish(self, state: State, status: Status, reason: str, history: History) -> Result:
         """The result value."""
 
     @abstractmethod
@@ -79,20 +86,20 @@ class Solver(ABC, Generic[State]):
         """Kernel values computed so far."""
 
 
-def solve(problem: DualProblem, solver: Solver[State], start: Floats | None, limits: Limits) -> Solution:
+def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, limits: Limits) -> Result:
     """Run a solver on a problem.
 
     Parameters
     ----------
-    problem : DualProblem
+    problem : DualProblem, or what the solver takes
     solver : Solver
-    start : ndarray of shape (n_outputs, n) or None
-        Warm start.
+    start : ndarray or None
+        Warm start, as the solver takes it.
     limits : Limits
 
     Returns
     -------
-    Solution
+    Solution, or what the solver gives
 
     Raises
     ------

@@ -1,0 +1,194 @@
+"""Generalised Newton against L-BFGS and finite differences; its certificate, shards and limits."""
+
+import time
+from dataclasses import replace
+from itertools import pairwise
+from threading import Event
+
+import numpy as np
+import pytest
+from helpers import LOSSES, ODM, SQUARED_HINGE, blobs, name
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import check_grad, minimize
+
+from dimargin.engines import LocalEngine
+from dimargin.losses import ODMLoss, SquaredHingeLoss
+from dimargin.solution import MarginLosses
+from dimargin.solvers import Limits, newton, solve
+from dimargin.solvers.newton import DenseFeatures, Newton, Shard
+
+SMOOTH = [loss for loss in LOSSES if loss.smooth]
+every_smooth_loss = pytest.mark.parametrize("loss", SMOOTH, ids=name)
+both = pytest.mark.parametrize("intercept", [False, True])
+
+
+def rows_of(n, d, seed=0, n_outputs=1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    scores = rng.normal(size=(n_outputs, d)) @ X.T + 0.7 + rng.normal(size=(n_outputs, n))
+    return X, np.where(scores > 0, 1.0, -1.0), rng.uniform(0.2, 3.0, n)
+
+
+def losses_of(labels, weights, loss, intercept, mass=None):
+    total = float(weights.sum())
+    return MarginLosses(labels, weights, loss, total if mass is None else mass, total, intercept)
+
+
+def shards_of(X, losses, n_shards=1, n_threads=1):
+    parts = np.array_split(np.arange(len(X)), n_shards)
+    items = [Shard.of(DenseFeatures(X[part]), losses.of_rows(part, losses.mass)) for part in parts]
+    return LocalEngine(n_threads, Event()).scatter(items)
+
+
+def fit(X, losses, tol=1e-10, start=None, n_shards=1, n_threads=1, **limits):
+    shards = shards_of(X, losses, n_shards, n_threads)
+    start = np.zeros((len(losses.labels), X.shape[1] + 1)) if start is None else start
+    return solve(shards, Newton(X.shape[1], losses.intercept), start, Limits(tol=tol, **limits))
+
+
+def primal(X, losses, q, place):
+    """One output's objective at weights with the intercept behind them, by the definition."""
+    w, b = place[:-1], place[-1] if losses.intercept else 0.0
+    margins = losses.labels[q] * (X @ w + b)
+    return 0.5 * w @ w + losses.loss.value(margins, losses.weights, losses.mass, losses.total).sum()
+
+
+@every_smooth_loss
+@both
+def test_the_optimum_is_that_of_l_bfgs(loss, intercept):
+    X, labels, weights = rows_of(200, 5, n_outputs=3)
+    losses = losses_of(labels, weights, loss, intercept)
+    solution = fit(X, losses)
+    assert solution.status == "converged" and solution.passes <= 20
+    for q in range(3):
+        found = minimize(lambda place: primal(X, losses, q, place), np.zeros(6), options={"gtol": 1e-9})  # noqa: B023
+        place = np.append(solution.weights[q], solution.objectives.intercept[q])
+        assert solution.objectives.primal[q] == pytest.approx(primal(X, losses, q, place), rel=1e-12)
+        assert solution.objectives.primal[q] <= found.fun * (1 + 1e-9)
+        assert_allclose(place[: 5 + intercept], found.x[: 5 + intercept], atol=1e-4)
+
+
+@every_smooth_loss
+@both
+@given(seed=st.integers(0, 2**16), n=st.integers(2, 40), d=st.integers(1, 6), scale=st.floats(-3, 3))
+def test_every_step_is_certified(loss, intercept, seed, n, d, scale):
+    """The dual objective never passes the optimum, the primal one never rises, whatever the loss weighs."""
+    X, labels, weights = rows_of(n, d, seed)
+    losses = losses_of(labels, weights * 10.0**scale, loss, intercept)
+    best = fit(X, losses, tol=1e-11)
+    objectives = []
+    for steps in range(1, 6):
+        objectives.append(fit(X, losses, tol=1e-11, max_iter=steps).objectives)
+    optimum = best.objectives.primal[0]
+    size = max(optimum, 1e-12)
+    assert best.objectives.worst_gap <= 1e-8
+    for now in objectives:
+        assert now.dual[0] <= optimum + 1e-9 * size
+        assert now.primal[0] >= optimum - 1e-9 * size
+    values = [now.primal[0] for now in objectives]
+    assert all(after <= before + 1e-12 * size for before, after in pairwise(values))
+
+
+@every_smooth_loss
+@both
+def test_the_gradient_is_that_of_finite_differences(loss, intercept):
+    X, labels, weights = rows_of(60, 4)
+    losses = losses_of(labels, weights, loss, intercept)
+    solver, rng = Newton(4, intercept), np.random.default_rng(1)
+    for _ in range(5):
+        place = rng.normal(size=(1, 5)) * (1 if intercept else np.r_[1, 1, 1, 1, 0])
+        state = solver.init(shards_of(X, losses), place, Limits())
+        solver.check(state)
+        error = check_grad(
+            lambda x: primal(X, losses, 0, x),
+            lambda x, found=state.gradient[0]: found,
+            place[0],
+            epsilon=1e-7,
+        )
+        assert error <= 1e-4 * np.abs(state.gradient).max()
+
+
+def test_the_mass_of_a_part_counts():
+    X, labels, weights = rows_of(100, 3)
+    whole = losses_of(labels, weights, ODM, False)
+    part = np.arange(0, 100, 2)
+    scaled = whole.of_rows(part, float(weights[part].sum()))
+    again = losses_of(labels[:, part], weights[part], ODM, False)
+    assert_allclose(fit(X[part], scaled).weights, fit(X[part], again).weights, rtol=1e-10)
+
+
+@every_smooth_loss
+@both
+def test_shards_and_threads_change_no_bit_and_little(loss, intercept):
+    X, labels, weights = rows_of(5000, 6, n_outputs=2)
+    losses = losses_of(labels, weights, loss, intercept)
+    one, two = (fit(X, losses, n_shards=7, n_threads=k) for k in (1, 2))
+    assert_array_equal(one.weights, two.weights)
+    assert_allclose(fit(X, losses).weights, one.weights, rtol=1e-9, atol=1e-12)
+
+
+@both
+def test_one_class_and_rows_of_zeros(intercept):
+    X = np.vstack([np.zeros((5, 2)), np.ones((5, 2))])
+    for labels in (np.ones((1, 10)), -np.ones((1, 10)), np.where(np.arange(10) < 5, 1.0, -1.0)[None]):
+        for loss in SMOOTH:
+            solution = fit(X, losses_of(labels, np.ones(10), loss, intercept))
+            assert solution.status == "converged" and np.isfinite(solution.weights).all()
+
+
+def test_a_start_at_the_optimum_ends_there():
+    X, labels, weights = rows_of(300, 4)
+    losses = losses_of(labels, weights, SQUARED_HINGE, True)
+    first = fit(X, losses)
+    start = np.column_stack([first.weights, first.objectives.intercept])
+    again = fit(X, losses, tol=1e-8, start=start)
+    assert again.passes == 1 and len(again.history) == 1
+
+
+def test_steps_that_overshoot_are_cut():
+    """A full Newton step from zero goes past the minimum where most rows change sides."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=200) * 0.01, [50.0] * 5])[:, None]
+    labels = np.sign(np.concatenate([X[:200, 0], -np.ones(5)]))[None]
+    losses = losses_of(labels, np.ones(205), SquaredHingeLoss(C=1e4), False)
+    values = [fit(X, losses, max_iter=k, tol=1e-12).objectives.primal[0] for k in range(1, 8)]
+    assert all(after <= before * (1 + 1e-12) for before, after in pairwise(values))
+    assert fit(X, losses, tol=1e-12).status == "converged"
+
+
+def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch):
+    X, labels, weights = rows_of(3000, 5)
+    losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
+    monkeypatch.setattr(newton, "_ROWS_AT_ONCE", 1)
+
+    class Slow(DenseFeatures):
+        def rows(self, index):
+            if len(index):
+                time.sleep(0.01)
+            return super().rows(index)
+
+    shards = LocalEngine(1, Event()).scatter([Shard.of(Slow(X), losses)])
+    began = time.perf_counter()
+    limits = Limits(tol=1e-6, deadline=began + 0.3)
+    solution = solve(shards, Newton(5), np.zeros((1, 6)), limits)
+    assert solution.status == "max_time" and time.perf_counter() - began < 10  # 30 s without
+    assert not solution.weights.any() and solution.objectives.worst_gap <= 1.0
+    interrupted = Event()
+    interrupted.set()
+    assert fit(X, losses, interrupted=interrupted).status == "stopped"
+
+
+def test_a_tolerance_below_rounding_ends():
+    X, labels, weights = rows_of(400, 3)
+    solution = fit(X, losses_of(labels, weights, ODM, False), tol=1e-300)
+    assert solution.status in ("precision", "converged") and solution.objectives.worst_gap < 1e-12
+
+
+def test_the_history_counts_up():
+    X, labels = blobs(500)
+    losses = losses_of(labels, np.ones(500), ODM, False)
+    solution = fit(X, replace(losses, mass=500.0))
+    assert [entry["kernel_evaluations"] for entry in solution.history] == [0] * solution.passes
+    assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
