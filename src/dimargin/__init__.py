@@ -6,7 +6,7 @@ from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.estimators import ODMClassifier, SVMClassifier
 from dimargin.files import from_libsvm, load, save, to_libsvm
-from dimargin.strategies import Cascade, DiODM, DivideAndConquer, Exact
+from dimargin.strategies import Cascade, DiODM, DivideAndConquer, Exact, Landmark
 
 __all__ = [
     "Cascade",
@@ -14,6 +14,7 @@ __all__ = [
     "DiODM",
     "DivideAndConquer",
     "Exact",
+    "Landmark",
     "LevelScores",
     "MarginDistributionDisplay",
     "ODMClassifier",

@@ -174,3 +174,11 @@ def test_matplotlib_is_asked_for(tree, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"ConvergenceDisplay\.from_estimator requires matplotlib"):
         from_estimator(tree[0])
+
+
+def test_of_landmarks_the_level_above_is_a_part_of_the_rows():
+    X, y = make_moons(3000, noise=0.2, random_state=0)
+    machine = ODMClassifier(strategy="landmark", n_landmarks=50, random_state=0).fit(X, y)
+    display = ConvergenceDisplay.from_estimator(machine)
+    texts = [text.get_text() for axes in display.axes_ for text in axes.get_legend().get_texts()]
+    assert texts.count("part of the rows") == 2 and "worst partition" not in texts

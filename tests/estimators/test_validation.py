@@ -47,7 +47,10 @@ def spoiled(value, row=7, column=1, matrix=X):
         ({"strategy": "tree"}, "strategy must be 'auto', 'exact', 'diodm', .* or a strategy object, got 'tree'"),
         ({"strategy": "exact", "n_levels": 2}, "n_levels=2 was set, but strategy 'exact' does not use n_levels"),
         ({"strategy": "exact", "branching": 2}, "branching"),
-        ({"strategy": "dc", "n_landmarks": 7}, "'dc' does not use n_landmarks; .* choose strategy='diodm'$"),
+        (
+            {"strategy": "dc", "n_landmarks": 7},
+            "'dc' does not use n_landmarks; .* choose strategy='diodm' or 'landmark'$",
+        ),
         ({"strategy": "exact", "n_levels": 3}, "choose strategy='diodm' or 'dc' or 'cascade'"),
         (
             {"strategy": DivideAndConquer(prediction="late")},

@@ -22,7 +22,8 @@ class ConvergenceDisplay:
 
     The last entry of every level is a numbered disc: hollow above level 0, where the objective is the
     weighted mean over the partitions (strategy "dc": the sum) and the gap the one of the worst partition; filled
-    at level 0, where both are of the whole problem. The other entries, checks of the gap within a level, are dots.
+    at level 0, where both are of the whole problem; of strategy "landmark", of the problem in the space of the
+    landmarks, above level 0 of a part of the rows. The other entries, checks of the gap within a level, are dots.
 
     Use `from_estimator`; all parameters are stored as attributes.
 
@@ -178,8 +179,10 @@ class ConvergenceDisplay:
         from matplotlib.lines import Line2D
 
         count = [f"{self.level[i]}: {self.partitions[i]}" if self.level[i] else "0: whole problem" for i in ends]
-        if self.level[ends[0]]:
-            count[0] += " partitions"
+        above = self.level > 0
+        in_part = bool(above.any() and (self.partitions == 1).all())  # strategy "landmark" begins with some of the rows
+        if above.any():
+            count[0] = f"{self.level[ends[0]]}: part of the rows" if in_part else f"{count[0]} partitions"
         self.lines_[0].set_label(f"{name + ', ' if name else ''}level {', '.join(count)}")
         outside = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False}
         self.axes_[0].legend(fontsize="small", **outside)
@@ -188,6 +191,7 @@ class ConvergenceDisplay:
             self.axes_[-1].axhline(self.tol, color="0.4", linestyle="--", linewidth=1, gid=gid, label=gid)
         # proxies for the discs that are there, of earlier fits in the same axes too
         for place, of_partitions in (-2, "of the partitions"), (-1, "worst partition"):
+            of_partitions = "part of the rows" if in_part else of_partitions
             axes = self.axes_[place]
             gids = {line.get_gid() for line in axes.lines}
             texts = {"partitioned": of_partitions, "global": "whole problem"}

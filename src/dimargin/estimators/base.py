@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
+from dimargin.estimators.certificate import global_objectives, landmark_objectives
 from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
@@ -28,7 +29,7 @@ from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
-from dimargin.strategies import STRATEGIES, LevelModel, Outcome, Router, Strategy, Training, TreeShape
+from dimargin.strategies import STRATEGIES, Landmark, LevelModel, Outcome, Router, Strategy, Training, TreeShape
 from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, Transform, UserKernel, kernel_matrix
 
@@ -47,7 +48,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     strategy: str | Strategy
     branching: int
     n_levels: int | None
-    n_landmarks: int
+    n_landmarks: int | None
     stop_level: int
     tol: float
     max_iter: int
@@ -118,7 +119,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                     f"strategy {self.strategy!r} clusters rows, and kernel='precomputed' has none; choose another "
                     "strategy, or give the kernel as a function"
                 )
-            needed = self._memory_needed(data) + strategy.memory_needed(len(data.y), shape)
+            if strategy.needs_smooth_loss and not loss.smooth:
+                raise ValueError(f"strategy {self.strategy!r} needs a loss with a derivative everywhere, not {loss}")
+            needed = self._memory_needed(data) + strategy.memory_needed(len(data.y), shape, len(data.labels), n_threads)
             check_memory(needed, self.memory_limit)
             problem = self._problem(data, loss, n_threads)
             cancelled = Event()
@@ -193,7 +196,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
 
     def _check_shape(self) -> TreeShape:
         check_number("branching", self.branching, 2, low_included=True, whole=True)
-        check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
+        if self.n_landmarks is not None:
+            check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
         check_number("stop_level", self.stop_level, 0, low_included=True, whole=True)
         if self.n_levels is not None:
             check_number("n_levels", self.n_levels, 1, low_included=True, whole=True)
@@ -201,7 +205,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
                 raise ValueError(
                     f"stop_level must be at most n_levels={self.n_levels} (the leaves), got {self.stop_level}"
                 )
-        shape = TreeShape(int(self.branching), self.n_levels, int(self.n_landmarks), int(self.stop_level))
+        shape = TreeShape(int(self.branching), self.n_levels, self.n_landmarks, int(self.stop_level))
         strategy = self._check_strategy()
         for name, default in vars(TreeShape()).items():
             if strategy is not None and name not in strategy.uses and getattr(shape, name) != default:
@@ -262,9 +266,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def _problem(self, data: TrainingData, loss: Loss, n_threads: int) -> DualProblem:
         matrix = kernel_matrix(self._row_transform(data), data.X, n_threads=n_threads)
         total = float(data.weights.sum())
-        return DualProblem(
-            matrix, data.labels, data.weights, loss, mass=total, total=total, intercept=self._has_intercept
-        )
+        return DualProblem(data.labels, data.weights, loss, total, total, self._has_intercept, kernel=matrix)
 
     def _previous_dual(self, data: TrainingData) -> Floats | None:
         if not self.warm_start or not hasattr(self, "dual_coef_"):
@@ -318,9 +320,10 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.
 
-        Costs one pass over the kernel, ``n`` times the number of support vectors, in float64; `fit` never pays for
-        it silently. Sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``. Of a model that
-        predicts by clusters it certifies the coefficients, all of them together.
+        Costs one pass over the kernel, ``n`` times the number of support vectors, in float64, and after strategy
+        "landmark" another one, of up to ``n * n`` values; `fit` never pays for it silently. Sets ``objective_``,
+        ``dual_objective_``, ``duality_gap_`` and ``certificate_``. Of a model that predicts by clusters it certifies
+        the coefficients, all of them together.
 
         Parameters
         ----------
@@ -341,30 +344,20 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             If the pass did not end in `max_time`; the model keeps the certificate that it had.
         """
         check_is_fitted(self)
-        began = time.perf_counter()
         checker = type(self)(**self.get_params(deep=False))
         data = training_data(checker, X, y, sample_weight)
         places = np.flatnonzero(np.isin(data.kept, self.support_))
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, places):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
-        n, labels = len(data.y), data.labels
-        dual = np.zeros(labels.shape)
-        dual[:, places] = labels[:, places] * self.dual_coef_
         total = float(data.weights.sum())
+        compute = landmark_objectives if isinstance(self._check_strategy(), Landmark) else global_objectives
         with single_threaded_blas():
             matrix = kernel_matrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
-            problem = DualProblem(matrix, labels, data.weights, self._loss(), total, total, self._has_intercept)
-            margins = np.empty(labels.shape)
-            for batch in gen_batches(n, max(512, 10**8 // max(1, len(places)))):
-                rows = np.arange(n)[batch]
-                margins[:, batch] = labels[:, batch] * matrix.multiply(places, self.dual_coef_, rows)
-                if max_time is not None and time.perf_counter() - began > max_time:
-                    raise TimeoutError(
-                        f"the global certificate needs more than max_time={max_time} s: "
-                        f"{batch.stop} of {n} rows were done"
-                    )
-        objectives = problem.objectives(dual, margins, self.intercept_)
-        single = len(dual) == 1
+            problem = DualProblem(
+                data.labels, data.weights, self._loss(), total, total, self._has_intercept, kernel=matrix
+            )
+            objectives = compute(problem, places, self.dual_coef_, self.intercept_, max_time)
+        single = len(self.dual_coef_) == 1
         self.objective_ = float(objectives.primal[0]) if single else objectives.primal
         self.dual_objective_ = float(objectives.dual[0]) if single else objectives.dual
         self.duality_gap_ = objectives.worst_gap

@@ -39,18 +39,20 @@ class ODMClassifier(KernelMarginClassifier):
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.3
         Half width of the band around one in which margins cost nothing, in [0, 1).
-    strategy : {"auto", "exact", "diodm", "dc", "cascade"} or strategy object, default="auto"
+    strategy : {"auto", "exact", "diodm", "dc", "cascade", "landmark"} or strategy object, default="auto"
         "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
-        conquers (DC-ODM); "cascade" passes support vectors of random partitions on, in rounds; "auto" takes "exact" up
-        to 100,000 rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of
-        its own, as in ``DivideAndConquer(prediction="naive")``.
+        conquers (DC-ODM); "cascade" passes support vectors of random partitions on, in rounds; "landmark" solves
+        the machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to
+        100,000 rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of its
+        own, as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
         Partitions merged at a time ("diodm", "cascade"), or clusters of level l to the power of l ("dc").
     n_levels : int or None, default=None
         Levels of the tree above the whole problem: ``branching ** n_levels`` leaves. None aims at leaves of 4,096
         rows. Obeyed however few the rows are.
-    n_landmarks : int, default=50
-        Landmarks in the kernel's space that define the strata ("diodm").
+    n_landmarks : int or None, default=None
+        Landmarks in the kernel's space: those that define the strata of "diodm" (None: 50), or those whose span is the
+        space of "landmark" (None: 1,000).
     stop_level : int, default=0
         Level whose model is returned; 0 is the whole problem. Above it, the mean of the local machines answers
         ("diodm", "cascade"), or the machine of the nearest cluster ("dc": early prediction, for others see
@@ -95,7 +97,7 @@ class ODMClassifier(KernelMarginClassifier):
         over clusters ("dc").
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition.
-    certificate_ : {"global", "partitioned"}
+    certificate_ : {"global", "partitioned", "landmark"}
         Which problem the gap belongs to; `certify` computes the global one.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
     n_iter_ : int
@@ -103,7 +105,7 @@ class ODMClassifier(KernelMarginClassifier):
     history_ : list of dict
         One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
         ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
-        "cascade" adds ``round``, "dc" ``clustering_seconds``.
+        "landmark" (one entry a Newton step) adds ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
 
     See Also
     --------
@@ -143,7 +145,7 @@ class ODMClassifier(KernelMarginClassifier):
         strategy: str | Strategy = "auto",
         branching: int = 4,
         n_levels: int | None = None,
-        n_landmarks: int = 50,
+        n_landmarks: int | None = None,
         stop_level: int = 0,
         tol: float = 1e-3,
         max_iter: int = 1000,

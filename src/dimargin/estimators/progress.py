@@ -88,10 +88,12 @@ class CallbackProgress(Progress):
         """The level is done."""
         if self._estimator.verbose:
             parts = entry["partitions"]
+            what, scope = f"{parts} partition{'s' if parts > 1 else ''}", "worst partition" if parts > 1 else "global"
+            if "rows" in entry:
+                what, scope = f"{entry['rows']} rows", "landmark"
             print(
-                f"[dimargin] level {entry['level']}: {parts} partition{'s' if parts > 1 else ''}, "
-                f"{entry['seconds']:.2f} s, relative gap {entry['relative_gap']:.2e} "
-                f"({'worst partition' if parts > 1 else 'global'})"
+                f"[dimargin] level {entry['level']}: {what}, {entry['seconds']:.2f} s, "
+                f"relative gap {entry['relative_gap']:.2e} ({scope})"
             )
         stop = self._level.call_on_fit_task_end(
             **self._data, reconstruction_attributes=lambda: self._reconstruct(found())

@@ -43,18 +43,20 @@ class SVMClassifier(KernelMarginClassifier):
         Of "poly".
     coef0 : float, default=0.0
         Of "poly": ``(gamma x.z + coef0) ** degree``.
-    strategy : {"auto", "exact", "diodm", "dc", "cascade"} or strategy object, default="auto"
+    strategy : {"auto", "exact", "diodm", "dc", "cascade", "landmark"} or strategy object, default="auto"
         "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
-        conquers (DC-SVM); "cascade" passes support vectors of random partitions on, in rounds; "auto" takes "exact" up
-        to 100,000 rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of
-        its own, as in ``DivideAndConquer(prediction="naive")``.
+        conquers (DC-SVM); "cascade" passes support vectors of random partitions on, in rounds; "landmark" solves
+        the machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to
+        100,000 rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of its
+        own, as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
         Partitions merged at a time ("diodm", "cascade"), or clusters of level l to the power of l ("dc").
     n_levels : int or None, default=None
         Levels of the tree above the whole problem: ``branching ** n_levels`` leaves. None aims at leaves of 4,096
         rows. Obeyed however few the rows are.
-    n_landmarks : int, default=50
-        Landmarks in the kernel's space that define the strata ("diodm").
+    n_landmarks : int or None, default=None
+        Landmarks in the kernel's space: those that define the strata of "diodm" (None: 50), or those whose span is the
+        space of "landmark" (None: 1,000).
     stop_level : int, default=0
         Level whose model is returned; 0 is the whole problem. Above it, the mean of the local machines answers
         ("diodm", "cascade"), or the machine of the nearest cluster ("dc": early prediction, for others see
@@ -101,7 +103,7 @@ class SVMClassifier(KernelMarginClassifier):
         over clusters ("dc").
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition.
-    certificate_ : {"global", "partitioned"}
+    certificate_ : {"global", "partitioned", "landmark"}
         Which problem the gap belongs to; `certify` computes the global one.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
     n_iter_ : int
@@ -109,10 +111,10 @@ class SVMClassifier(KernelMarginClassifier):
     history_ : list of dict
         One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
         ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
-        "cascade" adds ``round``; "dc" adds ``clustering_seconds`` and, with the hinge and no intercept,
-        ``theorem_1_bound``: how far the dual objective of the level's coefficients can be from the optimum of the whole
-        problem. ``theorem_1_bound_sampled`` says whether that is the upper end of a 99% confidence interval, as beyond
-        2,048 rows, or exact.
+        "landmark" (one entry a Newton step) adds ``rows``, "cascade" ``round``; "dc" adds ``clustering_seconds`` and,
+        with the hinge and no intercept, ``theorem_1_bound``: how far the dual objective of the level's coefficients can
+        be from the optimum of the whole problem. ``theorem_1_bound_sampled`` says whether that is the upper end of a
+        99% confidence interval, as beyond 2,048 rows, or exact.
 
     See Also
     --------
@@ -151,7 +153,7 @@ class SVMClassifier(KernelMarginClassifier):
         strategy: str | Strategy = "auto",
         branching: int = 4,
         n_levels: int | None = None,
-        n_landmarks: int = 50,
+        n_landmarks: int | None = None,
         stop_level: int = 0,
         tol: float = 1e-3,
         max_iter: int = 1000,

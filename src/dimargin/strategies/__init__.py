@@ -6,9 +6,12 @@ from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.diodm import DiODM
 from dimargin.strategies.exact import Exact
+from dimargin.strategies.landmark import Landmark
 from dimargin.strategies.routing import Router
 
-STRATEGIES: dict[str, type[Strategy]] = {"exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade}
+STRATEGIES: dict[str, type[Strategy]] = {
+    "exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade, "landmark": Landmark
+}  # fmt: skip
 
 __all__ = [
     "STRATEGIES",
@@ -17,6 +20,7 @@ __all__ = [
     "DiODM",
     "DivideAndConquer",
     "Exact",
+    "Landmark",
     "LevelModel",
     "Outcome",
     "Progress",

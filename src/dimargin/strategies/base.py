@@ -68,15 +68,15 @@ class TreeShape:
         Parts merged at a time, ``p``.
     n_levels : int or None
         Levels above which the leaves lie, ``L``; None for the strategy's own choice.
-    n_landmarks : int
-        Landmarks in the kernel's space.
+    n_landmarks : int or None
+        Landmarks in the kernel's space; None for the strategy's own number.
     stop_level : int
         Level whose model is returned.
     """
 
     branching: int = 4
     n_levels: int | None = None
-    n_landmarks: int = 50
+    n_landmarks: int | None = None
     stop_level: int = 0
 
 
@@ -134,6 +134,20 @@ class Outcome:
         return self.model.router
 
 
+def each_step(history: History, labels: dict[str, Any]) -> History:
+    """A solve's history with `labels`, and in every entry its own seconds and evaluations, not those so far."""
+    entries: History = []
+    evaluations, seconds = 0, 0.0
+    for check in history:
+        own = {
+            "seconds": check["seconds"] - seconds,
+            "kernel_evaluations": check["kernel_evaluations"] - evaluations,
+        }
+        entries.append(labels | check | own)
+        evaluations, seconds = check["kernel_evaluations"], check["seconds"]
+    return entries
+
+
 class Strategy(BaseEstimator, ABC):
     """A way to train: choice of parts, merge rule and prediction rule.
 
@@ -146,10 +160,13 @@ class Strategy(BaseEstimator, ABC):
         Names of the `TreeShape` parameters that the strategy uses; setting another raises.
     needs_rows : bool
         Whether the strategy looks at rows, so that kernel values computed beforehand will not do.
+    needs_smooth_loss : bool
+        Whether the loss must have a derivative everywhere.
     """
 
     uses: ClassVar[frozenset[str]] = frozenset()
     needs_rows: ClassVar[bool] = False
+    needs_smooth_loss: ClassVar[bool] = False
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
@@ -169,7 +186,7 @@ class Strategy(BaseEstimator, ABC):
         if not 0 < getattr(self, name) < math.inf:
             raise ValueError(f"{type(self).__name__}: {name} must be a number above 0, got {getattr(self, name)!r}")
 
-    def memory_needed(self, n_rows: int, shape: TreeShape) -> int:
+    def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Bytes beside those of a solve."""
         return 0
 

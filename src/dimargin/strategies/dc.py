@@ -96,7 +96,7 @@ class DivideAndConquer(Strategy):
         """As DiODM: clusters of 4,096 rows at the bottom on average, at least one level, unless given."""
         return levels.default_depth(n_rows, shape)
 
-    def memory_needed(self, n_rows: int, shape: TreeShape) -> int:
+    def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """The Gram matrix of the largest sample, twice, and its kernel values."""
         return 24 * min(n_rows, largest_sample(self.sample_size, shape.branching ** self.n_levels(n_rows, shape))) ** 2
 

@@ -113,7 +113,7 @@ class DiODM(Strategy):
 
     def _leaves(self, training: Training, p: int, L: int) -> list[Node]:
         problem, rng = training.problem, np.random.default_rng(training.random_state)
-        strata = StratifiedPartition(training.shape.n_landmarks, self.sample_size, self.landmark_choice)
+        strata = StratifiedPartition(training.shape.n_landmarks or 50, self.sample_size, self.landmark_choice)
         leaves = []
         for rows in strata.split(problem, p**L, rng):
             mass = float(problem.weights[rows].sum())

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dimargin.solution import History
 from dimargin.solvers import solve
-from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 
 
 class Exact(Strategy):
@@ -31,19 +30,7 @@ class Exact(Strategy):
         progress.level_begin(0, None)
         limits = replace(training.limits, stop_requested=progress.check)
         solution = solve(training.problem, training.solver(0), training.start, limits)
-        history: History = []
-        evaluations, seconds = 0, 0.0
-        for check in solution.history:
-            history.append(
-                {
-                    "level": 0,
-                    "partitions": 1,
-                    **check,
-                    "seconds": check["seconds"] - seconds,
-                    "kernel_evaluations": check["kernel_evaluations"] - evaluations,
-                }
-            )
-            evaluations, seconds = check["kernel_evaluations"], check["seconds"]
+        history = each_step(solution.history, {"level": 0, "partitions": 1})
         found = LevelModel(solution.dual, solution.objectives.intercept)
         progress.level_end({**history[-1], **solution.history[-1]}, lambda: found)
         return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)

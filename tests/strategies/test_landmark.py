@@ -1,0 +1,163 @@
+"""Landmarks: with all rows the exact machine, with few the machine of their span; rank, certificate, history."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers import ODM, SQUARED_HINGE, blobs, certificate, counted, fit, gram, make_problem, name
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from test_diodm import RBF, Recorder, training
+
+from dimargin import Landmark, ODMClassifier, SVMClassifier
+from dimargin.kernels import Kernel
+from dimargin.strategies import TreeShape
+
+every_loss = pytest.mark.parametrize("loss", [ODM, SQUARED_HINGE], ids=name)
+
+
+def train(problem, n_landmarks, tol=1e-9, choice="uniform", **options):
+    return Landmark(choice).train(training(problem, TreeShape(n_landmarks=n_landmarks), tol=tol, **options))
+
+
+@pytest.mark.parametrize(("loss", "intercept"), [(ODM, False), (SQUARED_HINGE, False), (SQUARED_HINGE, True)])
+def test_with_all_rows_as_landmarks_it_is_exact(loss, intercept):
+    X, labels = blobs(700, n_outputs=2)
+    problem = make_problem(X, labels, loss, RBF, np.random.default_rng(0).uniform(0.5, 2, 700), intercept=intercept)
+    outcome, exact = train(problem, 700), fit(problem, tol=1e-9)
+    assert outcome.scope == "landmark" and outcome.status == "converged"
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=1e-7)
+    signed = problem.labels * outcome.dual
+    scores = signed @ gram(problem) + outcome.model.intercept[:, None]
+    expected = labels * exact.margins + exact.objectives.intercept[:, None]
+    assert_allclose(scores, expected, atol=1e-3)
+
+
+@every_loss
+@pytest.mark.parametrize("choice", ["uniform", "greedy", "random"])
+def test_with_few_it_is_the_best_of_their_span(loss, choice):
+    X, labels = blobs(300)
+    problem = make_problem(X, labels, loss, RBF)
+    outcome = train(problem, 12, choice=choice)
+    landmarks = np.flatnonzero(outcome.dual[0])
+    assert len(landmarks) == 12
+    K = gram(problem)
+    to, among = K[:, landmarks], K[np.ix_(landmarks, landmarks)]
+
+    def primal(beta):
+        margins = labels[0] * (to @ beta)
+        return 0.5 * beta @ among @ beta + loss.value(margins, problem.weights, problem.mass, problem.total).sum()
+
+    beta = (labels * outcome.dual)[0, landmarks]
+    assert outcome.objectives.primal[0] == pytest.approx(primal(beta), rel=1e-9)
+    found = minimize(primal, np.zeros(12), method="BFGS", options={"gtol": 1e-8, "maxiter": 5000})
+    assert outcome.objectives.primal[0] <= found.fun * (1 + 1e-7)
+    assert outcome.objectives.worst_gap <= 1e-9
+
+
+@pytest.mark.parametrize("kernel", [Kernel("linear"), RBF, Kernel("poly", gamma=1.0, degree=2, coef0=1.0)], ids=name)
+def test_landmarks_that_add_nothing_are_dropped(kernel):
+    """Three features, every row twice: the span has few dimensions, and landmarks would be singular."""
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(100, 3)), 2, axis=0)
+    labels = np.where(X[:, 0] + 0.3 * rng.normal(size=200) > 0, 1.0, -1.0)
+    problem = make_problem(X, labels, ODM, kernel)
+    outcome = train(problem, 200)
+    rank = np.linalg.matrix_rank(gram(problem), tol=1e-9 * 200)
+    assert np.count_nonzero(outcome.dual) <= rank <= 100
+    exact = fit(problem, tol=1e-9)
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=1e-6)
+
+
+def test_rows_of_zeros_have_no_landmarks():
+    problem = make_problem(np.zeros((40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0), ODM, Kernel("linear"))
+    outcome = train(problem, 10)
+    assert outcome.status == "converged" and not outcome.dual.any()
+
+
+def test_a_part_of_the_rows_begins_and_every_value_is_counted(monkeypatch):
+    X, labels = blobs(4000, n_outputs=2)
+    problem, recorder = make_problem(X, labels, ODM, RBF), Recorder()
+    with counted(monkeypatch) as counts:
+        outcome = train(problem, 20, tol=1e-6, progress=recorder)
+    assert recorder.begun == [(1, None), (0, None)]
+    assert [entry["rows"] for entry in outcome.history] == sorted(entry["rows"] for entry in outcome.history)
+    assert {(entry["level"], entry["rows"]) for entry in outcome.history} == {(1, 500), (0, 4000)}
+    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
+    assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-6
+    last = {entry["level"]: np.asarray(entry["objective"]) for entry in outcome.history}
+    assert_allclose(last[1], last[0], rtol=0.2)  # a part represents the whole
+    assert len(recorder.duals) == 2
+    assert_array_equal(recorder.duals[-1], outcome.dual)
+    assert sum(entry["level"] == 0 for entry in outcome.history) <= 6  # a good start
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_threads_change_no_bit_and_a_seed_repeats(n_jobs):
+    X, labels = blobs(3000)
+    models = [
+        ODMClassifier(strategy="landmark", n_landmarks=30, n_jobs=k, random_state=0).fit(X, labels[0])
+        for k in (1, n_jobs)
+    ]
+    assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
+    assert_array_equal(models[0].support_, models[1].support_)
+    assert models[0].history_[-1]["kernel_evaluations"] == models[1].history_[-1]["kernel_evaluations"]
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ODMClassifier(strategy="landmark", lam=1e3, n_landmarks=25, random_state=0),
+        SVMClassifier(strategy="landmark", loss="squared_hinge", n_landmarks=25, random_state=0),
+        SVMClassifier(strategy="landmark", loss="squared_hinge", fit_intercept=True, n_landmarks=25, random_state=0),
+    ],
+)
+def test_the_global_certificate_bounds_the_exact_optimum(machine):
+    X, labels = blobs(600)
+    y = labels[0]
+    machine.fit(X, y)
+    landmark = machine.objective_
+    assert machine.certificate_ == "landmark" and machine.duality_gap_ <= 1e-3
+    machine.certify(X, y)
+    exact = type(machine)(**machine.get_params() | {"strategy": "exact", "n_landmarks": None, "tol": 1e-8}).fit(X, y)
+    assert machine.certificate_ == "global"
+    assert machine.objective_ == pytest.approx(landmark, rel=1e-6)
+    assert machine.dual_objective_ <= exact.objective_ * (1 + 1e-7) <= machine.objective_ * (1 + 2e-7)
+    again = machine.duality_gap_
+    assert machine.certify(X, y).duality_gap_ == again > 1e-3
+
+
+def test_the_global_certificate_of_all_rows_as_landmarks_is_small():
+    X, labels = blobs(600)
+    machine = ODMClassifier(strategy="landmark", lam=1e3, n_landmarks=600, tol=1e-8, random_state=0).fit(X, labels[0])
+    assert machine.certify(X, labels[0]).duality_gap_ <= 1e-6
+    problem = make_problem(X, labels, machine._loss(), Kernel("rbf", machine._transform.kernel.gamma))
+    assert machine.objective_ == pytest.approx(certificate(problem, fit(problem, tol=1e-9).dual)[0][0], rel=1e-6)
+
+
+def test_the_hinge_is_refused():
+    X, labels = blobs(100)
+    with pytest.raises(ValueError, match="strategy 'landmark' needs a loss with a derivative everywhere"):
+        SVMClassifier(strategy="landmark").fit(X, labels[0])
+    with pytest.raises(ValueError, match="landmark_choice must be 'uniform' or 'greedy' or 'random', got 'best'"):
+        ODMClassifier(strategy=Landmark("best")).fit(X, labels[0])
+
+
+def test_sparse_rows_and_functions_do_as_dense_rows_do():
+    X, labels = blobs(400)
+    models = [
+        ODMClassifier(strategy="landmark", gamma=0.5, n_landmarks=30, random_state=0, tol=1e-8).fit(rows, labels[0])
+        for rows in (X, sp.csr_array(X))
+    ]
+    assert_allclose(models[0].decision_function(X), models[1].decision_function(X), atol=1e-3)
+    linear, own = (
+        ODMClassifier(kernel, strategy="landmark", n_landmarks=30, random_state=0, tol=1e-8).fit(X, labels[0])
+        for kernel in ("linear", lambda a, b: a @ b.T)
+    )
+    assert_allclose(linear.decision_function(X), own.decision_function(X), atol=1e-5)
+
+
+def test_a_warm_start_goes_on():
+    X, labels = blobs(900)
+    machine = ODMClassifier(strategy="landmark", n_landmarks=40, random_state=0, warm_start=True).fit(X, labels[0])
+    first = machine.n_iter_
+    assert machine.fit(X, labels[0]).n_iter_ == 1 < first
