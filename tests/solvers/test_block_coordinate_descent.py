@@ -218,6 +218,24 @@ def test_rows_whose_kernel_is_local_are_solved_along_neighbours(monkeypatch, los
     assert warm.passes == 1 and warm.history[0]["relative_gap"] <= 1.05 * tol
 
 
+@pytest.mark.parametrize("loss, intercept", [*((loss, False) for loss in LOSSES), (SQUARED_HINGE, True)])
+def test_a_start_that_goes_too_far_is_shrunk_to_its_best_part(loss, intercept):
+    X, labels = blobs(900, n_outputs=2)
+    problem = make_problem(X, labels, loss, RBF, intercept=intercept)
+    start = problem.feasible(np.array([[30.0], [0.1]]) * fit(problem, tol=1e-3).dual)
+    solver = BlockCoordinateDescent()
+    state = solver.init(problem, start, Limits())
+
+    def dual_objective(share, q):
+        return certificate(problem, np.where(np.arange(2)[:, None] == q, share * start, start))[1][q]
+
+    for q in range(2):
+        best = max(np.linspace(0.01, 1, 100), key=lambda share: dual_objective(share, q))
+        share = np.abs(state.dual[q]).sum() / np.abs(start[q]).sum()
+        assert share == pytest.approx(best, abs=0.011) if best < 0.9 else share == 1.0
+    assert_allclose(state.margins, problem.margins(state.dual), atol=1e-4)
+
+
 # ---- weights, outputs, threads, counts -----------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from helpers import ODM, SQUARED_HINGE, blobs, certificate, counted, fit, gram, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 from test_diodm import RBF, Recorder, training
 
 from dimargin import Landmark, ODMClassifier, SVMClassifier
@@ -161,3 +162,37 @@ def test_a_warm_start_goes_on():
     machine = ODMClassifier(strategy="landmark", n_landmarks=40, random_state=0, warm_start=True).fit(X, labels[0])
     first = machine.n_iter_
     assert machine.fit(X, labels[0]).n_iter_ == 1 < first
+
+
+@pytest.mark.parametrize(("loss", "intercept"), [(ODM, False), (SQUARED_HINGE, True)])
+def test_a_polished_model_is_exact_and_counted(monkeypatch, loss, intercept):
+    X, labels = blobs(3000, n_outputs=2)
+    problem, recorder = make_problem(X, labels, loss, RBF, intercept=intercept), Recorder()
+    shape = TreeShape(n_landmarks=60)
+    with counted(monkeypatch) as counts:
+        outcome = Landmark(polish=True).train(training(problem, shape, tol=1e-3, progress=recorder))
+    assert outcome.scope == "global" and outcome.status == "converged"
+    assert [level for level, _ in recorder.begun] == [2, 1, 0]
+    assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
+    exact = fit(problem, tol=1e-6)
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=1e-3)
+    assert outcome.objectives.worst_gap <= 1e-3
+    first = next(entry for entry in outcome.history if entry["level"] == 0)
+    assert first["relative_gap"] < 0.98  # at zero it would be one
+
+
+def test_where_the_polish_ends_early_the_better_model_stays():
+    X, labels = blobs(2000)
+    y = labels[0]
+    coarse = ODMClassifier(strategy="landmark", n_landmarks=60, random_state=0, lam=1e6).fit(X, y)
+    scopes = []
+    for passes in (4, 12):
+        with pytest.warns(ConvergenceWarning, match=f"max_iter={passes}"):
+            machine = ODMClassifier(
+                strategy=Landmark(polish=True), n_landmarks=60, random_state=0, lam=1e6, max_iter=passes, tol=1e-9
+            ).fit(X, y)
+        assert machine.objective_ <= coarse.objective_ * (1 + 1e-2)
+        scopes.append(machine.certificate_)
+    assert scopes == ["landmark", "global"]
+    before = machine.objective_
+    assert machine.certify(X, y).objective_ == pytest.approx(before, rel=1e-3)

@@ -29,7 +29,7 @@ from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
-from dimargin.strategies import STRATEGIES, Landmark, LevelModel, Outcome, Router, Strategy, Training, TreeShape
+from dimargin.strategies import STRATEGIES, LevelModel, Outcome, Router, Strategy, Training, TreeShape
 from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, Transform, UserKernel, kernel_matrix
 
@@ -350,7 +350,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, places):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
         total = float(data.weights.sum())
-        compute = landmark_objectives if isinstance(self._check_strategy(), Landmark) else global_objectives
+        of_landmarks = "rows" in self.history_[-1]  # its last entry is a step of Newton
+        compute = landmark_objectives if of_landmarks else global_objectives
         with single_threaded_blas():
             matrix = kernel_matrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
             problem = DualProblem(

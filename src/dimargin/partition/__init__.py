@@ -2,16 +2,19 @@
 
 from dimargin.partition.clusters import KernelClusters, Split, cluster_rows, largest_sample
 from dimargin.partition.kmeans import kernel_kmeans
+from dimargin.partition.landmark_space import LandmarkFeatures, independent_landmarks
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.partition.stratified import Partition, RandomPartition, StratifiedPartition
 
 __all__ = [
     "KernelClusters",
+    "LandmarkFeatures",
     "Partition",
     "RandomPartition",
     "Split",
     "StratifiedPartition",
     "cluster_rows",
+    "independent_landmarks",
     "kernel_kmeans",
     "largest_sample",
     "nearest_landmark",

@@ -73,6 +73,8 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             start = start if places is None else start[:, places]
             dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
+        share = _shrinkage(problem, dual, margins)
+        dual, margins = share * dual, share * margins
         return State(
             limits=limits,
             rng=np.random.default_rng(self.random_state),
@@ -190,3 +192,18 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             kernel_evaluations=self.evaluations(state),
             history=history,
         )
+
+
+def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
+    """Factor on a start, of shape (n_outputs, 1), that takes it to the best of its parts (handbook, section 2.4).
+
+    One if that is no less than nine tenths of it. A small error of margins makes coefficients that answer them many
+    times too large.
+    """
+    pieces = problem.pieces
+    right = dual >= 0
+    slope = (np.where(right, pieces.slope_right, pieces.slope_left) * dual).sum(axis=1, keepdims=True)
+    square = (dual * margins).sum(axis=1, keepdims=True)
+    square += (np.where(right, pieces.curvature_right, pieces.curvature_left) * dual**2).sum(axis=1, keepdims=True)
+    share = np.clip(-slope / np.maximum(square, np.finfo(float).tiny), 0.0, 1.0)
+    return np.where(share < 0.9, share, 1.0)

@@ -177,6 +177,8 @@ class PrimalSolution:
         Newton steps, and the look at the start.
     history : list of dict
         As of `dimargin.solution.Solution`.
+    shards : Shards of Shard
+        With the margins.
     """
 
     weights: Floats
@@ -185,6 +187,7 @@ class PrimalSolution:
     reason: str
     passes: int
     history: History
+    shards: Shards[Shard]
 
 
 @dataclass
@@ -326,7 +329,8 @@ class Newton(Solver[Shards[Shard], State, PrimalSolution]):
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
         """The last iterate: the primal objective never rises."""
-        return PrimalSolution(state.weights, self.check(state), status, reason, 1 + state.steps, history)
+        objectives = self.check(state)
+        return PrimalSolution(state.weights, objectives, status, reason, 1 + state.steps, history, state.shards)
 
     def _direction(self, state: State) -> Floats:
         directions, m, width = np.zeros_like(state.gradient), self.n_features, state.curvature.shape[1]

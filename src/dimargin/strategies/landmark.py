@@ -14,68 +14,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import lapack
 
 from dimargin.kernels import Floats, Indices, KernelMatrix
-from dimargin.partition import pivoted_cholesky
+from dimargin.partition import LandmarkFeatures, independent_landmarks, pivoted_cholesky
 from dimargin.solution import DualProblem, History
 from dimargin.solvers import solve
-from dimargin.solvers.newton import Newton, Shard
+from dimargin.solvers.newton import Newton, PrimalSolution, Shard
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
+from dimargin.strategies.exact import Exact
 
 _LANDMARKS = 1000
 _CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for each
-_RANK_TOLERANCE = 1e-10  # of the largest pivot: landmarks below it add rounding
 _SHARDS, _ROWS_OF_SHARD = 32, 2048  # at most, and about: whatever the number of threads, for the same sums
-_PART, _PART_TOL = 8, 1e-2  # one row in so many begins, and to which relative gap
-
-
-def independent(kernel: KernelMatrix, landmarks: Indices) -> tuple[Indices, Floats]:
-    """As many of the landmarks as are linearly independent in the kernel's space, and L of their ``k(Z, Z) = L L'``."""
-    values = kernel.block(landmarks, landmarks)
-    floor = _RANK_TOLERANCE * values.diagonal().max(initial=0.0)
-    factor, order, rank, _ = lapack.dpstrf(values, lower=1, tol=floor)
-    return landmarks[order[:rank] - 1], np.tril(factor[:rank, :rank])
-
-
-@dataclass(frozen=True)
-class LandmarkFeatures:
-    """Kernel values with the landmarks as features: see `dimargin.solvers.newton.Features`.
-
-    Attributes
-    ----------
-    kernel : KernelMatrix
-        Of the landmarks, and behind them the rows.
-    n_landmarks : int
-    """
-
-    kernel: KernelMatrix
-    n_landmarks: int
-
-    def scores(self, weights: Floats) -> Floats:
-        """See `Features`."""
-        return self.kernel.multiply(np.arange(self.n_landmarks), weights, self._rows)
-
-    def combine(self, coefficients: Floats) -> Floats:
-        """See `Features`."""
-        return self.kernel.multiply(self._rows, coefficients, np.arange(self.n_landmarks))
-
-    def rows(self, index: Indices) -> Floats:
-        """See `Features`."""
-        return self.kernel.block(self.n_landmarks + index, np.arange(self.n_landmarks))
-
-    def evaluations(self) -> int:
-        """See `Features`."""
-        return self.kernel.evaluations
-
-    @property
-    def _rows(self) -> Indices:
-        return np.arange(self.n_landmarks, self.kernel.shape[0])
+_PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only has to start the next solve
 
 
 class Landmark(Strategy):
@@ -86,21 +43,42 @@ class Landmark(Strategy):
     landmark_choice : {"uniform", "greedy", "random"}, default="uniform"
         A uniform sample of the rows; or pivoted Cholesky on a sample of four times as many, which takes the largest
         Schur complement or draws in proportion to it, see `dimargin.partition.pivoted_cholesky`.
+    polish : bool, default=False
+        Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
+        landmarks' machine; the certificate is global then. Where few landmarks describe the machine well this saves
+        work: 24,000 rows of SUSY, lam=1e5, take 1.0 s with 300 landmarks, 1.5 s without; on 20,000 of cod-rna, with
+        a local kernel, 0.97 s and 0.60 s.
+
+    Examples
+    --------
+    >>> from dimargin import Landmark, ODMClassifier
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(3000, noise=0.2, random_state=0)
+    >>> ODMClassifier(strategy="landmark", n_landmarks=100, random_state=0).fit(X, y).certificate_
+    'landmark'
+    >>> ODMClassifier(strategy=Landmark(polish=True), n_landmarks=100, random_state=0).fit(X, y).certificate_
+    'global'
     """
 
     uses = frozenset({"n_landmarks"})
     needs_smooth_loss = True
 
-    def __init__(self, landmark_choice: Literal["uniform", "greedy", "random"] = "uniform") -> None:
+    def __init__(
+        self, landmark_choice: Literal["uniform", "greedy", "random"] = "uniform", polish: bool = False
+    ) -> None:
         self.landmark_choice = landmark_choice
+        self.polish = polish
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
         self._check_choice("landmark_choice", "uniform", "greedy", "random")
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """One, of a part of the rows, if that is worth it."""
-        return int(n_rows // _PART > 2 * (shape.n_landmarks or _LANDMARKS))
+        """One of a part of the rows, if that is worth it, and one of the landmarks before the exact solve."""
+        return self._in_part(n_rows, shape) + self.polish
+
+    def _in_part(self, n_rows: int, shape: TreeShape) -> bool:
+        return n_rows // _PART > 2 * (shape.n_landmarks or _LANDMARKS)
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Hessians: their sum, parts of every thread, a factor; and features of some rows, scaled, of every thread."""
@@ -111,18 +89,18 @@ class Landmark(Strategy):
         """Newton on a part of the rows, then on all; the history has one entry a step."""
         problem, rng, began = training.problem, np.random.default_rng(training.random_state), time.perf_counter()
         kernel = problem.kernel.in_float64()
-        landmarks, factor = independent(kernel, self._landmarks(kernel, training.shape, rng))
+        landmarks, factor = independent_landmarks(kernel, self._landmarks(kernel, training.shape, rng))
         newton = Newton(len(landmarks), problem.intercept, factor)
         place = self._start(training, kernel, landmarks, newton)
         prepared = time.perf_counter() - began, kernel.evaluations
+        last, n = int(self.polish), problem.n_rows
         history: History = []
-        levels = self.n_levels(problem.n_rows, training.shape) if training.start is None else 0
-        for level in range(levels, -1, -1):
-            rows = np.arange(problem.n_rows)
-            if level:
-                rows = np.sort(rng.permutation(problem.n_rows)[: problem.n_rows // _PART])
+        stages = [(last, np.arange(n), max(training.limits.tol, _LOOSE) if self.polish else training.limits.tol)]
+        if training.start is None and self._in_part(n, training.shape):
+            part = np.sort(rng.permutation(n)[: n // _PART])
+            stages.insert(0, (last + 1, part, max(training.limits.tol, _LOOSE)))
+        for level, rows, tol in stages:
             training.progress.level_begin(level, None)
-            tol = max(training.limits.tol, _PART_TOL) if level else training.limits.tol
             limits = replace(training.limits, tol=tol, stop_requested=training.progress.check)
             shards = training.engine.scatter(list(self._shards(problem, kernel, rows, landmarks)))
             solution = solve(shards, newton, place, limits)
@@ -131,11 +109,23 @@ class Landmark(Strategy):
             dual[:, landmarks] = problem.labels[:, landmarks] * newton.coefficients(solution.weights)
             found = LevelModel(dual, solution.objectives.intercept)
             history.extend(each_step(solution.history, {"level": level, "partitions": 1, "rows": len(rows)}))
-            training.progress.level_end({**history[-1], **solution.history[-1]}, partial(_given, found))
-        passes = len(history)
+            training.progress.level_end({**history[-1], **solution.history[-1]}, partial(copy, found))
         history[0]["seconds"] += prepared[0]
         history[0]["kernel_evaluations"] += prepared[1]
-        return Outcome(found, solution.objectives, "landmark", solution.status, solution.reason, passes, history)
+        status, reason = solution.status, solution.reason
+        outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
+        return self._polished(training, outcome, solution) if self.polish and status == "converged" else outcome
+
+    def _polished(self, training: Training, coarse: Outcome, solution: PrimalSolution) -> Outcome:
+        """The exact solve from the answers to the margins; the model with the smaller objective if time runs out."""
+        margins = np.concatenate([shard.margins for shard in solution.shards.collect()], axis=1)
+        exact = Exact().train(replace(training, start=training.problem.pieces.response(margins)[0]))
+        if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
+            for cost in ("seconds", "kernel_evaluations"):
+                coarse.history[-1][cost] += sum(entry[cost] for entry in exact.history)
+            return replace(coarse, status=exact.status, reason=exact.reason)
+        passes = coarse.passes + exact.passes
+        return replace(exact, history=[*coarse.history, *exact.history], passes=passes)
 
     def _landmarks(self, kernel: KernelMatrix, shape: TreeShape, rng: np.random.Generator) -> Indices:
         n, wanted = kernel.shape[0], min(shape.n_landmarks or _LANDMARKS, kernel.shape[0])
@@ -158,7 +148,3 @@ class Landmark(Strategy):
         for part in np.array_split(rows, min(_SHARDS, -(-len(rows) // _ROWS_OF_SHARD))):
             features = LandmarkFeatures(kernel.take(np.concatenate([landmarks, part]), 1), len(landmarks))
             yield Shard.of(features, problem.of_rows(part, mass))
-
-
-def _given(found: LevelModel) -> LevelModel:
-    return found
