@@ -46,8 +46,9 @@ class Landmark(Strategy):
     polish : bool, default=False
         Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
         landmarks' machine; the certificate is global then. Where few landmarks describe the machine well this saves
-        work: 24,000 rows of SUSY, lam=1e5, take 1.0 s with 300 landmarks, 1.5 s without; on 20,000 of cod-rna, with
-        a local kernel, 0.97 s and 0.60 s.
+        work: 24,000 rows of SUSY, lam=1e5, take 1.0 s with 300 landmarks, 1.5 s without; 20,000 of cod-rna, with a
+        local kernel, 0.8 and 0.6 s. Newton's method with conjugate gradients, preconditioned by the landmarks, took 4
+        to 57 n^2 kernel values there where this takes 1.5 to 9.
 
     Examples
     --------
@@ -112,9 +113,9 @@ class Landmark(Strategy):
             training.progress.level_end({**history[-1], **solution.history[-1]}, partial(copy, found))
         history[0]["seconds"] += prepared[0]
         history[0]["kernel_evaluations"] += prepared[1]
-        status, reason = solution.status, solution.reason
-        outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
-        return self._polished(training, outcome, solution) if self.polish and status == "converged" else outcome
+        ending = solution.status, solution.reason, len(history), history
+        outcome = Outcome(found, solution.objectives, "landmark", *ending)
+        return self._polished(training, outcome, solution) if self.polish and ending[0] == "converged" else outcome
 
     def _polished(self, training: Training, coarse: Outcome, solution: PrimalSolution) -> Outcome:
         """The exact solve from the answers to the margins; the model with the smaller objective if time runs out."""
@@ -124,8 +125,7 @@ class Landmark(Strategy):
             for cost in ("seconds", "kernel_evaluations"):
                 coarse.history[-1][cost] += sum(entry[cost] for entry in exact.history)
             return replace(coarse, status=exact.status, reason=exact.reason)
-        passes = coarse.passes + exact.passes
-        return replace(exact, history=[*coarse.history, *exact.history], passes=passes)
+        return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
 
     def _landmarks(self, kernel: KernelMatrix, shape: TreeShape, rng: np.random.Generator) -> Indices:
         n, wanted = kernel.shape[0], min(shape.n_landmarks or _LANDMARKS, kernel.shape[0])
