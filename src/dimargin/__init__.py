@@ -6,12 +6,13 @@ from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
 from dimargin.estimators import ODMClassifier, SVMClassifier
 from dimargin.files import from_libsvm, load, save, to_libsvm
-from dimargin.strategies import Cascade, DiODM, DivideAndConquer, Exact, Landmark
+from dimargin.strategies import Cascade, DiODM, DiP, DivideAndConquer, Exact, Landmark
 
 __all__ = [
     "Cascade",
     "ConvergenceDisplay",
     "DiODM",
+    "DiP",
     "DivideAndConquer",
     "Exact",
     "Landmark",

@@ -32,6 +32,7 @@ TREE = {"strategy": DiODM(early_stop=False), "n_levels": 2, "branching": 2}
         ODMClassifier(strategy="diodm", n_levels=1, branching=2),
         ODMClassifier(strategy="dc", n_levels=2, branching=2),
         ODMClassifier(strategy="cascade", n_levels=1, branching=2),
+        ODMClassifier(strategy="dip", n_levels=1, branching=2),
         ODMClassifier(strategy="landmark"),
         ODMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
         ODMClassifier(strategy=DiODM(early_stop=False), n_levels=2, branching=2, kernel="laplacian"),

@@ -32,6 +32,7 @@ from dimargin.solvers.active import RowCache
         SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
         SVMClassifier(strategy="dc", n_levels=2, branching=2),
         SVMClassifier(strategy="cascade", n_levels=1, branching=2),
+        SVMClassifier(strategy="dip", n_levels=1, branching=2),
         SVMClassifier(loss="squared_hinge", strategy="landmark"),
         SVMClassifier(loss="squared_hinge", strategy="landmark", fit_intercept=True),
         SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1, fit_intercept=True),

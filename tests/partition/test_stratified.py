@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers import ODM as LOSS
 from helpers import blobs, make_problem
 from hypothesis import given
@@ -9,9 +10,21 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from dimargin.kernels import Kernel
-from dimargin.partition import RandomPartition, StratifiedPartition, nearest_landmark, pivoted_cholesky
+from dimargin.partition import (
+    InputClusterPartition,
+    RandomPartition,
+    StratifiedPartition,
+    nearest_landmark,
+    pivoted_cholesky,
+)
 
-PARTITIONS = [RandomPartition(), StratifiedPartition(n_landmarks=6), StratifiedPartition(5, 40, "random")]
+PARTITIONS = [
+    RandomPartition(),
+    StratifiedPartition(n_landmarks=6),
+    StratifiedPartition(5, 40, "random"),
+    InputClusterPartition(5),
+    InputClusterPartition(sample_size=6),
+]
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)
@@ -64,3 +77,18 @@ def test_the_seed_decides(partition):
     for a, b in zip(first, again, strict=True):
         assert_array_equal(a, b)
     assert any(not np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_every_cluster_of_the_features_is_as_frequent_in_every_part(sparse):
+    rng = np.random.default_rng(0)
+    cluster = rng.integers(0, 5, 803)
+    X = 20.0 * cluster[:, None] + rng.normal(size=(803, 3)) * [1, 1, 0]
+    labels = np.where(rng.random((1, 803)) < 0.2, 1.0, -1.0)
+    problem = make_problem(sp.csr_array(X) if sparse else X, labels, LOSS, Kernel("rbf", gamma=0.5))
+    parts = InputClusterPartition(n_clusters=5).split(problem, 8, np.random.default_rng(1))
+    cell = 2 * cluster + (labels[0] > 0)
+    counts = np.array([np.bincount(cell[part], minlength=10) for part in parts])
+    assert np.ptp(counts, axis=0).max() <= 1
+    random = RandomPartition().split(problem, 8, np.random.default_rng(1))
+    assert np.ptp([np.bincount(cell[part], minlength=10) for part in random], axis=0).max() > 1

@@ -43,14 +43,15 @@ class SVMClassifier(KernelMarginClassifier):
         Of "poly".
     coef0 : float, default=0.0
         Of "poly": ``(gamma x.z + coef0) ** degree``.
-    strategy : {"auto", "exact", "diodm", "dc", "cascade", "landmark"} or strategy object, default="auto"
+    strategy : {"auto", "exact", "diodm", "dc", "cascade", "dip", "landmark"} or strategy object, default="auto"
         "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
-        conquers (DC-SVM); "cascade" passes support vectors of random partitions on, in rounds; "landmark" solves
-        the machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to
-        100,000 rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of its
-        own, as in ``DivideAndConquer(prediction="naive")``.
+        conquers (DC-SVM); "cascade" passes support vectors of random partitions on, in rounds, "dip"
+        those of partitions in which every cluster of the features is as frequent as in the whole; "landmark" solves the
+        machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to 100,000
+        rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of its own, as
+        in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
-        Partitions merged at a time ("diodm", "cascade"), or clusters of level l to the power of l ("dc").
+        Partitions merged at a time ("diodm", "cascade", "dip"), or clusters of level l to the power of l ("dc").
     n_levels : int or None, default=None
         Levels of the tree above the whole problem: ``branching ** n_levels`` leaves. None aims at leaves of 4,096
         rows. Obeyed however few the rows are.
@@ -59,7 +60,7 @@ class SVMClassifier(KernelMarginClassifier):
         space of "landmark" (None: 1,000).
     stop_level : int, default=0
         Level whose model is returned; 0 is the whole problem. Above it, the mean of the local machines answers
-        ("diodm", "cascade"), or the machine of the nearest cluster ("dc": early prediction, for others see
+        ("diodm", "cascade", "dip"), or the machine of the nearest cluster ("dc": early prediction, for others see
         `DivideAndConquer`).
     tol : float, default=1e-3
         Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
@@ -99,8 +100,8 @@ class SVMClassifier(KernelMarginClassifier):
         Support vectors of each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
         Primal objective (positive) and the dual one below it, of the problem that `certificate_` names. For
-        "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade"), and sums
-        over clusters ("dc").
+        "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
+        sums over clusters ("dc").
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition.
     certificate_ : {"global", "partitioned", "landmark"}

@@ -4,9 +4,10 @@ from dimargin.partition.clusters import KernelClusters, Split, cluster_rows, lar
 from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.partition.landmark_space import LandmarkFeatures, independent_landmarks
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
-from dimargin.partition.stratified import Partition, RandomPartition, StratifiedPartition
+from dimargin.partition.stratified import InputClusterPartition, Partition, RandomPartition, StratifiedPartition
 
 __all__ = [
+    "InputClusterPartition",
     "KernelClusters",
     "LandmarkFeatures",
     "Partition",

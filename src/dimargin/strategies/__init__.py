@@ -5,12 +5,13 @@ from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.diodm import DiODM
+from dimargin.strategies.dip import DiP
 from dimargin.strategies.exact import Exact
 from dimargin.strategies.landmark import Landmark
 from dimargin.strategies.routing import Router
 
 STRATEGIES: dict[str, type[Strategy]] = {
-    "exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade, "landmark": Landmark
+    "exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade, "dip": DiP, "landmark": Landmark
 }  # fmt: skip
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Cascade",
     "Committee",
     "DiODM",
+    "DiP",
     "DivideAndConquer",
     "Exact",
     "Landmark",

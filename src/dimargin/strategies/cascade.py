@@ -24,8 +24,9 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.partition import RandomPartition
-from dimargin.solution import History, Solution
+from dimargin.kernels import Indices
+from dimargin.partition import Partition, RandomPartition
+from dimargin.solution import DualProblem, Floats, History, Solution
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.feedback import again, look, passed_on
@@ -86,13 +87,14 @@ class Cascade(Strategy):
     def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
         problem, p = training.problem, training.shape.branching
         n_levels = self.n_levels(problem.n_rows, training.shape)
-        leaves = RandomPartition().split(problem, p**n_levels, np.random.default_rng(training.random_state))
+        leaves = self._partition().split(problem, p**n_levels, np.random.default_rng(training.random_state))
         nodes = []
         for rows in leaves:
             mass = float(problem.weights[rows].sum())
             factor = 1 / self._share(mass, problem.total)
             nodes.append(Node(rows, mass, None if training.start is None else training.start[:, rows] * factor))
-        for level in climb(nodes, n_levels, p, partial(self._solve, training, history), self._merge):
+        solve, merge = partial(self._solve, training, history), partial(self._merge, problem)
+        for level in climb(nodes, n_levels, p, solve, merge):
             if level.level:
                 yield levels.Step(level, partial(levels.model, level, problem))
         spent = level.results[0].kernel_evaluations
@@ -102,6 +104,13 @@ class Cascade(Strategy):
             whole = look(training, levels.model(level, problem).dual, number)
             yield levels.Step(whole, partial(levels.model, whole, problem), spent, {"round": number})
             level, spent = again(training, leaves, n_levels, whole.results[0].dual, number, history)
+
+    def _partition(self) -> Partition:
+        return RandomPartition()
+
+    def _passed_on(self, labels: Floats, solution: Solution) -> Indices:
+        """Rows of a part, in the first round, that the next one takes."""
+        return passed_on(solution)
 
     def _share(self, part: float, whole: float) -> float:
         """Factor on coefficients of a part where it is merged."""
@@ -119,10 +128,10 @@ class Cascade(Strategy):
         training.progress.level_begin(0, None)
         return levels.solve_nodes(training, nodes, levels.before_a_pass(training, len(nodes[0].rows), history), 0)
 
-    def _merge(self, children: Sequence[tuple[Node, Solution]]) -> Node:
+    def _merge(self, problem: DualProblem, children: Sequence[tuple[Node, Solution]]) -> Node:
         mass, rows, start = sum(node.mass for node, _ in children), [], []
         for node, solution in children:
-            kept = passed_on(solution)
+            kept = self._passed_on(problem.labels[:, node.rows], solution)
             rows.append(node.rows[kept])
             start.append(solution.dual[:, kept] * self._share(node.mass, mass))
         return Node(np.concatenate(rows), mass, np.concatenate(start, axis=1))

@@ -1,0 +1,99 @@
+"""DiP: what its parts look like and pass on, and that it ends where every cascade ends."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers import HINGE, LOSSES, ODM, blobs, name
+from numpy.testing import assert_allclose, assert_array_equal
+from test_dc import weighted
+from test_diodm import training
+
+from dimargin import DiP, ODMClassifier, SVMClassifier
+from dimargin.partition import InputClusterPartition
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.strategies import Exact, TreeShape
+from dimargin.strategies import cascade as cascade_module
+from dimargin.strategies.feedback import passed_on
+
+TREE = TreeShape(branching=2, n_levels=2)
+every_rule = pytest.mark.parametrize("relevance", ["sv", "margin"])
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+@every_rule
+def test_rounds_lead_to_the_exact_solution(loss, relevance):
+    problem = weighted(loss, 1300, n_outputs=2)
+    outcome = DiP(relevance=relevance, n_clusters=20).train(training(problem, TREE, tol=1e-4))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
+    assert outcome.scope == "global" and outcome.status == "converged"
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
+
+
+@every_rule
+def test_with_an_intercept_too(relevance):
+    problem = replace(weighted(HINGE, 1300), intercept=True)
+    outcome = DiP(relevance=relevance).train(training(problem, TREE, tol=1e-4))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-5))
+    assert outcome.status == "converged"
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
+
+
+def test_one_partition_is_the_exact_machine():
+    problem = weighted(ODM, 700)
+    outcome = DiP(rounds=1).train(training(problem, TreeShape(branching=2, n_levels=1), tol=1e-4))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
+    assert outcome.objectives.primal[0] <= exact.objectives.primal[0] * 1.05
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_what_is_relevant_is_a_support_vector_or_near_the_boundary(intercept):
+    problem = replace(weighted(HINGE, 900), intercept=intercept)
+    solution = solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-4))
+    support = passed_on(solution)
+    assert_array_equal(DiP()._passed_on(problem.labels, solution), support)
+    relevant = DiP(relevance="margin")._passed_on(problem.labels, solution)
+    decision = problem.labels * solution.margins + solution.objectives.intercept[:, None]
+    distance = np.abs(decision[0])
+    near = distance <= distance.mean()
+    assert_array_equal(relevant, np.flatnonzero(near | np.isin(np.arange(900), support)))
+    assert len(support) < len(relevant) < 900
+
+
+def test_the_leaves_preserve_the_distribution(monkeypatch):
+    problem, dealt = weighted(HINGE, 1300), []
+    climb = cascade_module.climb
+
+    def watched(nodes, *others):
+        dealt.extend(node.rows for node in nodes)
+        return climb(nodes, *others)
+
+    monkeypatch.setattr(cascade_module, "climb", watched)
+    plan = training(problem, TREE, tol=0.1)
+    DiP(rounds=1, n_clusters=9, sample_size=300).train(plan)
+    expected = InputClusterPartition(9, 300).split(problem, 4, np.random.default_rng(plan.random_state))
+    for rows, other in zip(dealt, expected, strict=True):
+        assert_array_equal(rows, other)
+
+
+def test_options_are_checked():
+    X, labels = blobs(100)
+    for option, message in (
+        ({"relevance": "all"}, "DiP: relevance must be 'sv' or 'margin', got 'all'"),
+        ({"n_clusters": 0}, "DiP: n_clusters must be a number above 0, got 0"),
+        ({"sample_size": 0}, "DiP: sample_size must be None or at least 1, got 0"),
+        ({"rounds": 0}, "DiP: rounds must be None or at least 1, got 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ODMClassifier(strategy=DiP(**option)).fit(X, labels[0])
+    with pytest.raises(ValueError, match="strategy 'dip' clusters rows"):
+        SVMClassifier(kernel="precomputed", strategy="dip").fit(X @ X.T, labels[0])
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3])
+def test_threads_change_no_bit(n_jobs):
+    X, labels = blobs(2000)
+    one, many = (
+        SVMClassifier(strategy="dip", n_levels=1, n_jobs=k, random_state=0).fit(X, labels[0]) for k in (1, n_jobs)
+    )
+    assert_array_equal(one.dual_coef_, many.dual_coef_)
