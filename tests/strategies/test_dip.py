@@ -51,8 +51,8 @@ def test_what_is_relevant_is_a_support_vector_or_near_the_boundary(intercept):
     problem = replace(weighted(HINGE, 900), intercept=intercept)
     solution = solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-4))
     support = passed_on(solution)
-    assert_array_equal(DiP()._passed_on(problem.labels, solution), support)
-    relevant = DiP(relevance="margin")._passed_on(problem.labels, solution)
+    assert_array_equal(DiP(relevance="sv")._passed_on(problem.labels, solution), support)
+    relevant = DiP()._passed_on(problem.labels, solution)
     decision = problem.labels * solution.margins + solution.objectives.intercept[:, None]
     distance = np.abs(decision[0])
     near = distance <= distance.mean()
@@ -79,7 +79,7 @@ def test_the_leaves_preserve_the_distribution(monkeypatch):
 def test_options_are_checked():
     X, labels = blobs(100)
     for option, message in (
-        ({"relevance": "all"}, "DiP: relevance must be 'sv' or 'margin', got 'all'"),
+        ({"relevance": "all"}, "DiP: relevance must be 'margin' or 'sv', got 'all'"),
         ({"n_clusters": 0}, "DiP: n_clusters must be a number above 0, got 0"),
         ({"sample_size": 0}, "DiP: sample_size must be None or at least 1, got 0"),
         ({"rounds": 0}, "DiP: rounds must be None or at least 1, got 0"),

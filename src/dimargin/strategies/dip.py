@@ -8,7 +8,9 @@ DiP-SVM (IEEE Transactions on Big Data, 2017) clusters every class for itself, a
 boundary, its *relevant vectors*: a row that no part needs may be needed by the whole. The threshold is that of a public
 re-implementation, the mean distance of the rows; that of the support vectors would add nothing with the hinge, where
 all rows so near are support vectors. The SODM authors' code passes on support vectors (handbook, section 2.7). Rounds
-lead to the same optimum; the two rules differ in how soon.
+lead to the same optimum; the two rules differ in what one round gives. On 16,000 rows in 16 parts, hinge, it reached
+98.2% on ijcnn1 and 95.0% on cod-rna with the rows near the boundary, 97.3 and 94.3% with support vectors, 97.5 and
+94.2% by random parts; the optimum has 98.3 and 95.3%.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ class DiP(Cascade):
     ----------
     rounds : int or None, default=None
         As of `Cascade`; 1 is the machine of the papers.
-    relevance : {"sv", "margin"}, default="sv"
-        What parts pass on in the first round: their support vectors, or also the rows no further from the local
-        boundary than the part's are on average.
+    relevance : {"margin", "sv"}, default="margin"
+        What parts pass on in the first round: beside their support vectors the rows no further from the local boundary
+        than the part's are on average, which makes a better first round; or support vectors only.
     n_clusters : int, default=200
         Of k-means.
     sample_size : int or None, default=None
@@ -46,7 +48,7 @@ class DiP(Cascade):
     >>> from dimargin import DiP, ODMClassifier
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(3000, noise=0.1, random_state=0)
-    >>> machine = ODMClassifier(strategy=DiP(relevance="margin"), branching=2, n_levels=2, random_state=0).fit(X, y)
+    >>> machine = ODMClassifier(strategy=DiP(), branching=2, n_levels=2, random_state=0).fit(X, y)
     >>> [(entry["level"], entry["partitions"]) for entry in machine.history_[:3]], machine.certificate_
     ([(2, 4), (1, 2), (0, 1)], 'global')
     """
@@ -57,7 +59,7 @@ class DiP(Cascade):
     def __init__(
         self,
         rounds: int | None = None,
-        relevance: Literal["sv", "margin"] = "sv",
+        relevance: Literal["margin", "sv"] = "margin",
         n_clusters: int = 200,
         sample_size: int | None = None,
         level_tol: float = 0.1,
@@ -71,7 +73,7 @@ class DiP(Cascade):
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
         super().validate()
-        self._check_choice("relevance", "sv", "margin")
+        self._check_choice("relevance", "margin", "sv")
         self._check_positive("n_clusters")
         self._check_count("sample_size")
 
