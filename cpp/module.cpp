@@ -162,7 +162,8 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
 
     m.def("multiply",
           [](const std::string& kernel, double coef0, int degree, bool difference, double lowest, const Rows<T>& x,
-             const Index& xi, const Rows<T>& z, const Index& zi, In<double, 2> coefficients, Out<double, 2> out, int n_threads) {
+             const Index& xi, const Rows<T>& z, const Index& zi, In<double, 2> coefficients, Out<double, 2> out,
+             int n_threads) {
               check_width(x, z);
               const auto xv = x.view(xi), zv = z.view(zi);
               if (coefficients.shape(0) != out.shape(0) || int64_t(coefficients.shape(1)) != zv.size ||

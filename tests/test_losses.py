@@ -161,5 +161,10 @@ def test_the_response_to_a_margin_is_minus_the_derivative(losses, data, m, weigh
         assert stiffness == pytest.approx((at[0] - at[2]) / 2e-4, rel=1e-6, abs=1e-6)
 
 
-def test_the_hinge_is_not_smooth():
-    assert not HingeLoss(1.0).smooth
+@every_loss
+@given(data=st.data())
+def test_a_loss_is_smooth_if_its_conjugate_is_curved(losses, data):
+    loss = data.draw(losses)
+    pieces = loss.pieces(np.ones(1), 1.0, 1.0)
+    curved = pieces.curvature_right[0] > 0 and (pieces.lower[0] == 0 or pieces.curvature_left[0] > 0)
+    assert loss.smooth == curved

@@ -158,7 +158,8 @@ def test_steps_that_overshoot_are_cut():
     assert fit(X, losses, tol=1e-12).status == "converged"
 
 
-def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch):
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threads):
     X, labels, weights = rows_of(3000, 5)
     losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
     monkeypatch.setattr(newton, "_ROWS_AT_ONCE", 1)
@@ -169,9 +170,11 @@ def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch):
                 time.sleep(0.01)
             return super().rows(index)
 
-    shards = LocalEngine(1, Event()).scatter([Shard.of(Slow(X), losses)])
+    cancelled, halves = Event(), np.split(np.arange(3000), 2)
+    engine = LocalEngine(n_threads, cancelled)
+    shards = engine.scatter([Shard.of(Slow(X[half]), losses.of_rows(half, losses.mass)) for half in halves])
     began = time.perf_counter()
-    limits = Limits(tol=1e-6, deadline=began + 0.3)
+    limits = Limits(tol=1e-6, deadline=began + 0.3, cancelled=cancelled)
     solution = solve(shards, Newton(5), np.zeros((1, 6)), limits)
     assert solution.status == "max_time" and time.perf_counter() - began < 10  # 30 s without
     assert not solution.weights.any() and solution.objectives.worst_gap <= 1.0

@@ -196,3 +196,24 @@ def test_where_the_polish_ends_early_the_better_model_stays():
     assert scopes == ["landmark", "global"]
     before = machine.objective_
     assert machine.certify(X, y).objective_ == pytest.approx(before, rel=1e-3)
+
+
+@pytest.mark.parametrize("place", ["check", "level"])
+def test_stopped_in_part_it_is_certified_on_all_rows(place):
+    X, labels = blobs(4000)
+    problem = make_problem(X, labels, ODM, RBF)
+
+    class Stopping(Recorder):
+        def check(self, entry):
+            return place == "check"
+
+        def level_end(self, entry, found):
+            return bool(super().level_end(entry, found)) or place == "level"
+
+    shape = TreeShape(n_landmarks=20)
+    outcome = Landmark(polish=True).train(training(problem, shape, tol=1e-6, progress=Stopping()))
+    assert outcome.status == "stopped" and outcome.scope == "landmark"
+    assert [entry["rows"] for entry in outcome.history if entry["level"] == 1] == [4000]
+    margins = labels * (labels * outcome.dual @ gram(problem))
+    losses = problem.values(margins).sum(axis=1)
+    assert_allclose(outcome.objectives.primal, 0.5 * (outcome.dual * margins).sum(axis=1) + losses, rtol=1e-6)

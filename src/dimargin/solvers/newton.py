@@ -32,7 +32,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from dimargin.kernels import Indices
 from dimargin.shards import Shards, Sums
 from dimargin.solution import Floats, History, MarginLosses, Objectives, Status
-from dimargin.solvers.loop import Limits, Solver, solve
+from dimargin.solvers.loop import Limits, Solver
 
 _ROWS_AT_ONCE = 1024  # whose features are held
 _STEEP = 1e-2  # part of the first slope along a direction that may be left
@@ -40,12 +40,6 @@ _LINE_STEPS = 30
 _PATIENCE = 3  # steps without progress, after which rounding is to blame
 _ROUNDING, _RIDGE = 1e-14, 1e-10  # of the curvature; a direction need not be exact
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
-
-__all__ = ["DenseFeatures", "Features", "Newton", "PrimalSolution", "Shard", "solve"]
-
-
-class Stopped(Exception):
-    """A pass over the rows was given up."""
 
 
 class Features(Protocol):
@@ -132,14 +126,14 @@ def _gaps(shard: Shard, shares: tuple[Floats, Floats]) -> Sums:
 
 
 def _curvature_change(shard: Shard, limits: Limits) -> Sums:
-    """What the Hessian, of shape (n_outputs, m + intercept, m + intercept), lacks."""
+    """What the Hessian, of shape (n_outputs, m + intercept, m + intercept), lacks; and whether that was given up."""
     change = shard.losses.pieces.response(shard.margins)[1] - shard.curvature
     rows = np.flatnonzero(change.any(axis=0))
     width = shard.features.rows(rows[:0]).shape[1] + shard.losses.intercept
     total = np.zeros((len(change), width, width))
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         if limits.reached:
-            raise Stopped
+            return total, np.ones(1)
         part = rows[first : first + _ROWS_AT_ONCE]
         phi = shard.features.rows(part)
         if shard.losses.intercept:
@@ -149,7 +143,7 @@ def _curvature_change(shard: Shard, limits: Limits) -> Sums:
                 some = sign * weights > 0
                 scaled = phi[some] * np.sqrt(np.abs(weights[some]))[:, None]
                 sums += sign * (scaled.T @ scaled)
-    return (total,)
+    return total, np.zeros(1)
 
 
 def _evaluations(shard: Shard, _: None) -> Sums:
@@ -251,6 +245,7 @@ class Newton(Solver[Shards[Shard], State, PrimalSolution]):
     >>> from threading import Event
     >>> from dimargin.engines import LocalEngine
     >>> from dimargin.losses import ODMLoss
+    >>> from dimargin.solvers import solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
     >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)
     >>> shards = LocalEngine(1, Event()).scatter([Shard.of(DenseFeatures(X), losses)])
@@ -311,9 +306,8 @@ class Newton(Solver[Shards[Shard], State, PrimalSolution]):
 
     def step(self, state: State) -> None:
         """To the minimum along the Newton direction; given up without a trace where a limit is reached meanwhile."""
-        try:
-            (change,) = state.shards.aggregate(_curvature_change, state.limits)
-        except Stopped:
+        change, given_up = state.shards.aggregate(_curvature_change, state.limits)
+        if given_up[0]:
             return
         state.shards = state.shards.map(_remember_curvature)
         state.curvature += change

@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.partition import LandmarkFeatures, independent_landmarks, pivoted_cholesky
-from dimargin.solution import DualProblem, History
+from dimargin.solution import DualProblem
 from dimargin.solvers import solve
 from dimargin.solvers.newton import Newton, PrimalSolution, Shard
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
@@ -76,10 +76,7 @@ class Landmark(Strategy):
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """One of a part of the rows, if that is worth it, and one of the landmarks before the exact solve."""
-        return self._in_part(n_rows, shape) + self.polish
-
-    def _in_part(self, n_rows: int, shape: TreeShape) -> bool:
-        return n_rows // _PART > 2 * (shape.n_landmarks or _LANDMARKS)
+        return (n_rows // _PART > 2 * (shape.n_landmarks or _LANDMARKS)) + self.polish
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Hessians: their sum, parts of every thread, a factor; and features of some rows, scaled, of every thread."""
@@ -94,15 +91,15 @@ class Landmark(Strategy):
         newton = Newton(len(landmarks), problem.intercept, factor)
         place = self._start(training, kernel, landmarks, newton)
         prepared = time.perf_counter() - began, kernel.evaluations
-        last, n = int(self.polish), problem.n_rows
-        history: History = []
+        last, n, history, stopped = int(self.polish), problem.n_rows, list[dict[str, Any]](), False
         stages = [(last, np.arange(n), max(training.limits.tol, _LOOSE) if self.polish else training.limits.tol)]
-        if training.start is None and self._in_part(n, training.shape):
+        if training.start is None and self.n_levels(n, training.shape) > last:
             part = np.sort(rng.permutation(n)[: n // _PART])
             stages.insert(0, (last + 1, part, max(training.limits.tol, _LOOSE)))
         for level, rows, tol in stages:
             training.progress.level_begin(level, None)
-            limits = replace(training.limits, tol=tol, stop_requested=training.progress.check)
+            ask = (lambda entry: True) if stopped else training.progress.check  # stopped in part: one look at all
+            limits = replace(training.limits, tol=tol, stop_requested=ask)
             shards = training.engine.scatter(list(self._shards(problem, kernel, rows, landmarks)))
             solution = solve(shards, newton, place, limits)
             place = np.column_stack([solution.weights, solution.objectives.intercept])
@@ -110,12 +107,14 @@ class Landmark(Strategy):
             dual[:, landmarks] = problem.labels[:, landmarks] * newton.coefficients(solution.weights)
             found = LevelModel(dual, solution.objectives.intercept)
             history.extend(each_step(solution.history, {"level": level, "partitions": 1, "rows": len(rows)}))
-            training.progress.level_end({**history[-1], **solution.history[-1]}, partial(copy, found))
+            end = training.progress.level_end({**history[-1], **solution.history[-1]}, partial(copy, found))
+            stopped |= end or solution.status == "stopped"
         history[0]["seconds"] += prepared[0]
         history[0]["kernel_evaluations"] += prepared[1]
-        ending = solution.status, solution.reason, len(history), history
-        outcome = Outcome(found, solution.objectives, "landmark", *ending)
-        return self._polished(training, outcome, solution) if self.polish and ending[0] == "converged" else outcome
+        status, reason = solution.status, solution.reason
+        outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
+        go_on = self.polish and status == "converged" and not stopped
+        return self._polished(training, outcome, solution) if go_on else outcome
 
     def _polished(self, training: Training, coarse: Outcome, solution: PrimalSolution) -> Outcome:
         """The exact solve from the answers to the margins; the model with the smaller objective if time runs out."""
@@ -124,7 +123,7 @@ class Landmark(Strategy):
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
             for cost in ("seconds", "kernel_evaluations"):
                 coarse.history[-1][cost] += sum(entry[cost] for entry in exact.history)
-            return replace(coarse, status=exact.status, reason=exact.reason)
+            exact = replace(exact, model=coarse.model, objectives=coarse.objectives, scope=coarse.scope, history=[])
         return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
 
     def _landmarks(self, kernel: KernelMatrix, shape: TreeShape, rng: np.random.Generator) -> Indices:
