@@ -13,8 +13,10 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "block_solver.hpp"
+#include "linear.hpp"
 #include "tile.hpp"
 
 namespace nb = nanobind;
@@ -34,17 +36,19 @@ struct InstructionSet {
     const TileTable<float>* single;
     const TileTable<double>* dual;
     const PairTable* pairs;
+    const LinearTable* linear;
 };
 
 std::vector<InstructionSet> available() {
-    std::vector<InstructionSet> sets{{"baseline", &baseline::table_float, &baseline::table_double, &baseline::pairs}};
+    std::vector<InstructionSet> sets{{"baseline", &baseline::table_float, &baseline::table_double, &baseline::pairs,
+                                     &baseline::linear}};
 #ifdef DIMARGIN_X86
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        sets.push_back({"avx2", &avx2::table_float, &avx2::table_double, &avx2::pairs});
+        sets.push_back({"avx2", &avx2::table_float, &avx2::table_double, &avx2::pairs, &avx2::linear});
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-        sets.push_back({"avx512", &avx512::table_float, &avx512::table_double, &avx512::pairs});
+        sets.push_back({"avx512", &avx512::table_float, &avx512::table_double, &avx512::pairs, &avx512::linear});
 #endif
     return sets;
 }
@@ -291,6 +295,70 @@ template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pa
           nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"), "Pair steps in one block for every output.");
 }
 
+// ---- linear passes ---------------------------------------------------------------------------------------------
+
+using Piece = nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>;
+
+StridedPieces strided(const std::vector<Piece>& pieces, int64_t n) {
+    StridedPieces to{};
+    if (pieces.size() != 6) throw std::invalid_argument("there are six pieces");
+    for (size_t k = 0; k < 6; ++k) {
+        if (int64_t(pieces[k].shape(0)) != n) throw std::invalid_argument("pieces do not fit the rows");
+        to.value[k] = pieces[k].data();
+        to.stride[k] = pieces[k].stride(0);
+    }
+    return to;
+}
+
+template <class T> void run(const SvrgPass<T>& pass);
+template <> void run(const SvrgPass<float>& pass) { chosen.linear->svrg_single(pass); }
+template <> void run(const SvrgPass<double>& pass) { chosen.linear->svrg_dual(pass); }
+
+void bind_respond(nb::module_& m) {
+    m.def("respond",
+          [](In<double, 2> margins, const std::vector<Piece>& pieces, Out<double, 2> dual,
+             Out<double, 2> curvature, Out<double, 2> value) {
+              const int64_t outputs = int64_t(margins.shape(0)), n = int64_t(margins.shape(1));
+              for (const auto* out : {&dual, &curvature, &value})
+                  if (int64_t(out->shape(0)) != outputs || int64_t(out->shape(1)) != n)
+                      throw std::invalid_argument("an array does not fit the margins");
+              const StridedPieces p = strided(pieces, n);
+              nb::gil_scoped_release release;
+              chosen.linear->respond(margins.data(), p, outputs, n, dual.data(), curvature.data(),
+                                     value.data());
+          },
+          nb::arg("margins"), nb::arg("pieces"), nb::arg("dual").noconvert(), nb::arg("curvature").noconvert(),
+          nb::arg("value").noconvert(), "Dual coefficients that answer margins, with curvature and loss.");
+}
+
+template <class T> void bind_svrg(nb::module_& m) {
+    m.def("svrg_pass",
+          [](const Rows<T>& x, const Index& rows, const Index& places, In<double, 2> labels,
+             const std::vector<Piece>& pieces, double scale, In<double, 1> steps, In<double, 2> anchor,
+             In<double, 2> gradient, Out<double, 2> change, bool intercept) {
+              const RowsView<T> view = x.view(rows);
+              const size_t outputs = labels.shape(0), width = size_t(x.n_features) + 1;
+              const int64_t n = int64_t(labels.shape(1));
+              bool fits = steps.shape(0) == outputs && places.shape(0) == rows.shape(0);
+              for (const auto& shape : {std::pair(anchor.shape(0), anchor.shape(1)),
+                                        std::pair(gradient.shape(0), gradient.shape(1)),
+                                        std::pair(change.shape(0), change.shape(1))})
+                  fits = fits && shape.first == outputs && shape.second == width;
+              for (int64_t s = 0; fits && s < view.size; ++s) fits = places.data()[s] >= 0 && places.data()[s] < n;
+              if (!fits) throw std::invalid_argument("arrays of a pass do not fit together");
+              const StridedPieces p = strided(pieces, n);
+              nb::gil_scoped_release release;
+              std::vector<double> scratch(width);
+              for (size_t q = 0; q < outputs; ++q)
+                  run(SvrgPass<T>{view, places.data(), labels.data() + int64_t(q) * n, p, scale, steps.data()[q],
+                                  anchor.data() + q * width, gradient.data() + q * width, change.data() + q * width,
+                                  scratch.data(), intercept});
+          },
+          nb::arg("x"), nb::arg("rows"), nb::arg("places"), nb::arg("labels"), nb::arg("pieces"), nb::arg("scale"),
+          nb::arg("steps"), nb::arg("anchor"), nb::arg("gradient"), nb::arg("change").noconvert(), nb::arg("intercept"),
+          "Inner loop of stochastic variance reduced gradient.");
+}
+
 template <class F> void from_capsule(F& to, nb::handle api, const char* name) {
     PyObject* capsule = nb::object(api[name]).ptr();
     to = reinterpret_cast<F>(PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)));
@@ -300,7 +368,7 @@ template <class F> void from_capsule(F& to, nb::handle api, const char* name) {
 }  // namespace
 
 NB_MODULE(_core, m) {
-    m.doc() = "Compiled core of dimargin: kernel tiles and the block solver.";
+    m.doc() = "Compiled core of dimargin: kernel tiles, the block solver and linear passes.";
     pthread_atfork(nullptr, nullptr, [] { forked = true; });
 
     nb::object api = nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
@@ -314,6 +382,9 @@ NB_MODULE(_core, m) {
     bind_blocks(m);
     bind_pairs<float>(m, &PairTable::single);
     bind_pairs<double>(m, &PairTable::dual);
+    bind_respond(m);
+    bind_svrg<float>(m);
+    bind_svrg<double>(m);
     m.def("longest_sum", &longest_sum, nb::arg("n_features"), "Additions one after the other, for dense rows.");
     m.def("max_threads", [] { return omp_get_max_threads(); }, "Threads that OpenMP (and threadpoolctl) allow.");
     m.def("instruction_sets", [] {

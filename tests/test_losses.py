@@ -149,11 +149,13 @@ def test_values_written_out():
 def test_the_response_to_a_margin_is_minus_the_derivative(losses, data, m, weight, mass, total):
     loss = data.draw(losses)
     value, _, pieces = one_row(loss, weight, mass, total)
-    dual, stiffness = (float(part[0]) for part in pieces.response(np.array([m])))
+    dual, stiffness, same = (float(part[0]) for part in pieces.response(np.array([m])))
     assert loss.smooth
     steps = 1e-4 * np.array([-1, 0, 1])
     below, here, above = (value(m + step) for step in steps)
     size = max(1.0, abs(dual), here)
+    assert same == pytest.approx(here, rel=1e-9, abs=1e-12 * size)
+    assert stiffness <= pieces.largest_curvature[0] * (1 + 1e-12)
     assert dual == pytest.approx((below - above) / 2e-4, abs=1e-3 * (size + stiffness))
     at = [float(pieces.response(np.array([m + step]))[0][0]) for step in steps]
     slopes = [float(pieces.response(np.array([m + step]))[1][0]) for step in steps]

@@ -4,9 +4,20 @@ from importlib.metadata import version
 
 from dimargin.callbacks import LevelScores
 from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
-from dimargin.estimators import ODMClassifier, SVMClassifier
+from dimargin.estimators import LinearODMClassifier, ODMClassifier, SVMClassifier
 from dimargin.files import from_libsvm, load, save, to_libsvm
-from dimargin.strategies import Cascade, DiODM, DiP, DivideAndConquer, Exact, Landmark
+from dimargin.strategies import (
+    Cascade,
+    DiODM,
+    DiP,
+    DivideAndConquer,
+    Exact,
+    Landmark,
+    LinearCoreSetSVRG,
+    LinearDSVRG,
+    LinearNewton,
+    LinearSVRG,
+)
 
 __all__ = [
     "Cascade",
@@ -17,6 +28,11 @@ __all__ = [
     "Exact",
     "Landmark",
     "LevelScores",
+    "LinearCoreSetSVRG",
+    "LinearDSVRG",
+    "LinearNewton",
+    "LinearODMClassifier",
+    "LinearSVRG",
     "MarginDistributionDisplay",
     "ODMClassifier",
     "SVMClassifier",

@@ -1,4 +1,4 @@
-"""Compiled core: fused kernel tiles and the block solver (cpp/).
+"""Compiled core: fused kernel tiles, the block solver and linear passes (cpp/).
 
 Arrays are C-contiguous and of exactly these types. Every function releases the interpreter lock for its
 arithmetic, and its results do not depend on `n_threads`.
@@ -145,6 +145,48 @@ def solve_pairs(
 
     Parameters are those of `solve_block`; `gram` is float32 or float64, which the steps are computed in. What they
     leave undone is finished by at most `max_steps` Newton steps. `margins` may be left as they were.
+    """
+
+def respond(margins: _Float64, pieces: list[_Float64], dual: _Float64, curvature: _Float64, value: _Float64) -> None:
+    """Set minus the derivative of the loss at margins, its second derivative, and the loss; all (n_outputs, n).
+
+    `pieces` is `dimargin.losses.Pieces.rows`, of a smooth loss.
+    """
+
+def svrg_pass(
+    x: _Rows,
+    rows: _Int64,
+    places: _Int64,
+    labels: _Float64,
+    pieces: list[_Float64],
+    scale: float,
+    steps: _Float64,
+    anchor: _Float64,
+    gradient: _Float64,
+    change: _Float64,
+    intercept: bool,
+) -> None:
+    """Inner loop of stochastic variance reduced gradient, for every output.
+
+    Parameters
+    ----------
+    x : Rows32 or Rows64
+    rows : array of shape (n_steps,)
+        Rows of x in the order of the steps.
+    places : array of shape (n_steps,)
+        Of these rows in labels and pieces.
+    labels : array of shape (n_outputs, n)
+    pieces : list of six arrays of shape (n,)
+        `dimargin.losses.Pieces.rows`.
+    scale : float
+        Rows of the whole problem.
+    steps : array of shape (n_outputs,)
+        Step sizes, below 1.
+    anchor, gradient, change : arrays of shape (n_outputs, n_features + 1)
+        Weights of the anchor with the intercept behind them, the gradient there, and how far the iterate is from the
+        anchor, which is updated.
+    intercept : bool
+        Whether there is one.
     """
 
 def max_threads() -> int:

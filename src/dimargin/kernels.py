@@ -12,7 +12,16 @@ from scipy.spatial.distance import pdist
 from dimargin import _core
 from dimargin.rows import KERNEL_NAMES, Floats, Kernel, KernelName, RowTransform, largest_column, power_sums
 
-__all__ = ["KERNEL_NAMES", "Floats", "Indices", "Kernel", "KernelMatrix", "RowTransform", "largest_column"]
+__all__ = [
+    "KERNEL_NAMES",
+    "Floats",
+    "Indices",
+    "Kernel",
+    "KernelMatrix",
+    "RowTransform",
+    "largest_column",
+    "power_sums",
+]
 
 Indices = NDArray[np.int64]
 

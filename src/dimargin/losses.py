@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dimargin import _core
+
 Array = NDArray[np.float64]
 
 _ROUNDING = 1e-12  # of sums of weights
@@ -37,18 +39,27 @@ class Pieces:
     lower: Array
     upper: Array
 
+    @property
+    def rows(self) -> list[Array]:
+        """All six, as compiled passes over rows take them: one number may stand for all rows by a stride of zero."""
+        return [
+            self.slope_right,
+            self.curvature_right,
+            self.slope_left,
+            self.curvature_left,
+            self.lower,
+            self.upper,
+        ]
+
+    @property
+    def largest_curvature(self) -> Array:
+        """Largest second derivative of a row's loss, where it is smooth."""
+        left = np.where(self.lower < 0, self.curvature_left, np.inf)
+        return np.asarray(1 / np.minimum(self.curvature_right, left))
+
     def stack(self) -> Array:
         """All six as one contiguous (6, n) array, as the compiled block solver takes them."""
-        return np.ascontiguousarray(
-            [
-                self.slope_right,
-                self.curvature_right,
-                self.slope_left,
-                self.curvature_left,
-                self.lower,
-                self.upper,
-            ]
-        )
+        return np.ascontiguousarray(self.rows)
 
     def value(self, dual: Array) -> Array:
         """``phi`` of dual coefficients of shape (..., n)."""
@@ -57,19 +68,18 @@ class Pieces:
         curvature = np.where(right, self.curvature_right, self.curvature_left)
         return (slope + 0.5 * curvature * dual) * dual
 
-    def response(self, margins: Array) -> tuple[Array, Array]:
-        """Of a smooth loss, minus its derivative and its second derivative at margins of shape (..., n).
+    def response(self, margins: Array) -> tuple[Array, Array, Array]:
+        """Of a smooth loss, minus its derivative, its second derivative and its value at margins of shape (..., n).
 
-        The first is the dual coefficient that answers a margin: the g with ``m + phi'(g) = 0``.
+        The first is the dual coefficient that answers a margin: the g with ``m + phi'(g) = 0``, where
+        ``loss(m) = max_g -(g m + phi(g))`` is reached.
         """
-        with np.errstate(divide="ignore", invalid="ignore"):
-            rise = np.clip(-(margins + self.slope_right) / self.curvature_right, 0, self.upper)
-            fall = np.where(
-                self.lower < 0, np.clip(-(margins + self.slope_left) / self.curvature_left, self.lower, 0), 0.0
-            )
-            stiffness = np.where((rise > 0) & (rise < self.upper), 1 / self.curvature_right, 0.0)
-            stiffness += np.where((fall < 0) & (fall > self.lower), 1 / self.curvature_left, 0.0)
-        return rise + fall, stiffness
+        margins = np.ascontiguousarray(margins, dtype=np.float64)
+        dual, curvature, value = (np.empty(margins.shape) for _ in range(3))
+        rows = (-1, margins.shape[-1])
+        outputs = (array.reshape(rows) for array in (dual, curvature, value))
+        _core.respond(margins.reshape(rows), self.rows, *outputs)
+        return dual, curvature, value
 
     def subgradient_distance(self, gradient: Array, dual: Array) -> Array:
         """How far, and in which direction, zero is from ``gradient + phi'(dual)``: positive where `dual` must rise.
@@ -172,21 +182,20 @@ class ODMLoss(Loss):
 
     def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
         """See `Loss`."""
-        n = len(weights)
         curvature = mass * (1 - self.theta) ** 2 / (self.lam * weights)
         return Pieces(
-            slope_right=np.full(n, self.theta - 1.0),
+            slope_right=np.broadcast_to(self.theta - 1.0, weights.shape),
             curvature_right=curvature,
-            slope_left=np.full(n, -1.0 - self.theta),
+            slope_left=np.broadcast_to(-1.0 - self.theta, weights.shape),
             curvature_left=curvature / self.upsilon,
-            lower=np.full(n, -np.inf),
-            upper=np.full(n, np.inf),
+            lower=np.broadcast_to(-np.inf, weights.shape),
+            upper=np.broadcast_to(np.inf, weights.shape),
         )
 
 
 def _one_sided(slope: float, curvature: Array, upper: Array) -> Pieces:
-    zero = np.zeros_like(curvature)
-    return Pieces(np.full_like(zero, slope), curvature, zero, zero, zero, upper)
+    zero = np.broadcast_to(0.0, curvature.shape)
+    return Pieces(np.broadcast_to(slope, zero.shape), curvature, zero, zero, zero, upper)
 
 
 @dataclass(frozen=True)
@@ -244,7 +253,7 @@ class SquaredHingeLoss(Loss):
     def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
         """See `Loss`."""
         box = self.C * total / mass * weights
-        return _one_sided(-1.0, 1 / (2 * box), np.full_like(weights, np.inf))
+        return _one_sided(-1.0, 1 / (2 * box), np.broadcast_to(np.inf, weights.shape))
 
     def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
         """See `Loss`: the zero of a piecewise linear derivative."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Item = TypeVar("Item")
+Value = TypeVar("Value")
 Sums = tuple[NDArray[np.float64], ...]
 
 
@@ -23,6 +24,9 @@ class Shards(Protocol[Item]):
 
     def aggregate(self, task: Callable[[Any, Any], Sums], value: Any = None) -> Sums:
         """Sums over the shards, in their order, of the arrays ``task(shard, value)``."""
+
+    def fold(self, task: Callable[[Any, Value], Value], value: Value) -> Value:
+        """Carry a value through the shards, in their order: ``value = task(shard, value)``."""
 
     def collect(self) -> list[Item]:
         """The shards themselves, in their order."""

@@ -53,8 +53,8 @@ class MarginLosses:
         """Conjugate of the loss on every row."""
         return self.loss.pieces(self.weights, self.mass, self.total)
 
-    def of_rows(self, index: Indices, mass: float) -> MarginLosses:
-        """Those of some rows of a problem of this mass."""
+    def of_rows(self, index: Indices | slice, mass: float) -> MarginLosses:
+        """Those of some rows, in a problem of this mass."""
         labels = np.ascontiguousarray(self.labels[:, index])
         return MarginLosses(labels, self.weights[index], self.loss, mass, self.total, self.intercept)
 

@@ -72,6 +72,39 @@ def test_from_a_file_to_predictions_that_python_agrees_with(dimargin, csv, tmp_p
     np.testing.assert_allclose([float(line[1]) for line in lines], loaded.decision_function(data.X), rtol=1e-8)
 
 
+def test_a_linear_machine(dimargin, csv, tmp_path):
+    model, again = tmp_path / "spam.dimargin", tmp_path / "again.dimargin"
+    flags = [
+        "--loss",
+        "linear_odm",
+        "--solver",
+        "dsvrg",
+        "--strategy-option",
+        "n_partitions=3",
+        "--lam",
+        20,
+        "--theta",
+        0.1,
+    ]
+    status, out, _ = dimargin("train", csv, "--model", model, "--json", "--random-state", 0, *flags)
+    facts, machine = json.loads(out), dm.load(model)[-1]
+    assert status == 0 and facts["status"] == "converged" and facts["coefficients"] == 2
+    assert machine.solver.n_partitions == 3 and (machine.lam, machine.theta) == (20, 0.1)
+    status, out, _ = dimargin("train", csv, "--resume", model, "--model", again, "--json", "--tol", 1e-8)
+    assert status == 0 and json.loads(out)["relative_duality_gap"] <= 1e-8
+    facts = json.loads(dimargin("info", again, "--certify", csv, "--json")[1])
+    assert facts["machine"] == "LinearODMClassifier" and facts["relative_duality_gap"] <= 1e-8
+    assert "no training row" in facts["privacy"]
+    assert json.loads(dimargin("evaluate", again, csv, "--json")[1])["accuracy"] > 0.8
+    for wrong, text in (
+        (["--gamma", 1], "--gamma is no parameter of LinearODMClassifier"),
+        (["--strategy-option", "rounds=2"], "--strategy-option needs --solver newton or svrg"),
+        (["--solver", "svrg", "--strategy-option", "radius=2"], "expected NAME=VALUE"),
+    ):
+        status, _, err = dimargin("train", csv, "--model", model, "--loss", "linear_odm", *wrong)
+        assert status == 2 and text in " ".join(err.replace("│", " ").split())
+
+
 def test_every_parameter_is_a_flag(dimargin, csv, tmp_path):
     assert set(PARAMETERS) == set(inspect.signature(dm.ODMClassifier).parameters) - {"verbose", "warm_start"}
     flags = [part for name, (text, _) in PARAMETERS.items() for part in (f"--{name.replace('_', '-')}", text)]

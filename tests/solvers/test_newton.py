@@ -1,7 +1,7 @@
 """Generalised Newton against L-BFGS and finite differences; its certificate, shards and limits."""
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import Event
 
@@ -14,10 +14,25 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad, minimize
 
 from dimargin.engines import LocalEngine
-from dimargin.losses import ODMLoss, SquaredHingeLoss
+from dimargin.losses import Loss, ODMLoss, Pieces, SquaredHingeLoss
 from dimargin.solution import MarginLosses
-from dimargin.solvers import Limits, newton, solve
-from dimargin.solvers.newton import DenseFeatures, Newton, Shard
+from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, StoredRows, newton, solve
+
+
+@dataclass(frozen=True)
+class SmoothedHinge(Loss):
+    """A hinge rounded off below one: its coefficients are bounded, other than those of the package's smooth losses."""
+
+    C: float = 3.0
+
+    def value(self, margins, weights, mass, total):
+        short = np.maximum(1 - margins, 0)
+        return self.C * weights * total / mass * np.where(short < 0.5, short**2, short - 0.25)
+
+    def pieces(self, weights, mass, total):
+        box, zero = self.C * weights * total / mass, np.zeros(len(weights))
+        return Pieces(zero - 1, 0.5 / box, zero, zero, zero, box)
+
 
 SMOOTH = [loss for loss in LOSSES if loss.smooth]
 every_smooth_loss = pytest.mark.parametrize("loss", SMOOTH, ids=name)
@@ -38,7 +53,7 @@ def losses_of(labels, weights, loss, intercept, mass=None):
 
 def shards_of(X, losses, n_shards=1, n_threads=1):
     parts = np.array_split(np.arange(len(X)), n_shards)
-    items = [Shard.of(DenseFeatures(X[part]), losses.of_rows(part, losses.mass)) for part in parts]
+    items = [Shard.of(LinearFeatures(StoredRows(X[part])), losses.of_rows(part, losses.mass)) for part in parts]
     return LocalEngine(n_threads, Event()).scatter(items)
 
 
@@ -110,6 +125,19 @@ def test_the_gradient_is_that_of_finite_differences(loss, intercept):
         assert error <= 1e-4 * np.abs(state.gradient).max()
 
 
+@both
+@given(seed=st.integers(0, 999), size=st.floats(0, 4))
+def test_the_gap_of_a_loss_with_bounded_coefficients_is_one(intercept, seed, size):
+    X, labels, weights = rows_of(12, 2, seed)
+    losses = losses_of(labels, weights, SmoothedHinge(), intercept)
+    found = minimize(lambda place: primal(X, losses, 0, place), np.zeros(3), method="Nelder-Mead", tol=1e-9)
+    place = size * np.random.default_rng(seed).normal(size=(1, 3)) * [1, 1, intercept]
+    solver = Newton(2, intercept)
+    objectives = solver.look(solver.init(shards_of(X, losses), place, Limits()))
+    assert objectives.primal[0] == pytest.approx(primal(X, losses, 0, place[0]))
+    assert objectives.dual[0] <= found.fun * (1 + 1e-6) + 1e-9
+
+
 def test_the_mass_of_a_part_counts():
     X, labels, weights = rows_of(100, 3)
     whole = losses_of(labels, weights, ODM, False)
@@ -163,8 +191,9 @@ def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threa
     X, labels, weights = rows_of(3000, 5)
     losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
     monkeypatch.setattr(newton, "_ROWS_AT_ONCE", 1)
+    monkeypatch.setattr(newton, "_VALUES_AT_ONCE", 1)
 
-    class Slow(DenseFeatures):
+    class Slow(LinearFeatures):
         def rows(self, index):
             if len(index):
                 time.sleep(0.01)
@@ -172,7 +201,7 @@ def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threa
 
     cancelled, halves = Event(), np.split(np.arange(3000), 2)
     engine = LocalEngine(n_threads, cancelled)
-    shards = engine.scatter([Shard.of(Slow(X[half]), losses.of_rows(half, losses.mass)) for half in halves])
+    shards = engine.scatter([Shard.of(Slow(StoredRows(X[half])), losses.of_rows(half, losses.mass)) for half in halves])
     began = time.perf_counter()
     limits = Limits(tol=1e-6, deadline=began + 0.3, cancelled=cancelled)
     solution = solve(shards, Newton(5), np.zeros((1, 6)), limits)

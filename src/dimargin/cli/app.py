@@ -148,7 +148,7 @@ def _certificate(machine: Any) -> dict[str, Any]:
         "relative_duality_gap": float(machine.duality_gap_),
         "certificate": machine.certificate_,
         "objective": np.asarray(machine.objective_).tolist(),
-        "support_vectors": len(machine.support_),
+        **{name: value for name, value in machine._facts.items() if name != "privacy"},
     }
 
 
@@ -191,7 +191,10 @@ def _train(
     ] = None,
     strategy_option: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help=f"An option of the strategy; may be repeated. {strategy_options()}"),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help=f"An option of the strategy, or of the solver; may be repeated. {strategy_options()}",
+        ),
     ] = None,
     validate: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Data to score the model on when it is trained.")
@@ -234,7 +237,7 @@ def _train(
         scalers = _scalers(previous)
     X = _scaled(scalers, rows.X)
     if previous is not None:
-        if n != machine._n_given or not machine._has_support_vectors(X, machine.support_):
+        if not machine._can_resume_on(X):
             raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
         machine.set_params(warm_start=True)
     seconds, interrupted, complaints = _fit(machine, X, rows.y, out)
@@ -387,7 +390,7 @@ def info(
         "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers) or "none",
         "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
         "written_by": f"dimargin {header['dimargin_version']}, format {header['format_version']}",
-        "privacy": "support vectors are training rows: whoever has the model has them",
+        "privacy": machine._facts["privacy"],
     }
     out.result(facts)
 

@@ -16,21 +16,22 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dimargin.estimators import MACHINES, KernelMarginClassifier
+from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.files.pieces import label_values
-from dimargin.strategies import STRATEGIES
+from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 DEFAULT_LOSS = next(iter(MACHINES))
+_WAYS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
 _OWN = {"loss", "verbose", "warm_start"}  # what the command line does in its own way
 
 
-def parameters(machine: type[KernelMarginClassifier]) -> dict[str, inspect.Parameter]:
+def parameters(machine: type[MarginClassifier]) -> dict[str, inspect.Parameter]:
     """Parameters of the constructor that are flags."""
     own = inspect.signature(machine).parameters
     return {name: parameter for name, parameter in own.items() if name not in _OWN}
 
 
-def _help(machine: type[KernelMarginClassifier]) -> dict[str, str]:
+def _help(machine: type[MarginClassifier]) -> dict[str, str]:
     """First lines of the parameters' descriptions in a numpydoc docstring."""
     section = inspect.cleandoc(machine.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)*)", section + "\n", flags=re.MULTILINE)
@@ -49,13 +50,13 @@ def flags() -> list[inspect.Parameter]:
     found: dict[str, inspect.Parameter] = {}
     for machine in dict.fromkeys(MACHINES.values()):
         hints, texts = typing.get_type_hints(machine.__init__), _help(machine)
-        for name, parameter in parameters(machine).items():
+        for name in parameters(machine):
             flag = name.replace("_", "-")
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
             option = typer.Option(
                 f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
                 help=texts.get(name, ""),
-                show_default=str(parameter.default),
+                show_default=_defaults(name),
                 rich_help_panel="Parameters of the machine",
             )
             found.setdefault(
@@ -67,15 +68,23 @@ def flags() -> list[inspect.Parameter]:
     return list(found.values())
 
 
+def _defaults(name: str) -> str:
+    """Default of a parameter, and those of machines that differ."""
+    defaults = {loss: parameters(make)[name].default for loss, make in MACHINES.items() if name in parameters(make)}
+    first, *others = dict.fromkeys(defaults.values())
+    differing = [f"; {loss}: {value}" for loss, value in defaults.items() if value in others]
+    return f"{first}{''.join(differing)}"
+
+
 def strategy_options() -> str:
     """What `--strategy-option` knows, for its help."""
-    options = {name: ", ".join(make().get_params(deep=False)) for name, make in STRATEGIES.items()}
+    options = {name: ", ".join(make().get_params(deep=False)) for name, make in _WAYS.items()}
     return " ".join(f"{name}: {text}." for name, text in options.items() if text)
 
 
 def make_machine(
-    loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: KernelMarginClassifier | None = None
-) -> KernelMarginClassifier:
+    loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: MarginClassifier | None = None
+) -> MarginClassifier:
     """The machine that the flags describe.
 
     Raises
@@ -101,15 +110,18 @@ def make_machine(
             raise ValueError(f"--{name.replace('_', '-')} is no parameter of {type(machine).__name__}")
         machine.set_params(**{name: _READERS.get(name, lambda v: v)(value)})
     if options:
-        machine.set_params(strategy=_strategy(machine.strategy, options))
+        way = "strategy" if "strategy" in known else "solver"
+        machine.set_params(**{way: _with_options(way, getattr(machine, way), options)})
     machine._check_parameters()
     return machine
 
 
-def _strategy(name: Any, options: Sequence[str]) -> Any:
-    if not isinstance(name, str) or name not in STRATEGIES:
-        raise ValueError(f"--strategy-option needs --strategy {' or '.join(STRATEGIES)}, got {name!r}")
-    strategy = STRATEGIES[name]()
+def _with_options(way: str, name: Any, options: Sequence[str]) -> Options:
+    """A strategy or solver of that name."""
+    names = STRATEGIES if way == "strategy" else LINEAR_SOLVERS
+    if not isinstance(name, str) or name not in names:
+        raise ValueError(f"--strategy-option needs --{way} {' or '.join(names)}, got {name!r}")
+    strategy = _WAYS[name]()
     for option in options:
         key, equals, text = option.partition("=")
         key = key.replace("-", "_")

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dimargin.estimators.progress import Monitor
-from dimargin.strategies import LevelModel
 
 
 class FitDisplay(Monitor):
@@ -79,11 +78,11 @@ class FitDisplay(Monitor):
         self._progress.update(self._task, completed=done, state=f"gap {entry['relative_gap']:.1e}")
         return False
 
-    def level_end(self, entry: dict[str, Any], found: Callable[[], LevelModel]) -> bool:
+    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
         """Leave a line about the level."""
         if not self._progress.disable:
             parts = entry["partitions"]
-            scope = "global" if parts == 1 else f"worst of {parts} partitions"
+            scope = f"worst of {parts} partitions" if parts > 1 else entry["scope"]
             text = f"level {entry['level']}: relative gap {entry['relative_gap']:.1e} ({scope})"
             self._console.print(text, highlight=False)
         return False

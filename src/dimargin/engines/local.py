@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from threading import Event
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 Sums = tuple[NDArray[np.float64], ...]
 
 
@@ -65,6 +67,25 @@ class LocalEngine:
                 raise
             return [future.result() for future in futures]
 
+    def each(self, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Results in the order of `items`, each as soon as those before are there; few are ahead of the caller."""
+        workers = min(self.n_threads, len(items))
+        if workers <= 1:
+            yield from map(task, items)
+            return
+        with ThreadPoolExecutor(workers) as pool:
+            ahead = deque(pool.submit(task, item) for item in items[: 2 * workers])
+            try:
+                for item in (*items[2 * workers :], *[None] * len(ahead)):
+                    result = ahead.popleft().result()
+                    if item is not None:
+                        ahead.append(pool.submit(task, item))
+                    yield result
+            except BaseException:
+                self.cancelled.set()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
     def scatter(self, items: Sequence[Item]) -> LocalShards[Item]:
         """A handle on shards, which stay where they are."""
         return LocalShards(self, tuple(items))
@@ -80,6 +101,8 @@ class LocalShards(Generic[Item]):
     >>> shards = LocalEngine(2, Event()).scatter([np.array([1.0, 2.0]), np.array([3.0])])
     >>> shards.map(lambda shard, factor: factor * shard, 10.0).aggregate(lambda shard, _: (shard.sum(),))
     (np.float64(60.0),)
+    >>> shards.fold(lambda shard, carried: carried + [len(shard)], [])
+    [2, 1]
     """
 
     engine: LocalEngine
@@ -87,22 +110,23 @@ class LocalShards(Generic[Item]):
 
     def map(self, task: Callable[[Item, Any], Result], value: Any = None) -> LocalShards[Result]:
         """New shards: ``task(shard, value)`` of every one."""
-        return LocalShards(self.engine, tuple(self._each(task, value, self.items)))
+        return LocalShards(self.engine, tuple(self.engine.each(lambda item: task(item, value), self.items)))
 
     def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None) -> Sums:
         """Sums over the shards, in their order, of the arrays ``task(shard, value)``; few are held at a time."""
-        step = self.engine.n_threads
         sums: Sums | None = None
-        for first in range(0, len(self.items), step):
-            for part in self._each(task, value, self.items[first : first + step]):
-                sums = part if sums is None else tuple(a + b for a, b in zip(sums, part, strict=True))
+        for part in self.engine.each(lambda item: task(item, value), self.items):
+            sums = part if sums is None else tuple(a + b for a, b in zip(sums, part, strict=True))
         if sums is None:
             raise ValueError("there are no shards to sum over")
         return sums
 
+    def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
+        """Carry a value through the shards, in their order: ``value = task(shard, value)``."""
+        for item in self.items:
+            value = task(item, value)
+        return value
+
     def collect(self) -> list[Item]:
         """The shards themselves, in their order."""
         return list(self.items)
-
-    def _each(self, task: Callable[[Item, Any], Result], value: Any, items: Sequence[Item]) -> list[Result]:
-        return self.engine.map(lambda item, n_threads: task(item, value), items)

@@ -1,14 +1,24 @@
 """scikit-learn classes: validation in, strategy out, nothing else."""
 
 from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.linear_odm import LinearODMClassifier
 from dimargin.estimators.odm import ODMClassifier
 from dimargin.estimators.svm import SVMClassifier
 
-MACHINES: dict[str, type[KernelMarginClassifier]] = {
+MACHINES: dict[str, type[MarginClassifier]] = {
     "odm": ODMClassifier,
     "hinge": SVMClassifier,
     "squared_hinge": SVMClassifier,
+    "linear_odm": LinearODMClassifier,
 }
-"""Kernel machines by the name of their loss; the first is the command line's default."""
+"""Machines by the name of their loss; the first is the command line's default."""
 
-__all__ = ["MACHINES", "KernelMarginClassifier", "ODMClassifier", "SVMClassifier"]
+__all__ = [
+    "MACHINES",
+    "KernelMarginClassifier",
+    "LinearODMClassifier",
+    "MarginClassifier",
+    "ODMClassifier",
+    "SVMClassifier",
+]

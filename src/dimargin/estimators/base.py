@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
-from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from abc import abstractmethod
 from functools import partial
 from threading import Event
 from typing import Any, Self
@@ -14,14 +12,13 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, landmark_objectives
+from dimargin.estimators.common import MarginClassifier, history_attribute
 from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
@@ -37,7 +34,7 @@ _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
-class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
+class KernelMarginClassifier(MarginClassifier):
     """Base of the kernel classifiers; subclasses name their loss."""
 
     # parameters every subclass has
@@ -50,15 +47,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
     n_levels: int | None
     n_landmarks: int | None
     stop_level: int
-    tol: float
-    max_iter: int
-    max_time: float | None
-    class_weight: dict[Any, float] | str | None
-    warm_start: bool
     memory_limit: int | None
-    n_jobs: int | None
-    random_state: Any
-    verbose: int
 
     _router: Router | None = None  # of a model whose coefficients are not those of one decision function
 
@@ -112,7 +101,7 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             loss, strategy, shape = self._loss(), self._check_strategy(), self._check_shape()
             self._check_numbers()
             n_threads = effective_n_threads(self.n_jobs)
-            data = training_data(self, X, y, sample_weight)
+            data = training_data(self, X, y, sample_weight, self.kernel == "precomputed")
             strategy = self._choose(strategy, len(data.y))
             if strategy.needs_rows and self.kernel == "precomputed":
                 raise ValueError(
@@ -153,25 +142,8 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             for name, value in attributes.items():
                 setattr(self, name, value)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
-        if self.status_ in ("max_iter", "max_time", "precision"):
-            warnings.warn(
-                f"{type(self).__name__} stopped before the tolerance was reached: {outcome.reason}. The model is the "
-                f"best so far, with a relative duality gap of {self.duality_gap_:.2e} ({self.certificate_}).",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self._warn_unless_converged(outcome.reason)
         return self
-
-    @contextmanager
-    def _unchanged_on_failure(self) -> Any:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            # the callback machinery tears down by attributes of its own, set during the fit
-            own = {k: v for k, v in self.__dict__.items() if k.startswith(("_skl_callback", "_callback"))}
-            self.__dict__ = before | own
-            raise
 
     def _check_parameters(self) -> None:
         """Raise for any parameter out of its range."""
@@ -241,14 +213,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
             check_number("gamma", self.gamma, 0)
         check_number("degree", self.degree, 1, low_included=True, whole=True)
         check_number("coef0", self.coef0, -math.inf)
-        check_number("tol", self.tol, 0)
-        check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
-        if self.max_time is not None:
-            check_number("max_time", self.max_time, 0)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit, 0, whole=True)
-        if self.n_jobs is not None:
-            check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
+        self._check_limits()
 
     def _memory_needed(self, data: TrainingData) -> int:
         values = data.X.nnz if sp.issparse(data.X) else data.X.size
@@ -301,21 +268,9 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         }
 
     def _attributes(self, data: TrainingData, problem: DualProblem, outcome: Outcome) -> dict[str, Any]:
-        single = len(outcome.dual) == 1
-
-        def per_class(values: Floats) -> Any:
-            return float(values[0]) if single else values
-
-        history = [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in outcome.history]
-        return self._model_attributes(data, problem, outcome.model) | {
-            "objective_": per_class(outcome.objectives.primal),
-            "dual_objective_": per_class(outcome.objectives.dual),
-            "duality_gap_": outcome.objectives.worst_gap,
-            "certificate_": outcome.scope,
-            "status_": outcome.status,
-            "n_iter_": outcome.passes,
-            "history_": history,
-        }
+        own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}
+        certificate = self._certificate_attributes(outcome.objectives, outcome.scope)
+        return self._model_attributes(data, problem, outcome.model) | certificate | own
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.
@@ -345,25 +300,29 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         """
         check_is_fitted(self)
         checker = type(self)(**self.get_params(deep=False))
-        data = training_data(checker, X, y, sample_weight)
+        data = training_data(checker, X, y, sample_weight, self.kernel == "precomputed")
         places = np.flatnonzero(np.isin(data.kept, self.support_))
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, places):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
         total = float(data.weights.sum())
-        of_landmarks = "rows" in self.history_[-1]  # its last entry is a step of Newton
-        compute = landmark_objectives if of_landmarks else global_objectives
+        compute = landmark_objectives if self.history_[-1].get("scope") == "landmark" else global_objectives
         with single_threaded_blas():
             matrix = kernel_matrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
             problem = DualProblem(
                 data.labels, data.weights, self._loss(), total, total, self._has_intercept, kernel=matrix
             )
             objectives = compute(problem, places, self.dual_coef_, self.intercept_, max_time)
-        single = len(self.dual_coef_) == 1
-        self.objective_ = float(objectives.primal[0]) if single else objectives.primal
-        self.dual_objective_ = float(objectives.dual[0]) if single else objectives.dual
-        self.duality_gap_ = objectives.worst_gap
-        self.certificate_ = "global"
+        for name, value in self._certificate_attributes(objectives, "global").items():
+            setattr(self, name, value)
         return self
+
+    def _can_resume_on(self, X: Any) -> bool:
+        return X.shape[0] == self._n_given and self._has_support_vectors(X, self.support_)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        privacy = "support vectors are training rows: whoever has the model has them"
+        return {"support_vectors": len(self.support_), "privacy": privacy}
 
     def _has_support_vectors(self, X: Any, places: NDArray[np.intp]) -> bool:
         """Whether the support vectors stand in X at these places."""
@@ -416,9 +375,3 @@ class KernelMarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimato
         if self._router is not None:
             return self._router.decision_values(matrix, part, self.dual_coef_)
         return matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Class labels of shape (n_samples,)."""
-        values = self.decision_function(X)
-        places = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
-        return np.asarray(self.classes_[places])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class TrainingData:
     kept: Indices
     n_given: int
 
-    @property
+    @cached_property
     def labels(self) -> Floats:
         """Plus or minus one, of shape (n_outputs, n): one output for two classes, else one a class."""
         if len(self.classes) == 2:
@@ -64,11 +65,16 @@ def canonical(X: Any) -> Any:
     return X
 
 
-def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> TrainingData:
-    """Validate what `fit` was given; raises ValueError or TypeError naming what is wrong."""
-    pairwise = estimator.kernel == "precomputed"
+def training_data(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, pairwise: bool = False, classes: NDArray[Any] | None = None
+) -> TrainingData:
+    """Validate what `fit` was given, or `partial_fit` of known classes.
+
+    Raises ValueError or TypeError naming what is wrong.
+    """
+    go_on = classes is not None and hasattr(estimator, "classes_")
     X, y = validate_data(
-        estimator, X, y, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
+        estimator, X, y, reset=not go_on, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
         ensure_all_finite=False, accept_large_sparse=True,
     )  # fmt: skip
     if pairwise and X.shape[0] != X.shape[1]:
@@ -78,12 +84,17 @@ def training_data(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Trainin
     check_classification_targets(y)
     given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     kept = np.flatnonzero(given > 0)
-    present, codes = np.unique(y[kept], return_inverse=True)
+    present = np.unique(y[kept])
+    if classes is not None:
+        unknown = np.setdiff1d(present, classes)
+        if len(unknown):
+            raise ValueError(f"y has labels that are not among the classes {classes.tolist()}: {unknown.tolist()}")
+        present = classes
     if len(present) < 2:
         trimmed = " after rows with zero weight were dropped" if len(kept) < len(y) else ""
         name, label = type(estimator).__name__, present.tolist()[0]
         raise ValueError(f"{name} needs at least two classes; y has one class only{trimmed}: {label!r}")
-    weights = given[kept]
+    codes, weights = np.searchsorted(present, y[kept]), given[kept]
     if estimator.class_weight is not None:
         factors = compute_class_weight(estimator.class_weight, classes=present, y=y[kept], sample_weight=weights)
         weights = weights * factors[codes]

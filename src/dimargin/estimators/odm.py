@@ -181,7 +181,12 @@ class ODMClassifier(KernelMarginClassifier):
         self.verbose = verbose
 
     def _loss(self) -> Loss:
-        check_number("lam", self.lam, 0)
-        check_number("upsilon", self.upsilon, 0, 1, high_included=True)
-        check_number("theta", self.theta, 0, 1, low_included=True)
-        return ODMLoss(float(self.lam), float(self.upsilon), float(self.theta))
+        return odm_loss(self)
+
+
+def odm_loss(estimator: Any) -> Loss:
+    """Validated loss of an estimator's parameters."""
+    check_number("lam", estimator.lam, 0)
+    check_number("upsilon", estimator.upsilon, 0, 1, high_included=True)
+    check_number("theta", estimator.theta, 0, 1, low_included=True)
+    return ODMLoss(float(estimator.lam), float(estimator.upsilon), float(estimator.theta))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Any
 
-from dimargin.strategies import LevelModel, Progress
+from dimargin.strategies import Progress
 
 
 class Monitor(Progress):
@@ -37,7 +37,7 @@ class CallbackProgress(Progress):
     data : dict
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable
-        Fitted attributes of a `LevelModel`.
+        Fitted attributes of what the strategy found.
     monitor : Monitor
         The front end.
     """
@@ -47,7 +47,7 @@ class CallbackProgress(Progress):
         estimator: Any,
         context: Any,
         data: dict[str, Any],
-        reconstruct: Callable[[LevelModel], dict[str, Any]],
+        reconstruct: Callable[[Any], dict[str, Any]],
         monitor: Monitor,
     ) -> None:
         self._estimator = estimator
@@ -84,13 +84,12 @@ class CallbackProgress(Progress):
             print(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
         return self._subtask("check") | self._monitor.check(entry)
 
-    def level_end(self, entry: dict[str, Any], found: Callable[[], LevelModel]) -> bool:
+    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
         """The level is done."""
         if self._estimator.verbose:
             parts = entry["partitions"]
-            what, scope = f"{parts} partition{'s' if parts > 1 else ''}", "worst partition" if parts > 1 else "global"
-            if "rows" in entry:
-                what, scope = f"{entry['rows']} rows", "landmark"
+            what = f"{entry['rows']} rows" if "rows" in entry else f"{parts} partition{'s' if parts > 1 else ''}"
+            scope = "worst partition" if parts > 1 else entry["scope"]
             print(
                 f"[dimargin] level {entry['level']}: {what}, {entry['seconds']:.2f} s, "
                 f"relative gap {entry['relative_gap']:.2e} ({scope})"

@@ -27,12 +27,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators import MACHINES, KernelMarginClassifier
-from dimargin.files.soundness import check_machine, check_scaler
+from dimargin.estimators import MACHINES, KernelMarginClassifier, MarginClassifier
+from dimargin.files.soundness import check_linear_machine, check_machine, check_scaler
 from dimargin.files.writing import write_file
 from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
 from dimargin.partition import KernelClusters, Split
-from dimargin.strategies import STRATEGIES, Committee, Router, Strategy
+from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.user_kernels import UserKernel
 
 FORMAT_VERSION = 1
@@ -42,15 +42,24 @@ _MACHINE = (
     "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_", "_transform", "_router",
     "_n_given",
 )  # fmt: skip
+_LINEAR = (
+    "classes_", "coef_", "intercept_", "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_",
+    "n_iter_", "history_", "_partial",
+)  # fmt: skip
 _ANY = ("n_features_in_", "feature_names_in_")
 # what may be stored: class and fitted attributes
 _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
-    **{machine.__name__: (machine, _MACHINE) for machine in MACHINES.values()},
+    **{
+        machine.__name__: (machine, _MACHINE if issubclass(machine, KernelMarginClassifier) else _LINEAR)
+        for machine in MACHINES.values()
+    },
     "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
     "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
     "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
 }
-_STRATEGIES = {strategy.__name__: strategy for strategy in STRATEGIES.values()}
+_OPTIONS: dict[str, type[Options]] = {
+    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
+}
 
 
 class ModelFileError(ValueError):
@@ -65,10 +74,10 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
     Parameters
     ----------
-    model : ODMClassifier, SVMClassifier or Pipeline
+    model : ODMClassifier, SVMClassifier, LinearODMClassifier or Pipeline
         Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler or MaxAbsScaler.
     path : path-like
-        An existing file is replaced. The support vectors, which are training rows, are in it.
+        An existing file is replaced. The support vectors of a kernel machine, which are training rows, are in it.
     notes : mapping, optional
         Anything that JSON holds, kept in the header.
 
@@ -123,7 +132,7 @@ def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]
     header, arrays = _read(Path(path))
     try:
         steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
-        if not steps or not isinstance(steps[-1][1], KernelMarginClassifier):
+        if not steps or not isinstance(steps[-1][1], MarginClassifier):
             raise ValueError("the last step is no machine")
         model = Pipeline(steps) if header["pipeline"] else steps[0][1]
         check_is_fitted(model)
@@ -201,6 +210,8 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         setattr(estimator, key, _decode(value, arrays))
     if isinstance(estimator, KernelMarginClassifier):
         check_machine(estimator)
+    elif isinstance(estimator, MarginClassifier):
+        check_linear_machine(estimator)
     else:
         check_scaler(estimator, attributes)
     return estimator
@@ -245,7 +256,7 @@ def _encode(value: Any, place: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return {"router": {key: _encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}}
     if isinstance(value, Split):
         return {"split": {key: _encode(part, f"{place}.{key}", arrays) for key, part in vars(value).items()}}
-    if isinstance(value, Strategy) and _STRATEGIES.get(type(value).__name__) is type(value):
+    if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": _encode(parameters, place, arrays)}
     raise TypeError(f"{place} cannot be stored in a model file: {value!r}")
@@ -291,5 +302,5 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     if "split" in value:
         return Split(**{key: _decode(part, arrays) for key, part in value["split"].items()})
     if "strategy" in value:
-        return _STRATEGIES[value["strategy"]](**_decode(value["parameters"], arrays))
+        return _OPTIONS[value["strategy"]](**_decode(value["parameters"], arrays))
     raise ValueError(f"unknown kind of value: {sorted(value)}")

@@ -32,6 +32,22 @@ def check_machine(machine: Any) -> None:
         raise ValueError("its arrays do not fit together")
 
 
+def check_linear_machine(machine: Any) -> None:
+    """Raise ValueError for arrays that do not fit together."""
+    n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
+    partial = machine._partial
+    sound = (
+        len(machine.classes_) >= 2
+        and machine.coef_.shape == (n_outputs, machine.n_features_in_)
+        and machine.intercept_.shape == (n_outputs,)
+        and all(a.dtype.kind == "f" and np.isfinite(a).all() for a in (machine.coef_, machine.intercept_))
+        and len(partial) == 2
+        and partial[0].shape == (n_outputs, machine.n_features_in_ + 1)
+    )
+    if not sound:
+        raise ValueError("its arrays do not fit together")
+
+
 def _fits_transform(X: Any, transform: Any) -> bool:
     if isinstance(transform, UserKernel):
         return bool(X.shape[1] == 0)

@@ -4,7 +4,13 @@ from dimargin.partition.clusters import KernelClusters, Split, cluster_rows, lar
 from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.partition.landmark_space import LandmarkFeatures, independent_landmarks
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
-from dimargin.partition.stratified import InputClusterPartition, Partition, RandomPartition, StratifiedPartition
+from dimargin.partition.stratified import (
+    InputClusterPartition,
+    Partition,
+    RandomPartition,
+    StratifiedPartition,
+    stratified_rows,
+)
 
 __all__ = [
     "InputClusterPartition",
@@ -20,4 +26,5 @@ __all__ = [
     "largest_sample",
     "nearest_landmark",
     "pivoted_cholesky",
+    "stratified_rows",
 ]

@@ -9,14 +9,15 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
-from dimargin.kernels import Indices
+from dimargin.kernels import Floats, Indices, Kernel, KernelMatrix, RowTransform
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.solution import DualProblem
 
@@ -44,9 +45,7 @@ class Partition(ABC):
                 f"{n_parts} partitions (branching to the power of n_levels) are more than the {problem.n_rows} rows "
                 "with positive weight; lower n_levels or branching"
             )
-        order = self.order(problem, rng)
-        # round-robin over the whole order carries the offset from stratum to stratum
-        return [np.sort(order[part::n_parts]) for part in range(n_parts)]
+        return _dealt(self.order(problem, rng), n_parts)
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,10 @@ class StratifiedPartition(Partition):
 
     def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
         """Strata one after the other, each in random order."""
-        size = max(2000, 10 * self.n_landmarks) if self.sample_size is None else self.sample_size
+        size = _sample_size(self.n_landmarks) if self.sample_size is None else self.sample_size
         sample = rng.permutation(problem.n_rows)[:size]
         landmarks = pivoted_cholesky(problem.kernel, np.sort(sample), self.n_landmarks, rng, self.choice)
-        return _stratum_by_stratum(nearest_landmark(problem.kernel, landmarks), problem, rng)
+        return _stratum_by_stratum(nearest_landmark(problem.kernel, landmarks), problem.labels, rng)
 
 
 @dataclass(frozen=True)
@@ -117,11 +116,47 @@ class InputClusterPartition(Partition):
             starts = range(0, n, _ROWS_AT_ONCE)
             rows = (problem.kernel.rows(np.arange(at, min(at + _ROWS_AT_ONCE, n))) for at in starts)
             strata = np.concatenate([means.predict(part) for part in rows])
-        return _stratum_by_stratum(strata, problem, rng)
+        return _stratum_by_stratum(strata, problem.labels, rng)
 
 
-def _stratum_by_stratum(strata: Indices, problem: DualProblem, rng: np.random.Generator) -> Indices:
+def stratified_rows(X: Any, labels: Floats, n_parts: int, n_landmarks: int, rng: np.random.Generator) -> list[Indices]:
+    """Rows of each part, ascending, dealt stratum by stratum as by `StratifiedPartition` for the linear kernel.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    labels : ndarray of shape (n_outputs, n)
+    n_parts : int
+        One a row at most.
+    n_landmarks : int
+        At most.
+    rng : numpy.random.Generator
+
+    Examples
+    --------
+    >>> X, labels = np.array([[1.0], [1.1], [5.0], [5.1]]), np.ones((1, 4))
+    >>> parts = stratified_rows(X, labels, 2, 1, np.random.default_rng(0))
+    >>> [len(part) for part in parts]
+    [2, 2]
+    """
+    sample = X[np.sort(rng.permutation(X.shape[0])[: _sample_size(n_landmarks)])]
+    kernel = KernelMatrix(RowTransform.fit(sample, Kernel("linear")), sample)
+    landmarks = pivoted_cholesky(kernel, np.arange(sample.shape[0]), n_landmarks, rng)
+    none = np.zeros(X.shape[0], dtype=np.int64)
+    strata = pairwise_distances_argmin(X, sample[landmarks]) if len(landmarks) else none
+    return _dealt(_stratum_by_stratum(strata, labels, rng), n_parts)
+
+
+def _sample_size(n_landmarks: int) -> int:
+    return max(2000, 10 * n_landmarks)
+
+
+def _stratum_by_stratum(strata: Indices, labels: Floats, rng: np.random.Generator) -> Indices:
     """Rows ordered by label and stratum, and at random within."""
-    shuffled = rng.permutation(problem.n_rows)
-    keys = (strata[shuffled], *problem.labels[:, shuffled])
-    return shuffled[np.lexsort(keys)]
+    shuffled = rng.permutation(len(strata))
+    return shuffled[np.lexsort((strata[shuffled], *labels[:, shuffled]))]
+
+
+def _dealt(order: Indices, n_parts: int) -> list[Indices]:
+    # round-robin over the whole order carries the offset from stratum to stratum
+    return [np.sort(order[part::n_parts]) for part in range(n_parts)]

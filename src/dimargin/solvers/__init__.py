@@ -1,6 +1,24 @@
 """One problem in, one `Solution` out, on one machine."""
 
 from dimargin.solvers.block_coordinate_descent import CACHE, BlockCoordinateDescent
+from dimargin.solvers.core_set_svrg import CoreSetSVRG
+from dimargin.solvers.linear_features import LinearFeatures, StoredRows
 from dimargin.solvers.loop import Interrupted, Limits, solve
+from dimargin.solvers.newton import Newton
+from dimargin.solvers.primal import PrimalSolution, Shard
+from dimargin.solvers.svrg import SVRG
 
-__all__ = ["CACHE", "BlockCoordinateDescent", "Interrupted", "Limits", "solve"]
+__all__ = [
+    "CACHE",
+    "SVRG",
+    "BlockCoordinateDescent",
+    "CoreSetSVRG",
+    "Interrupted",
+    "Limits",
+    "LinearFeatures",
+    "Newton",
+    "PrimalSolution",
+    "Shard",
+    "StoredRows",
+    "solve",
+]

@@ -85,6 +85,10 @@ class Solver(ABC, Generic[Problem, State, Result]):
     def evaluations(self, state: State) -> int:
         """Kernel values computed so far."""
 
+    def facts(self, state: State) -> dict[str, Any]:
+        """What else belongs into an entry of the history."""
+        return {}
+
 
 def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, limits: Limits) -> Result:
     """Run a solver on a problem.
@@ -118,6 +122,7 @@ def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, 
                 "seconds": time.perf_counter() - began,
                 "objective": objectives.primal.tolist(),
                 "relative_gap": objectives.worst_gap,
+                **solver.facts(state),
             }
             history.append(entry)
             verdict = solver.verdict(state, objectives)

@@ -1,6 +1,6 @@
 """How a whole problem is put together from parts: one file a strategy."""
 
-from dimargin.strategies.base import LevelModel, Outcome, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.base import LevelModel, Options, Outcome, Progress, Strategy, Training, TreeShape
 from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
@@ -8,13 +8,19 @@ from dimargin.strategies.diodm import DiODM
 from dimargin.strategies.dip import DiP
 from dimargin.strategies.exact import Exact
 from dimargin.strategies.landmark import Landmark
+from dimargin.strategies.linear import LinearNewton, LinearSolver, LinearTraining
+from dimargin.strategies.linear_svrg import LinearCoreSetSVRG, LinearDSVRG, LinearSVRG
 from dimargin.strategies.routing import Router
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade, "dip": DiP, "landmark": Landmark
 }  # fmt: skip
+LINEAR_SOLVERS: dict[str, type[LinearSolver]] = {
+    "newton": LinearNewton, "svrg": LinearSVRG, "csvrg": LinearCoreSetSVRG, "dsvrg": LinearDSVRG
+}  # fmt: skip
 
 __all__ = [
+    "LINEAR_SOLVERS",
     "STRATEGIES",
     "Cascade",
     "Committee",
@@ -24,6 +30,13 @@ __all__ = [
     "Exact",
     "Landmark",
     "LevelModel",
+    "LinearCoreSetSVRG",
+    "LinearDSVRG",
+    "LinearNewton",
+    "LinearSVRG",
+    "LinearSolver",
+    "LinearTraining",
+    "Options",
     "Outcome",
     "Progress",
     "Router",

@@ -53,7 +53,7 @@ class Progress:
         """The only solve of the level has looked at its gap."""
         return False
 
-    def level_end(self, entry: dict[str, Any], found: Callable[[], LevelModel]) -> bool:
+    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
         """The level has ended; `found` gives its model."""
         return False
 
@@ -148,25 +148,8 @@ def each_step(history: History, labels: dict[str, Any]) -> History:
     return entries
 
 
-class Strategy(BaseEstimator, ABC):
-    """A way to train: choice of parts, merge rule and prediction rule.
-
-    Options that only one strategy understands are its constructor's parameters; being a scikit-learn `BaseEstimator`
-    makes ``strategy__option`` work in a grid search.
-
-    Attributes
-    ----------
-    uses : frozenset of str
-        Names of the `TreeShape` parameters that the strategy uses; setting another raises.
-    needs_rows : bool
-        Whether the strategy looks at rows, so that kernel values computed beforehand will not do.
-    needs_smooth_loss : bool
-        Whether the loss must have a derivative everywhere.
-    """
-
-    uses: ClassVar[frozenset[str]] = frozenset()
-    needs_rows: ClassVar[bool] = False
-    needs_smooth_loss: ClassVar[bool] = False
+class Options(BaseEstimator):
+    """Options of a way to train: constructor parameters that scikit-learn can get, set and search."""
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
@@ -185,6 +168,27 @@ class Strategy(BaseEstimator, ABC):
     def _check_positive(self, name: str) -> None:
         if not 0 < getattr(self, name) < math.inf:
             raise ValueError(f"{type(self).__name__}: {name} must be a number above 0, got {getattr(self, name)!r}")
+
+
+class Strategy(Options, ABC):
+    """A way to train: choice of parts, merge rule and prediction rule.
+
+    Options that only one strategy understands are its constructor's parameters; being a scikit-learn `BaseEstimator`
+    makes ``strategy__option`` work in a grid search.
+
+    Attributes
+    ----------
+    uses : frozenset of str
+        Names of the `TreeShape` parameters that the strategy uses; setting another raises.
+    needs_rows : bool
+        Whether the strategy looks at rows, so that kernel values computed beforehand will not do.
+    needs_smooth_loss : bool
+        Whether the loss must have a derivative everywhere.
+    """
+
+    uses: ClassVar[frozenset[str]] = frozenset()
+    needs_rows: ClassVar[bool] = False
+    needs_smooth_loss: ClassVar[bool] = False
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Bytes beside those of a solve."""

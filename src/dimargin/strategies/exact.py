@@ -30,7 +30,7 @@ class Exact(Strategy):
         progress.level_begin(0, None)
         limits = replace(training.limits, stop_requested=progress.check)
         solution = solve(training.problem, training.solver(0), training.start, limits)
-        history = each_step(solution.history, {"level": 0, "partitions": 1})
+        history = each_step(solution.history, {"level": 0, "partitions": 1, "scope": "global"})
         found = LevelModel(solution.dual, solution.objectives.intercept)
         progress.level_end({**history[-1], **solution.history[-1]}, lambda: found)
         return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)

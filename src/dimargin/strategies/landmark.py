@@ -24,8 +24,7 @@ import numpy as np
 from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.partition import LandmarkFeatures, independent_landmarks, pivoted_cholesky
 from dimargin.solution import DualProblem
-from dimargin.solvers import solve
-from dimargin.solvers.newton import Newton, PrimalSolution, Shard
+from dimargin.solvers import Newton, PrimalSolution, Shard, solve
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.exact import Exact
 
@@ -106,7 +105,8 @@ class Landmark(Strategy):
             dual = np.zeros(problem.labels.shape)
             dual[:, landmarks] = problem.labels[:, landmarks] * newton.coefficients(solution.weights)
             found = LevelModel(dual, solution.objectives.intercept)
-            history.extend(each_step(solution.history, {"level": level, "partitions": 1, "rows": len(rows)}))
+            labels = {"level": level, "partitions": 1, "rows": len(rows), "scope": "landmark"}
+            history.extend(each_step(solution.history, labels))
             end = training.progress.level_end({**history[-1], **solution.history[-1]}, partial(copy, found))
             stopped |= end or solution.status == "stopped"
         history[0]["seconds"] += prepared[0]

@@ -93,6 +93,7 @@ def history_entry(level: Level[Solution], total: float, seconds: float, evaluati
     return {
         "level": level.level,
         "partitions": len(level.nodes),
+        "scope": "partitioned" if level.level else "global",
         "seconds": seconds,
         "kernel_evaluations": evaluations + sum(s.kernel_evaluations for s in level.results),
         "objective": objectives.primal.tolist(),
@@ -202,7 +203,7 @@ def follow(
     return Outcome(
         model=step.found(),
         objectives=average(level, problem.total),
-        scope="partitioned" if level.level else "global",
+        scope=history[-1]["scope"],
         status=status,
         reason=reason,
         passes=sum(entry["passes"] for entry in history),

@@ -1,0 +1,151 @@
+// Compiled once for each instruction set, as tile.cpp is. Its loops are plain: the compiler vectorises them, and may
+// reorder their sums.
+#include "linear.hpp"
+
+#ifndef DIMARGIN_ARCH
+#error "DIMARGIN_ARCH names the instruction set"
+#endif
+
+namespace dimargin {
+namespace DIMARGIN_ARCH {
+namespace {
+
+constexpr double smallest_factor = 1e-100;
+constexpr int64_t rows_ahead = 8;  // rows come from anywhere in memory: those of later steps are asked for early
+
+struct Answer {
+    double dual, curvature, value;
+};
+
+// Without branches, so that the loop over rows below becomes one of vectors.
+inline Answer answer(double margin, double slope_right, double curvature_right, double slope_left,
+                     double curvature_left, double lower, double upper) {
+    const double rise = -(margin + slope_right), fall = -(margin + slope_left);
+    const bool up = rise > 0, down = fall < 0 && lower < 0;
+    const double bend = up ? curvature_right : down ? curvature_left : 1, steep = 1 / bend;
+    double g = (up ? rise : down ? fall : 0) * steep;
+    g = g < lower ? lower : g > upper ? upper : g;
+    const bool inside = g != 0 && g > lower && g < upper;
+    // loss(m) = max_g -(g m + phi(g)), which this g reaches
+    return {g, inside ? steep : 0, g * ((up ? rise : fall) - 0.5 * bend * g)};
+}
+
+// Strides of the pieces, where they are known when this is compiled; -1 where not.
+template <int... known> void respond_known(const double* margins, const StridedPieces& p, int64_t n, double* dual,
+                                           double* curvature, double* value) {
+    constexpr int strides[6] = {known...};
+    int64_t stride[6];
+    for (int k = 0; k < 6; ++k) stride[k] = strides[k] < 0 ? p.stride[k] : strides[k];
+    for (int64_t i = 0; i < n; ++i) {
+        const Answer a = answer(margins[i], p.value[0][i * stride[0]], p.value[1][i * stride[1]],
+                                p.value[2][i * stride[2]], p.value[3][i * stride[3]], p.value[4][i * stride[4]],
+                                p.value[5][i * stride[5]]);
+        dual[i] = a.dual;
+        curvature[i] = a.curvature;
+        value[i] = a.value;
+    }
+}
+
+bool strides_are(const StridedPieces& p, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) {
+    return p.stride[0] == a && p.stride[1] == b && p.stride[2] == c && p.stride[3] == d && p.stride[4] == e &&
+           p.stride[5] == f;
+}
+
+void respond(const double* margins, const StridedPieces& pieces, int64_t n_outputs, int64_t n, double* dual,
+             double* curvature, double* value) {
+    auto* run = strides_are(pieces, 0, 1, 0, 1, 0, 0)   ? respond_known<0, 1, 0, 1, 0, 0>
+                : strides_are(pieces, 0, 1, 0, 0, 0, 0) ? respond_known<0, 1, 0, 0, 0, 0>
+                                                        : respond_known<-1, -1, -1, -1, -1, -1>;
+    for (int64_t q = 0; q < n_outputs; ++q, margins += n, dual += n, curvature += n, value += n)
+        run(margins, pieces, n, dual, curvature, value);
+}
+
+// What a row has in common with three vectors.
+struct Products {
+    double anchor = 0, scratch = 0, gradient = 0;
+};
+
+// change = factor * scratch - pull * gradient: the regulariser and the gradient move all features in every step, and
+// only these two numbers say how far, so that a step costs no more than its row is long.
+template <class T> struct Descent {
+    const SvrgPass<T>& pass;
+    const RowsView<T>& rows = pass.rows;
+    const int64_t d = rows.n_features;
+    double factor = 1, pull = 0;
+
+    void prefetch(int64_t step) const {
+        if (step >= rows.size) return;
+        const int64_t row = rows.index[step];
+        const int64_t first = rows.offsets ? rows.offsets[row] : row * d;
+        const int64_t length = rows.offsets ? rows.offsets[row + 1] - first : d;
+        for (int64_t k = 0; k < length * int64_t(sizeof(T)); k += 64)
+            __builtin_prefetch(reinterpret_cast<const char*>(rows.values + first) + k);
+        if (rows.offsets) __builtin_prefetch(rows.columns + first);
+    }
+
+    Products products(int64_t i) const {
+        Products sum;
+        const auto add = [&](double x, int64_t k) {
+            sum.anchor += x * pass.anchor[k];
+            sum.scratch += x * pass.scratch[k];
+            sum.gradient += x * pass.gradient[k];
+        };
+        if (rows.offsets) {
+            for (int64_t p = rows.offsets[i]; p < rows.offsets[i + 1]; ++p) add(double(rows.values[p]), rows.columns[p]);
+        } else {
+            for (int64_t k = 0; k < d; ++k) add(double(rows.values[i * d + k]), k);
+        }
+        return sum;
+    }
+
+    void add_to_scratch(int64_t i, double times) const {
+        double* scratch = pass.scratch;
+        if (rows.offsets) {
+            for (int64_t p = rows.offsets[i]; p < rows.offsets[i + 1]; ++p)
+                scratch[rows.columns[p]] += times * double(rows.values[p]);
+        } else {
+            for (int64_t k = 0; k < d; ++k) scratch[k] += times * double(rows.values[i * d + k]);
+        }
+    }
+
+    double dual(int64_t step, double margin) const {
+        const StridedPieces& p = pass.pieces;
+        const int64_t i = pass.place[step];
+        return answer(margin, p.value[0][i * p.stride[0]], p.value[1][i * p.stride[1]], p.value[2][i * p.stride[2]],
+                      p.value[3][i * p.stride[3]], p.value[4][i * p.stride[4]], p.value[5][i * p.stride[5]])
+            .dual;
+    }
+
+    void shrink() {
+        factor *= 1 - pass.step;
+        pull = (1 - pass.step) * pull + pass.step;
+        if (factor >= smallest_factor) return;
+        for (int64_t k = 0; k < d; ++k) pass.scratch[k] *= factor;
+        factor = 1;
+    }
+
+    void run() {
+        double& shift = pass.change[d];
+        for (int64_t k = 0; k < d; ++k) pass.scratch[k] = pass.change[k];
+        for (int64_t s = 0; s < rows.size; ++s) {
+            prefetch(s + rows_ahead);
+            const Products x = products(rows.index[s]);
+            const double y = pass.labels[pass.place[s]], at_anchor = x.anchor + pass.anchor[d];
+            const double now = at_anchor + factor * x.scratch - pull * x.gradient + shift;
+            const double by = pass.step * pass.scale * y * (dual(s, y * now) - dual(s, y * at_anchor));
+            shrink();
+            if (by != 0) add_to_scratch(rows.index[s], by / factor);
+            if (pass.intercept) shift += by - pass.step * pass.gradient[d];
+        }
+        for (int64_t k = 0; k < d; ++k) pass.change[k] = factor * pass.scratch[k] - pull * pass.gradient[k];
+    }
+};
+
+template <class T> void svrg(const SvrgPass<T>& pass) { Descent<T>{pass}.run(); }
+
+}  // namespace
+
+extern const LinearTable linear = {respond, svrg<float>, svrg<double>};
+
+}  // namespace DIMARGIN_ARCH
+}  // namespace dimargin

@@ -1,0 +1,102 @@
+"""What all margin classifiers share, whatever they are trained by: limits, certificate, prediction of labels."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.callback import CallbackSupportMixin
+from sklearn.exceptions import ConvergenceWarning
+
+from dimargin.estimators.validation import check_number
+from dimargin.solution import Floats, History, Objectives
+
+
+class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
+    """Base of all classifiers."""
+
+    # parameters every subclass has
+    tol: float
+    max_iter: int
+    max_time: float | None
+    class_weight: dict[Any, float] | str | None
+    warm_start: bool
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+
+    @contextmanager
+    def _unchanged_on_failure(self) -> Iterator[None]:
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            # the callback machinery tears down by attributes of its own, set during the fit
+            own = {k: v for k, v in self.__dict__.items() if k.startswith(("_skl_callback", "_callback"))}
+            self.__dict__ = before | own
+            raise
+
+    def _check_limits(self) -> None:
+        check_number("tol", self.tol, 0)
+        check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, 0)
+        if self.n_jobs is not None:
+            check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
+
+    def _certificate_attributes(self, objectives: Objectives, scope: str) -> dict[str, Any]:
+        return {
+            "objective_": per_class(objectives.primal),
+            "dual_objective_": per_class(objectives.dual),
+            "duality_gap_": objectives.worst_gap,
+            "certificate_": scope,
+        }
+
+    def _warn_unless_converged(self, reason: str) -> None:
+        if self.status_ in ("max_iter", "max_time", "precision"):
+            warnings.warn(
+                f"{type(self).__name__} stopped before the tolerance was reached: {reason}. The model is the "
+                f"best so far, with a relative duality gap of {self.duality_gap_:.2e} ({self.certificate_}).",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise for any parameter out of its range."""
+
+    @abstractmethod
+    def _can_resume_on(self, X: Any) -> bool:
+        """Whether a warm start on these rows makes sense."""
+
+    @property
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """What a model holds of its training rows, in numbers and in words (``privacy``)."""
+
+    @abstractmethod
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class labels of shape (n_samples,)."""
+        values = self.decision_function(X)
+        places = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+
+def per_class(values: Floats) -> Any:
+    """A number for two classes, else an array."""
+    return float(values[0]) if len(values) == 1 else values
+
+
+def history_attribute(history: History) -> History:
+    """Entries with objectives as in the attributes."""
+    return [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in history]

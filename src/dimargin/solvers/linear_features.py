@@ -1,0 +1,150 @@
+"""Rows that are their own features: what linear machines look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin import _core
+from dimargin.kernels import Indices, power_sums
+from dimargin.solution import Floats, MarginLosses
+
+_VALUES_AT_ONCE = 2**17  # that are copied, where they have to be
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows in memory, which shards may share.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+        Of float32 or float64, with sorted columns.
+    """
+
+    X: Any
+
+    @cached_property
+    def core(self) -> _core.Rows32 | _core.Rows64:
+        """The same arrays for the compiled core."""
+        make = cast("type[_core.Rows64]", _core.Rows32 if self.X.dtype == np.float32 else _core.Rows64)
+        if sp.issparse(self.X):
+            offsets, columns = self.X.indptr.astype(np.int64), self.X.indices.astype(np.int32, copy=False)
+            return make(self.X.data, offsets, columns, self.X.shape[1])
+        return make(np.ascontiguousarray(self.X))
+
+    def between(self, first: int, last: int) -> StoredRows:
+        """Rows that follow one another, without a copy."""
+        if not sp.issparse(self.X):
+            return StoredRows(self.X[first:last])
+        offsets = self.X.indptr[first : last + 1]
+        stored = slice(offsets[0], offsets[-1])
+        part = sp.csr_array((last - first, self.X.shape[1]), dtype=self.X.dtype)
+        # as attributes, because the constructor copies what is the smaller part of an array
+        part.data, part.indices, part.indptr = self.X.data[stored], self.X.indices[stored], offsets - offsets[0]
+        return StoredRows(part)
+
+
+@dataclass(frozen=True)
+class LinearFeatures:
+    """Rows as their own features: see `dimargin.solvers.primal.Features`.
+
+    Attributes
+    ----------
+    stored : StoredRows
+    index : ndarray of shape (n,), optional
+        Which of the stored rows; all by default.
+    """
+
+    stored: StoredRows
+    index: Indices | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows."""
+        return int(self.stored.X.shape[0]) if self.index is None else len(self.index)
+
+    @property
+    def matrix(self) -> Any:
+        """The rows, as they are stored; a copy where they are some of them."""
+        return self.stored.X if self.index is None else self.stored.X[self.index]
+
+    def _parts(self) -> Iterator[tuple[slice, Any]]:
+        """The rows in float64, some at a time where that takes a copy."""
+        X, n = self.stored.X, self.n_rows
+        copied = self.index is not None or X.dtype != np.float64
+        step = max(256, _VALUES_AT_ONCE * X.shape[0] // max(X.size, 1)) if copied else max(n, 1)
+        for first in range(0, n, step):
+            part = slice(first, min(first + step, n))
+            rows = X if not copied else X[part if self.index is None else self.index[part]]
+            yield part, rows.astype(np.float64, copy=False)
+
+    def scores(self, weights: Floats) -> Floats:
+        """See `Features`."""
+        scores = np.empty((len(weights), self.n_rows))
+        for part, rows in self._parts():
+            scores[:, part] = (rows @ weights.T).T
+        return scores
+
+    def combine(self, coefficients: Floats) -> Floats:
+        """See `Features`."""
+        total = np.zeros((len(coefficients), self.stored.X.shape[1]))
+        for part, rows in self._parts():
+            total += coefficients[:, part] @ rows
+        return total
+
+    def combine_squares(self, coefficients: Floats) -> Floats:
+        """See `Features`."""
+        total = np.zeros((len(coefficients), self.stored.X.shape[1]))
+        for part, rows in self._parts():
+            total += coefficients[:, part] @ (rows.multiply(rows) if sp.issparse(rows) else rows * rows)
+        return total
+
+    def rows(self, index: Indices) -> Floats:
+        """See `Features`."""
+        rows = self.stored.X[index if self.index is None else self.index[index]]
+        return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+
+    def evaluations(self) -> int:
+        """None: there is no kernel."""
+        return 0
+
+    def steepest(self, losses: MarginLosses) -> float:
+        """Largest second derivative of the loss of a row along its own features and the intercept."""
+        return float(
+            ((power_sums(self.matrix, 2) + losses.intercept) * losses.pieces.largest_curvature).max(initial=0.0)
+        )
+
+    def descend(
+        self, losses: MarginLosses, order: Indices, scale: float, steps: Floats, anchor: Floats, gradient: Floats,
+        change: Floats,
+    ) -> Floats:  # fmt: skip
+        """Inner steps of stochastic variance reduced gradient on the rows `order`: see `dimargin.solvers.svrg`.
+
+        Parameters
+        ----------
+        losses : MarginLosses
+            Of these rows.
+        order : ndarray of shape (n_steps,)
+        scale : float
+            Rows of the whole problem.
+        steps : ndarray of shape (n_outputs,)
+        anchor, gradient, change : ndarray of shape (n_outputs, m + 1)
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, m + 1)
+            The new `change`.
+        """
+        change = change.copy()
+        rows = order if self.index is None else self.index[order]
+        _core.svrg_pass(
+            self.stored.core, rows, order, losses.labels, losses.pieces.rows, scale, steps, anchor, gradient, change,
+            losses.intercept,
+        )  # fmt: skip
+        return change

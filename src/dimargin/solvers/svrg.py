@@ -1,0 +1,219 @@
+"""Stochastic variance reduced gradient on the primal of linear machines, on one shard or dealt over many.
+
+The primal over n rows is the mean of ``f_i(w) = 1/2 |w|^2 + n loss_i(w)``. A stage (Johnson and Zhang, NeurIPS 2013;
+over shards Lee et al., JMLR 2017; acc-DiODM, DiODM paper, Algorithm 2):
+
+    1  h = gradient of P at the anchor w~, by one all-reduce over the shards
+    2  w = w~; for rows i, one after the other, shard by shard:  w -= eta ( f_i'(w) - f_i'(w~) + h )
+    3  w~ = w
+
+The paper's line 15 lacks a parenthesis: eta multiplies all three terms. Rows are taken without replacement, as its
+lists R_j are, but the paper neither fills a list again nor goes on from the last shard to the first, so that all stages
+together take n steps. Here every shard deals its rows anew in every round, and a stage goes on where the last one
+ended.
+
+The step is safe by default: ``eta = 1 / (4 L)`` with L the largest second derivative of an ``f_i``, which for the
+optimal margin distribution machine is ``1 + lam max |x|^2 / (1 - theta)^2`` (rows of equal weight; with an intercept
+``|x|^2 + 1``). An iterate that is worse than its anchor is given up, and the step halved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.shards import Shards
+from dimargin.solution import Floats, Objectives
+from dimargin.solvers.loop import Limits
+from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard, stand_at
+
+_SAFETY = 4.0
+_LARGEST_STEP = 0.5
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """What goes from shard to shard in a round of the inner loop.
+
+    Attributes
+    ----------
+    seed : tuple of int
+        Of the round.
+    place : int
+        Shards visited so far in it.
+    wait, left : int
+        Rows to pass by before the first step, and steps to do.
+    scale : float
+        Rows of all shards.
+    steps, anchor, gradient, change
+        As of `dimargin.solvers.linear_features.LinearFeatures.descend`.
+    """
+
+    seed: tuple[int, ...]
+    place: int
+    wait: int
+    left: int
+    scale: float
+    steps: Floats
+    anchor: Floats
+    gradient: Floats
+    change: Floats
+
+
+# ---- what shards do ------------------------------------------------------------------------------------------------
+
+
+def _facts(shard: Shard, _: None) -> tuple[int, float]:
+    return shard.losses.n_rows, shard.features.steepest(shard.losses)
+
+
+def _visit(shard: Shard, visit: _Visit) -> _Visit:
+    n = shard.losses.n_rows
+    first = min(visit.wait, n)
+    last = min(first + visit.left, n)
+    change = visit.change
+    if first < last:
+        order = np.random.default_rng([*visit.seed, visit.place]).permutation(n)[first:last]
+        change = shard.features.descend(
+            shard.losses, order, visit.scale, visit.steps, visit.anchor, visit.gradient, change
+        )
+    return replace(
+        visit, place=visit.place + 1, wait=visit.wait - first, left=visit.left - (last - first), change=change
+    )
+
+
+# ---- the solve -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class State(PrimalState):
+    """Where a solve stands; places and gradients have shape (n_outputs, m + 1), the intercept behind.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of all shards.
+    step_sizes : ndarray of shape (n_outputs,)
+    done : int
+        Inner steps so far.
+    kept : tuple of Objectives and ndarray, or None
+        Where objectives were looked at before: what is worse is given up.
+    anchor : tuple of ndarray and ndarray, or None
+        Of the last stage, with the gradient there.
+    """
+
+    n_rows: int
+    step_sizes: Floats
+    done: int = 0
+    kept: tuple[Objectives, Floats] | None = None
+    anchor: tuple[Floats, Floats] | None = None
+
+
+Stage = TypeVar("Stage", bound=State)
+
+
+@dataclass(frozen=True)
+class SVRG(PrimalSolver[Stage]):
+    """Stochastic variance reduced gradient over shards of `dimargin.solvers.linear_features.LinearFeatures`.
+
+    Parameters
+    ----------
+    inner_passes : float, default=1.0
+        Inner steps of a stage, in passes over the rows.
+    step_size : {"safe", "barzilai_borwein"}, default="safe"
+        ``1 / (4 L)``; or from the second stage on ``|dw|^2 / (dw.dh) / T`` of the last two anchors and their gradients,
+        with T inner steps a stage (Tan et al., NeurIPS 2016).
+    random_state : int, default=0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from threading import Event
+    >>> from dimargin.engines import LocalEngine
+    >>> from dimargin.losses import ODMLoss
+    >>> from dimargin.solution import MarginLosses
+    >>> from dimargin.solvers import LinearFeatures, StoredRows, solve
+    >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
+    >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)
+    >>> shards = LocalEngine(1, Event()).scatter([Shard.of(LinearFeatures(StoredRows(X)), losses)])
+    >>> solve(shards, SVRG(1), np.zeros((1, 2)), Limits(tol=1e-9)).weights.round(4), 4 / 7  # X'y / (X'X + 1)
+    (array([[0.5714]]), 0.5714285714285714)
+    """
+
+    inner_passes: float = 1.0
+    step_size: Literal["safe", "barzilai_borwein"] = "safe"
+    random_state: int = 0
+    patience: ClassVar[int] = 12  # the step may have to be halved some times
+
+    def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> Stage:
+        """From weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        return State(**self.begun(problem, start, limits))  # type: ignore[return-value]
+
+    def begun(self, shards: Shards[Shard], start: Floats, limits: Limits) -> dict[str, Any]:
+        """See `PrimalSolver`."""
+        facts = shards.map(_facts).collect()
+        n_rows = sum(n for n, _ in facts)
+        smoothness = 1 + n_rows * max(steepest for _, steepest in facts)
+        sizes = np.full(len(start), 1 / (_SAFETY * smoothness))
+        return {**super().begun(shards, start, limits), "n_rows": n_rows, "step_sizes": sizes}
+
+    def look(self, state: Stage) -> Objectives:
+        """Objectives and gradient here, or where they were looked at before if those are better."""
+        if state.objectives is not None:
+            return state.objectives
+        objectives = self.measured(state)
+        if state.kept is not None:
+            worse = ~(objectives.primal <= state.kept[0].primal)
+            if worse.any():
+                return self._give_up(state, worse, state.kept[1])
+        return objectives
+
+    def _give_up(self, state: Stage, worse: NDArray[np.bool_], kept: Floats) -> Objectives:
+        state.step_sizes = np.where(worse, state.step_sizes / 2, state.step_sizes)
+        self._stand(state, np.where(worse[:, None], kept, _place(state)))
+        return self.measured(state)
+
+    def _stand(self, state: Stage, place: Floats) -> None:
+        state.weights, state.intercept = place[:, :-1], place[:, -1]
+        state.shards = state.shards.map(stand_at, (state.weights, state.intercept))
+        state.objectives = None
+
+    def gradient(self, state: Stage) -> Floats:
+        """At the anchor: that of the whole problem, which the last check has looked at."""
+        return state.gradient.copy()
+
+    def step(self, state: Stage) -> None:
+        """One stage."""
+        n, steps, here = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), _place(state)
+        if state.objectives is not None:
+            state.kept = state.objectives, here
+        before, state.anchor = state.anchor, (here, self.gradient(state))
+        if self.step_size == "barzilai_borwein" and before is not None:
+            state.step_sizes = _borwein_steps(before, state.anchor, steps, state.step_sizes)
+        change, end = np.zeros_like(here), state.done + steps
+        while state.done < end:
+            turn, wait = divmod(state.done, n)
+            left = min(end - state.done, n - wait)
+            seed = self.random_state, turn
+            visit = _Visit(seed, 0, wait, left, float(n), state.step_sizes, *state.anchor, change)
+            change = state.shards.fold(_visit, visit).change
+            state.done += left
+        self._stand(state, here + change)
+        state.steps += 1
+        state.epochs += 2 * steps / n  # either gradient of a row
+
+
+def _place(state: State) -> Floats:
+    return np.column_stack([state.weights, state.intercept])
+
+
+def _borwein_steps(
+    before: tuple[Floats, Floats], now: tuple[Floats, Floats], n_steps: int, otherwise: Floats
+) -> Floats:
+    moved, turned = (b - a for a, b in zip(before, now, strict=True))
+    along, square = (moved * turned).sum(axis=1), (moved**2).sum(axis=1)
+    tried = np.divide(square, along * n_steps, out=np.full_like(along, np.inf), where=along > 0)
+    return np.where(tried <= _LARGEST_STEP, tried, otherwise)
