@@ -17,6 +17,7 @@ RANKS = [
     {"solvers", "partition", "tree", "engines"},
     {"strategies"},
     {"estimators"},
+    {"search"},
     {"callbacks", "files"},
     {"displays"},
     {"cli"},

@@ -3,9 +3,10 @@
 from importlib.metadata import version
 
 from dimargin.callbacks import LevelScores
-from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay
+from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay, TuningDisplay
 from dimargin.estimators import LinearODMClassifier, ODMClassifier, SVMClassifier
 from dimargin.files import from_libsvm, load, save, to_libsvm
+from dimargin.search import ODMClassifierCV
 from dimargin.strategies import (
     Cascade,
     DiODM,
@@ -35,7 +36,9 @@ __all__ = [
     "LinearSVRG",
     "MarginDistributionDisplay",
     "ODMClassifier",
+    "ODMClassifierCV",
     "SVMClassifier",
+    "TuningDisplay",
     "__version__",
     "from_libsvm",
     "load",

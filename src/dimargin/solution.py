@@ -58,6 +58,10 @@ class MarginLosses:
         labels = np.ascontiguousarray(self.labels[:, index])
         return MarginLosses(labels, self.weights[index], self.loss, mass, self.total, self.intercept)
 
+    def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
+        """The problem with this kernel."""
+        return DualProblem(self.labels, self.weights, self.loss, self.mass, self.total, self.intercept, kernel=kernel)
+
     def feasible(self, dual: Floats) -> Floats:
         """Coefficients near `dual` in the box, and with an intercept of sum zero: the heavier class shrinks."""
         dual = np.clip(dual, self.pieces.lower, self.pieces.upper)
@@ -137,10 +141,6 @@ class DualProblem(MarginLosses):
     def select(self, outputs: Indices) -> DualProblem:
         """The same problem for some of the outputs."""
         return self if len(outputs) == len(self.labels) else replace(self, labels=self.labels[outputs])
-
-    def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
-        """The same problem on other kernel values."""
-        return replace(self, kernel=kernel)
 
     def margins(self, dual: Floats) -> Floats:
         """``m = Qg``, of shape (n_outputs, n), without intercept: one pass over the columns of nonzero coefficients."""

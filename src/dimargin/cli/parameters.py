@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -25,13 +25,13 @@ _WAYS: dict[str, type[Options]] = {**STRATEGIES, **LINEAR_SOLVERS}
 _OWN = {"loss", "verbose", "warm_start"}  # what the command line does in its own way
 
 
-def parameters(machine: type[MarginClassifier]) -> dict[str, inspect.Parameter]:
+def parameters(machine: type[Any], exclude: Collection[str] = _OWN) -> dict[str, inspect.Parameter]:
     """Parameters of the constructor that are flags."""
     own = inspect.signature(machine).parameters
-    return {name: parameter for name, parameter in own.items() if name not in _OWN}
+    return {name: parameter for name, parameter in own.items() if name not in exclude}
 
 
-def _help(machine: type[MarginClassifier]) -> dict[str, str]:
+def _help(machine: type[Any]) -> dict[str, str]:
     """First lines of the parameters' descriptions in a numpydoc docstring."""
     section = inspect.cleandoc(machine.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
     entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)*)", section + "\n", flags=re.MULTILINE)
@@ -45,19 +45,23 @@ def _kinds(kind: str) -> str:
     return kind.partition(", default")[0] + "." if kind.startswith("{") else ""
 
 
-def flags() -> list[inspect.Parameter]:
-    """One optional keyword for every parameter of any machine; None is the estimator's default."""
+def flags(
+    machines: Sequence[type[Any]] = tuple(dict.fromkeys(MACHINES.values())),
+    panel: str = "Parameters of the machine",
+    exclude: Collection[str] = _OWN,
+) -> list[inspect.Parameter]:
+    """One optional keyword for every parameter of any of these classes; None is their default."""
     found: dict[str, inspect.Parameter] = {}
-    for machine in dict.fromkeys(MACHINES.values()):
+    for machine in machines:
         hints, texts = typing.get_type_hints(machine.__init__), _help(machine)
-        for name in parameters(machine):
+        for name in parameters(machine, exclude):
             flag = name.replace("_", "-")
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
             option = typer.Option(
                 f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
                 help=texts.get(name, ""),
-                show_default=_defaults(name),
-                rich_help_panel="Parameters of the machine",
+                show_default=_defaults(name, machines, exclude),
+                rich_help_panel=panel,
             )
             found.setdefault(
                 name,
@@ -68,11 +72,12 @@ def flags() -> list[inspect.Parameter]:
     return list(found.values())
 
 
-def _defaults(name: str) -> str:
+def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:
     """Default of a parameter, and those of machines that differ."""
-    defaults = {loss: parameters(make)[name].default for loss, make in MACHINES.items() if name in parameters(make)}
+    having = [machine for machine in machines if name in parameters(machine, exclude)]
+    defaults = {machine: parameters(machine, exclude)[name].default for machine in having}
     first, *others = dict.fromkeys(defaults.values())
-    differing = [f"; {loss}: {value}" for loss, value in defaults.items() if value in others]
+    differing = [f"; {machine.__name__}: {value}" for machine, value in defaults.items() if value in others]
     return f"{first}{''.join(differing)}"
 
 
@@ -108,7 +113,7 @@ def make_machine(
             continue
         if name not in known:
             raise ValueError(f"--{name.replace('_', '-')} is no parameter of {type(machine).__name__}")
-        machine.set_params(**{name: _READERS.get(name, lambda v: v)(value)})
+        machine.set_params(**{name: value_of(name, value)})
     if options:
         way = "strategy" if "strategy" in known else "solver"
         machine.set_params(**{way: _with_options(way, getattr(machine, way), options)})
@@ -163,11 +168,21 @@ def _class_weight(text: str) -> Any:
     return dict(zip(label_values(np.array(list(weights))).tolist(), weights.values(), strict=True))
 
 
-def _seed(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"--random-state must be a whole number, got {text!r}") from None
+def _whole(flag: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"{flag} must be a whole number, got {text!r}") from None
+
+    return read
 
 
-_READERS = {"gamma": _gamma, "class_weight": _class_weight, "random_state": _seed}
+_READERS: dict[str, Callable[[str], Any]] = {
+    "gamma": _gamma, "class_weight": _class_weight, "random_state": _whole("--random-state"), "cv": _whole("--cv")
+}  # fmt: skip
+
+
+def value_of(name: str, given: Any) -> Any:
+    """Value of a parameter from what its flag was given."""
+    return _READERS.get(name, lambda value: value)(given)

@@ -80,9 +80,16 @@ class FitDisplay(Monitor):
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
         """Leave a line about the level."""
-        if not self._progress.disable:
-            parts = entry["partitions"]
-            scope = f"worst of {parts} partitions" if parts > 1 else entry["scope"]
-            text = f"level {entry['level']}: relative gap {entry['relative_gap']:.1e} ({scope})"
-            self._console.print(text, highlight=False)
+        parts = entry["partitions"]
+        scope = f"worst of {parts} partitions" if parts > 1 else entry["scope"]
+        self.say(f"level {entry['level']}: relative gap {entry['relative_gap']:.1e} ({scope})")
         return False
+
+    def describe(self, text: str) -> None:
+        """What the bar is about."""
+        self._progress.update(self._task, description=text)
+
+    def say(self, text: str) -> None:
+        """Leave a line above the bar."""
+        if not self._progress.disable:
+            self._console.print(text, highlight=False)

@@ -2,5 +2,6 @@
 
 from dimargin.displays.convergence import ConvergenceDisplay
 from dimargin.displays.margin_distribution import MarginDistributionDisplay
+from dimargin.displays.tuning import TuningDisplay
 
-__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay"]
+__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay", "TuningDisplay"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 
 
@@ -13,7 +12,7 @@ def innermost(estimator: Any) -> Any:
     while True:
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]
-        elif isinstance(estimator, (GridSearchCV, RandomizedSearchCV)):
+        elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         else:
             return estimator

@@ -25,6 +25,9 @@ class Monitor(Progress):
     def __init__(self) -> None:
         self.interrupted = Event()
 
+    def refit_begin(self) -> None:
+        """A search is over, and its best candidate is trained."""
+
 
 class CallbackProgress(Progress):
     """Reports to callbacks and to a front end.

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from dimargin.solvers import Newton, PrimalSolution, Shard, solve
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.exact import Exact
 
-_LANDMARKS = 1000
 _CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for each
 _SHARDS, _ROWS_OF_SHARD = 32, 2048  # at most, and about: whatever the number of threads, for the same sums
 _PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only has to start the next solve
@@ -62,6 +61,7 @@ class Landmark(Strategy):
 
     uses = frozenset({"n_landmarks"})
     needs_smooth_loss = True
+    most_landmarks: ClassVar[int] = 1000  # where the estimator says None
 
     def __init__(
         self, landmark_choice: Literal["uniform", "greedy", "random"] = "uniform", polish: bool = False
@@ -75,11 +75,11 @@ class Landmark(Strategy):
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """One of a part of the rows, if that is worth it, and one of the landmarks before the exact solve."""
-        return (n_rows // _PART > 2 * (shape.n_landmarks or _LANDMARKS)) + self.polish
+        return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Hessians: their sum, parts of every thread, a factor; and features of some rows, scaled, of every thread."""
-        m = min(shape.n_landmarks or _LANDMARKS, n_rows)
+        m = min(shape.n_landmarks or self.most_landmarks, n_rows)
         return 8 * m * (m * (n_outputs * (2 + n_threads) + 3) + 3 * 1024 * n_threads)
 
     def train(self, training: Training) -> Outcome:
@@ -127,7 +127,7 @@ class Landmark(Strategy):
         return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
 
     def _landmarks(self, kernel: KernelMatrix, shape: TreeShape, rng: np.random.Generator) -> Indices:
-        n, wanted = kernel.shape[0], min(shape.n_landmarks or _LANDMARKS, kernel.shape[0])
+        n, wanted = kernel.shape[0], min(shape.n_landmarks or self.most_landmarks, kernel.shape[0])
         if self.landmark_choice == "uniform":
             return np.sort(rng.permutation(n)[:wanted])
         candidates = np.sort(rng.permutation(n)[: _CANDIDATES * wanted])

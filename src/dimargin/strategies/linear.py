@@ -75,6 +75,12 @@ class LinearSolver(Options, ABC):
         """Train; the history has one entry a step."""
 
 
+def forms_hessian(X: Any) -> bool:
+    """Whether forming the Hessian is cheaper than conjugate gradients."""
+    n, width = X.shape
+    return bool(width <= min(_MOST, _SHORT + _LONG * X.size / max(n, 1)))
+
+
 class LinearNewton(LinearSolver):
     """Generalised Newton: few passes over the data, each an all-reduce.
 
@@ -110,9 +116,7 @@ class LinearNewton(LinearSolver):
         """On a part of the rows, whose optimum is near, and on all."""
         X, losses, history, stopped = training.X, training.losses, list[dict[str, Any]](), False
         n, width = X.shape
-        formed = self.hessian == "explicit"
-        if self.hessian == "auto":
-            formed = width <= min(_MOST, _SHORT + _LONG * X.size / n)
+        formed = forms_hessian(X) if self.hessian == "auto" else self.hessian == "explicit"
         newton = solvers.Newton(width, losses.intercept, explicit=formed)
         if self.n_levels(n) and not training.start.any():
             rng, size = np.random.default_rng(training.random_state), max(n // _PART, _ROWS_OF_PART)

@@ -1,0 +1,181 @@
+"""What commands share: their output, models with their scalers, and data read as a model needs it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import scipy.sparse as sp
+import typer
+from rich.console import Console
+from rich.table import Table
+from sklearn.metrics import confusion_matrix
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from dimargin.files import DataFileError, DataSet, load_with_header, read_data
+from dimargin.files.data import data_format
+
+
+class Scale(StrEnum):
+    """How features are scaled."""
+
+    none = "none"
+    minmax = "minmax"
+    standard = "standard"
+
+
+DataArgument = Annotated[
+    Path,
+    typer.Argument(
+        exists=True, dir_okay=False, metavar="DATA", help="LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
+    ),
+]
+ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file.")]
+LabelOption = Annotated[
+    str | None, typer.Option(help="Name or position of the label column of CSV and Parquet.", show_default="by name")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+
+
+class Output:
+    """Results on standard output, everything else on standard error."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self.console, self.errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Tell a person something, on standard error."""
+        if not self.quiet:
+            self.errors.print(text, markup=False, highlight=False)
+
+    def result(self, facts: dict[str, Any]) -> None:
+        """Print facts as a table, or as one JSON object."""
+        if self.as_json:
+            print(json.dumps(facts))
+        elif not self.quiet:
+            table = Table(show_header=False, box=None, pad_edge=False)
+            for name, value in facts.items():
+                table.add_row(name.replace("_", " "), _text(value))
+            self.console.print(table, markup=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_text(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return str(value)
+
+
+# ---- models and data -------------------------------------------------------------------------------------------------
+
+
+def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
+    """The model of a file and the notes that `train` left in it."""
+    model, header = load_with_header(path)
+    return model, header["notes"]
+
+
+def machine_of(model: Any) -> Any:
+    """The machine of a model, which may be a pipeline."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def scalers_of(model: Any) -> list[tuple[str, Any]]:
+    """What a pipeline does before its machine."""
+    return model.steps[:-1] if isinstance(model, Pipeline) else []
+
+
+def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
+    """Rows after the scalers."""
+    for _, scaler in scalers:
+        X = scaler.transform(X)
+    return X
+
+
+def fitted_scalers(scale: Scale, X: Any) -> list[tuple[str, Any]]:
+    """At most one; sparse rows stay sparse, so that zero has to stay zero."""
+    if scale is Scale.none:
+        return []
+    if scale is Scale.standard:
+        return [("scaler", StandardScaler(with_mean=not sp.issparse(X)).fit(X))]
+    return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
+
+
+def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
+    """Data as the model's training file was read."""
+    names = getattr(machine_of(model), "feature_names_in_", None)
+    if label is None and needs_label and data_format(path) != "libsvm":
+        label = notes.get("label")
+    return read_data(
+        path,
+        label=label,
+        columns=None if names is None else list(names),
+        n_features=machine_of(model).n_features_in_,
+        zero_based=notes.get("zero_based"),
+        needs_label=needs_label,
+    )
+
+
+def certificate(machine: Any) -> dict[str, Any]:
+    """What is certain about a machine, and how large it is."""
+    return {
+        "status": machine.status_,
+        "relative_duality_gap": float(machine.duality_gap_),
+        "certificate": machine.certificate_,
+        "objective": np.asarray(machine.objective_).tolist(),
+        **{name: value for name, value in machine._facts.items() if name != "privacy"},
+    }
+
+
+def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
+    """Accuracy and confusion on labelled data."""
+    classes = machine_of(model).classes_
+    unknown = sorted(set(np.unique(data.y).tolist()) - set(classes.tolist()), key=str)  # type: ignore[arg-type]
+    if unknown:
+        raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
+    began = time.perf_counter()
+    predicted = model.predict(data.X)
+    seconds = time.perf_counter() - began
+    confusion = confusion_matrix(data.y, predicted, labels=classes)
+    present = confusion.sum(axis=1) > 0
+    return {
+        "rows": len(predicted),
+        "accuracy": float(np.mean(predicted == data.y)),
+        "balanced_accuracy": float((np.diag(confusion)[present] / confusion.sum(axis=1)[present]).mean()),
+        "rows_per_second": round(len(predicted) / max(seconds, 1e-9)),
+        "classes": classes.tolist(),
+        "confusion": confusion.tolist(),
+    }
+
+
+def draw(make: Callable[[], Any], path: Path) -> None:
+    """Draw a display into a file; raises OSError without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise OSError("--plot needs matplotlib: pip install 'dimargin[report]'") from None
+    matplotlib.use("Agg")
+    make().figure_.savefig(path, dpi=150)
+
+
+def check_folder(name: str, path: Path) -> None:
+    """Raise ValueError where a file cannot be put there."""
+    if not path.parent.is_dir():
+        raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
+
+
+def name_features(names: Any, *steps: Any) -> None:
+    """Let fitted steps know the names of their columns, if there are any."""
+    for step in steps if names is not None else ():
+        step.feature_names_in_ = np.array(names, dtype=object)

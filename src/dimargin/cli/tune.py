@@ -1,0 +1,187 @@
+"""``dimargin tune``: parameters by cross-validation, from a data file to a model file."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import scipy.sparse as sp
+import typer
+from rich.table import Table
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+
+from dimargin.cli.parameters import flags, make_machine, parameters, value_of
+from dimargin.cli.shared import (
+    DataArgument,
+    JsonOption,
+    LabelOption,
+    Output,
+    QuietOption,
+    Scale,
+    certificate,
+    check_folder,
+    draw,
+    fitted_scalers,
+    name_features,
+    read_for,
+    scaled,
+    scores,
+)  # fmt: skip
+from dimargin.cli.terminal import FitDisplay
+from dimargin.displays import TuningDisplay
+from dimargin.estimators import MACHINES
+from dimargin.files import read_data, save
+from dimargin.search import ODMClassifierCV
+
+_OWN = ("estimator", "param_grid", "verbose")  # what the command line does in its own way
+_TUNED = ("gamma", "lam", "upsilon", "theta")  # of the machine, which the grid has
+_LOSSES = ("odm", "linear_odm")
+
+
+class SearchDisplay(FitDisplay):
+    """Rounds of a search, and then the fit of its choice."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._searching = True
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """Start a new bar: kernels and folds of a round, or how far the gap of the last fit has come down."""
+        super().level_begin(level, n_tasks)
+        if self._searching:
+            self.describe(f"round {level}, kernels and folds")
+
+    def level_end(self, entry: dict[str, Any], found: Any) -> bool:
+        """Leave a line about the round."""
+        if "best_score" not in entry:
+            return super().level_end(entry, found)
+        text = "round {round}: {candidates} candidates on {rows} rows, best score {best_score:.4f}"
+        self.say(text.format(**entry))
+        return False
+
+    def refit_begin(self) -> None:
+        """The search is over."""
+        self._searching = False
+
+
+def _tune(
+    data: DataArgument,
+    model: Annotated[Path, typer.Option("--model", "-m", help="Where the tuned model goes.", dir_okay=False)],
+    loss: Annotated[str, typer.Option(help=f"Which machine: {' or '.join(_LOSSES)}.")] = "odm",
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            help="Values to try, as JSON: an object, or a list of them, from gamma, lam, upsilon, theta, kernel, "
+            'degree and coef0 to lists. Example: {"gamma": [0.5, 2, 8], "lam": [1e4, 1e6]}',
+            show_default="a grid around gamma=scale",
+        ),
+    ] = None,
+    table: Annotated[int, typer.Option(min=0, help="Best candidates to print.")] = 10,
+    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw what was tried (.png, .svg, .pdf).")] = None,
+    label: LabelOption = None,
+    scale: Annotated[
+        Scale, typer.Option(help="Fitted on the training rows and stored in the model; sparse rows are not centred.")
+    ] = Scale.minmax,
+    validate: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Data to score the tuned model on.")
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    **given: Any,
+) -> None:
+    """Choose the parameters of a machine by cross-validation, train it with them and save it.
+
+    Example: dimargin tune train.csv --label class --model spam.dimargin --max-time 600 --plot tried.png
+
+    Ctrl-C ends the search and trains the best candidate so far; a second Ctrl-C leaves at once.
+    """
+    out = Output(as_json, quiet)
+    try:
+        check_folder("--model", model)
+        if plot is not None:
+            check_folder("--plot", plot)
+        if loss not in _LOSSES:
+            raise ValueError(f"--loss must be {' or '.join(_LOSSES)}, got {loss!r}")
+        own = {name: given.pop(name) for name in list(given) if name in _searched()}
+        machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
+        known = {name: value_of(name, value) for name, value in own.items() if value is not None}
+        search = ODMClassifierCV(machine, None if grid is None else json.loads(grid), **known)
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
+    rows = read_data(data, label)
+    out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features{', sparse' if sp.issparse(rows.X) else ''}")
+    scalers = fitted_scalers(scale, rows.X)
+    search._monitor = display = SearchDisplay(out.errors, machine.tol, quiet)
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught, display.running():
+        warnings.simplefilter("always", ConvergenceWarning)
+        search.fit(scaled(scalers, rows.X), rows.y)
+    seconds = time.perf_counter() - began
+    chosen = search.best_estimator_
+    name_features(rows.feature_names, chosen, *(scaler for _, scaler in scalers))
+    tuned = Pipeline([*scalers, ("machine", chosen)]) if scalers else chosen
+    notes = {"label": rows.label, "zero_based": rows.zero_based}
+    save(tuned, model, notes)
+    for warning in caught:
+        out.say(f"warning: {warning.message}")
+    if plot is not None:
+        draw(lambda: TuningDisplay.from_estimator(search), plot)
+        out.say(f"what was tried is drawn in {plot}")
+    best = {name: value if isinstance(value, str) else float(value) for name, value in search.best_params_.items()}
+    facts = {
+        "model": str(model), "rows": rows.X.shape[0], "features": rows.X.shape[1],
+        "classes": chosen.classes_.tolist(), "seconds": seconds, "search_seconds": search.search_seconds_,
+        "candidates": len({str(params) for params in search.cv_results_["params"]}), "best": best,
+        "cross_validated_score": float(search.best_score_), **certificate(chosen),
+    }  # fmt: skip
+    if validate is not None:
+        found = scores(tuned, validate, read_for(tuned, notes, validate, label))
+        facts["validation"] = {k: v for k, v in found.items() if k not in ("classes", "confusion")}
+    if table and not (as_json or quiet):
+        out.console.print(_tried(search, table))
+    out.result(facts)
+    if display.interrupted.is_set():
+        raise typer.Exit(1)
+
+
+def _tried(search: ODMClassifierCV, n: int) -> Table:
+    """The best candidates of the last round, and those of the rounds before."""
+    results = search.cv_results_
+    names = [name.removeprefix("param_") for name in results if name.startswith("param_")]
+    table = Table("round", "rows", *names, "score", "of folds", box=None, pad_edge=False)
+    order = np.lexsort((-results["mean_test_score"], -results["round"]))
+    seen: list[dict[str, Any]] = []
+    for place in order:
+        params = results["params"][place]
+        if params in seen or len(seen) == n or not np.isfinite(results["mean_test_score"][place]):
+            continue
+        seen.append(params)
+        values = [params.get(name, "") for name in names]
+        table.add_row(
+            str(results["round"][place]), str(results["n_rows"][place]),
+            *(value if isinstance(value, str) else f"{value:.4g}" for value in values),
+            f"{results['mean_test_score'][place]:.4f}", f"{results['std_test_score'][place]:.4f}",
+        )  # fmt: skip
+    return table
+
+
+def _searched() -> dict[str, inspect.Parameter]:
+    """Parameters of the search that are flags."""
+    own = inspect.signature(ODMClassifierCV).parameters
+    return {name: parameter for name, parameter in own.items() if name not in _OWN}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command, whose flags are those of the search, and those of the machine that are not tuned."""
+    machine = {name for loss in _LOSSES for name in parameters(MACHINES[loss])} - set(_TUNED) - set(_searched())
+    own = [p for p in inspect.signature(_tune, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_OWN)
+    others = [flag for flag in flags([MACHINES[loss] for loss in _LOSSES]) if flag.name in machine]
+    _tune.__signature__ = inspect.signature(_tune).replace(parameters=[*own, *searched, *others])  # type: ignore[attr-defined]
+    app.command("tune")(_tune)

@@ -1,0 +1,5 @@
+"""Parameters chosen by cross-validation."""
+
+from dimargin.search.odm_cv import ODMClassifierCV
+
+__all__ = ["ODMClassifierCV"]

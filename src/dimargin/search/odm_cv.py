@@ -1,0 +1,291 @@
+"""ODMClassifierCV: the machine with its parameters chosen by cross-validation."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from threading import Event
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import ParameterGrid, StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from dimargin.engines import LocalEngine
+from dimargin.estimators import LinearODMClassifier, MarginClassifier, ODMClassifier
+from dimargin.estimators.data import TrainingData, gamma_value, training_data
+from dimargin.estimators.progress import Monitor
+from dimargin.estimators.validation import check_number
+from dimargin.kernels import Floats
+from dimargin.search.folds import Fold, nested_order
+from dimargin.search.halving import plan, successive_halving
+from dimargin.search.scoring import KERNEL, Report, Search, choice, context_of, results
+from dimargin.threads import effective_n_threads, single_threaded_blas
+
+_BANDS = [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]  # upsilon and theta of the default grid
+
+
+class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Optimal margin Distribution Machine whose parameters are chosen by cross-validation.
+
+    Successive halving: all candidates are scored on `min_rows` rows of every fold, the best third of them on three
+    times as many, and so on up to `max_rows`; the best of the last round is trained on all rows by the estimator's own
+    strategy. Candidates are solved exactly, or in the space of landmarks if that is the estimator's strategy and there
+    are more than twice as many rows. Those with the same kernel are solved one after the other along `lam`, each from
+    the solution before. On part of the rows the loss of a row keeps its weight in the whole, since the best `lam` for
+    the mean loss grows with the rows.
+
+    Parameters
+    ----------
+    estimator : ODMClassifier or LinearODMClassifier, default=None
+        What is tuned; None is ``ODMClassifier()``. All that is not in the grid is taken from it.
+    param_grid : dict or list of dict, default=None
+        Values of ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``kernel``, ``degree``,
+        ``coef0`` to try, all combinations of a dict, as in scikit-learn's GridSearchCV. None: gamma from a quarter of
+        "scale" to 64 times it, lam from 1e4 to 1e6 (linear: 1e2 to 1e5), and three pairs of upsilon and theta.
+    cv : int or cross-validation splitter, default=3
+        Folds, stratified and shuffled by `random_state`; fewer where all classes are smaller.
+    factor : float, default=3
+        So many times fewer candidates go on to so many times more rows.
+    min_rows, max_rows : int, default=2000 and 20000
+        Training rows of a fold in the first and the last round. More rows want narrower kernels: where the first round
+        chooses too smooth ones, raise `min_rows`.
+    scoring : str, callable or None, default=None
+        As in scikit-learn; None is accuracy, with the rows' weights.
+    max_time : float or None, default=None
+        Seconds for all, the last fit included: the search takes half of it at most, and where it is cut short the
+        best candidate so far is trained.
+    n_jobs : int or None, default=None
+        Threads; the choice does not depend on them.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        1 prints a line a round.
+
+    Attributes
+    ----------
+    best_estimator_ : classifier
+        Trained on all rows with the best parameters.
+    best_params_ : dict
+    best_score_ : float
+        Mean over the folds in the last complete round; NaN, and `best_params_` empty, where time did not suffice to
+        score any candidate.
+    cv_results_ : dict of arrays
+        One entry a candidate and round, in the order of the rounds: ``params``, ``param_...``, ``round``, ``n_rows``,
+        ``split0_test_score`` ..., ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within the round).
+    rounds_ : list of dict
+        ``round``, ``candidates``, ``rows``, ``seconds``, ``kernel_evaluations``, ``best_score``.
+    search_seconds_, refit_seconds_ : float
+    n_splits_ : int
+    classes_, n_features_in_, feature_names_in_, coef_, history_, duality_gap_, ...
+        Those of `best_estimator_`.
+
+    See Also
+    --------
+    TuningDisplay : What was tried, as a picture.
+
+    Examples
+    --------
+    >>> from dimargin import ODMClassifierCV
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(1000, noise=0.2, random_state=0)
+    >>> tuned = ODMClassifierCV(random_state=0).fit(X[:800], y[:800])
+    >>> sorted(tuned.best_params_), tuned.best_score_ > 0.95, tuned.score(X[800:], y[800:]) > 0.95
+    (['gamma', 'lam', 'theta', 'upsilon'], True, True)
+    """
+
+    def __init__(
+        self,
+        estimator: MarginClassifier | None = None,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        cv: Any = 3,
+        factor: float = 3.0,
+        min_rows: int = 2000,
+        max_rows: int = 20_000,
+        scoring: Any = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.cv = cv
+        self.factor = factor
+        self.min_rows = min_rows
+        self.max_rows = max_rows
+        self.scoring = scoring
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---- training ------------------------------------------------------------------------------------------------
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose the parameters and train the machine on all rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels of any type, two classes or more.
+        sample_weight : array-like of shape (n_samples,), optional
+            As the estimator's.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter, a candidate or data out of range; the message names it.
+        """
+        began = time.perf_counter()
+        check_number("factor", self.factor, 1)
+        for name in ("min_rows", "max_rows"):
+            check_number(name, getattr(self, name), 2, low_included=True, whole=True)
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, 0)
+        estimator = self._base()
+        data = training_data(estimator, X, y, sample_weight)
+        candidates = self._candidates(estimator, data)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        folds = self._folds(data, rng)
+        n_rows = min(int(self.max_rows), min(len(fold.train) for fold in folds))
+        rungs = plan(len(candidates), n_rows, float(self.factor), int(self.min_rows))
+        context = self._init_callback_context(max_subtasks=len(rungs) + 1)
+        hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+        context.call_on_fit_task_begin(**hooks)
+        monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
+        search = Search(
+            estimator=estimator, data=data, candidates=candidates, folds=folds,
+            scorer=None if self.scoring is None else check_scoring(estimator, self.scoring),
+            engine=LocalEngine(effective_n_threads(self.n_jobs), Event()),
+            deadline=None if self.max_time is None else began + self.max_time / 2,
+            report=Report(context, hooks, monitor, bool(self.verbose)),
+        )  # fmt: skip
+        with single_threaded_blas():
+            rounds = successive_halving(rungs, search.evaluate)
+        self.n_splits_, self.cv_results_, self.rounds_ = len(folds), results(rounds, candidates), search.rounds
+        best, self.best_score_ = choice(rounds)
+        self.best_params_ = {} if best is None else candidates[best]
+        if not rounds[-1].complete:
+            done = f"after {len(rounds) - 1} of {len(rungs)} rounds"
+            warnings.warn(
+                f"the search was cut short {done}: the best so far is trained", ConvergenceWarning, stacklevel=3
+            )
+        self.search_seconds_ = time.perf_counter() - began
+        with context_of(context, "refit", hooks):
+            self.best_estimator_ = self._refitted(estimator, monitor, X, y, sample_weight)
+        self.refit_seconds_ = time.perf_counter() - began - self.search_seconds_
+        context.call_on_fit_task_end(**hooks)
+        return self
+
+    def _refitted(self, estimator: Any, monitor: Monitor, X: Any, y: Any, sample_weight: Any) -> Any:
+        """The machine with the best parameters, trained on all rows."""
+        machine = clone(estimator).set_params(**self.best_params_)
+        if self.max_time is not None:
+            machine.set_params(max_time=max(self.max_time - self.search_seconds_, 1e-3))
+        # who interrupts the search wants its best machine, not an untrained one
+        machine._monitor = Monitor() if monitor.interrupted.is_set() else monitor
+        monitor.refit_begin()
+        machine.fit(X, y, sample_weight)
+        del machine._monitor
+        return machine.set_params(max_time=estimator.max_time)
+
+    def _base(self) -> Any:
+        """The estimator, checked."""
+        estimator = ODMClassifier() if self.estimator is None else clone(self.estimator)
+        if not isinstance(estimator, (ODMClassifier, LinearODMClassifier)):
+            raise TypeError(f"estimator must be an ODMClassifier or a LinearODMClassifier, got {estimator!r}")
+        if self.estimator is None:
+            estimator.set_params(random_state=self.random_state, n_jobs=self.n_jobs)
+        estimator._check_parameters()
+        if getattr(estimator, "kernel", None) == "precomputed":
+            raise ValueError(
+                "kernel='precomputed' cannot be tuned: there is no gamma, and rows are needed for landmarks"
+            )
+        return estimator
+
+    def _candidates(self, estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
+        """Parameters to try, checked one by one; loss by loss along lam."""
+        grid: Any = self.param_grid
+        if grid is None:
+            grid = _default_grid(estimator, data)
+        known = [name for name in (*KERNEL, "lam", "upsilon", "theta") if name in estimator.get_params(deep=False)]
+        candidates = list(ParameterGrid(grid))
+        for params in candidates:
+            unknown = sorted(set(params) - set(known))
+            if unknown:
+                raise ValueError(f"param_grid may hold {', '.join(known)}; got {unknown}")
+            clone(estimator).set_params(**params)._check_parameters()
+        return candidates
+
+    def _folds(self, data: TrainingData, rng: np.random.Generator) -> list[Fold]:
+        splitter: Any = self.cv
+        if isinstance(self.cv, (int, np.integer)):
+            check_number("cv", self.cv, 2, low_included=True, whole=True)
+            largest = int(np.bincount(data.y).max())
+            if largest < 2:
+                raise ValueError(
+                    f"cross-validation needs two rows of a class; there are {np.bincount(data.y).tolist()}"
+                )
+            splitter = StratifiedKFold(min(int(self.cv), largest), shuffle=True, random_state=int(rng.integers(2**31)))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+            splits = list(check_cv(splitter, data.y, classifier=True).split(np.zeros(len(data.y)), data.y))
+        folds = []
+        for train, test in splits:
+            train, test = (rows[nested_order(data.y[rows], rng)] for rows in (train, test))
+            folds.append(Fold(train, test))
+        return folds
+
+    # ---- the tuned machine ---------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        # fitted attributes are those of the best estimator
+        if name.endswith("_") and not name.startswith("_") and "best_estimator_" in self.__dict__:
+            return getattr(self.best_estimator_, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values of the best estimator."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.decision_function(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Class labels of shape (n_samples,), by the best estimator."""
+        check_is_fitted(self, "best_estimator_")
+        return np.asarray(self.best_estimator_.predict(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the best estimator, by `scoring`."""
+        check_is_fitted(self, "best_estimator_")
+        if self.scoring is None:
+            return float(self.best_estimator_.score(X, y, sample_weight))
+        return float(check_scoring(self.best_estimator_, self.scoring)(self.best_estimator_, X, y))
+
+
+def _default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
+    bands = [{"upsilon": [upsilon], "theta": [theta]} for upsilon, theta in _BANDS]
+    if isinstance(estimator, LinearODMClassifier):
+        return [{**band, "lam": [1e2, 1e3, 1e4, 1e5]} for band in bands]
+    shared: dict[str, list[Any]] = {"lam": [1e4, 1e5, 1e6]}
+    if estimator.kernel != "linear" and not callable(estimator.kernel):
+        scale = gamma_value("scale", data)
+        shared["gamma"] = [float(scale * times) for times in (0.25, 1, 4, 16, 64)]
+    return [{**band, **shared} for band in bands]

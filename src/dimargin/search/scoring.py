@@ -1,0 +1,178 @@
+"""Scores of candidates in a round: kernel by kernel and fold by fold, side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import clone
+
+from dimargin.engines import LocalEngine
+from dimargin.estimators import LinearODMClassifier
+from dimargin.estimators.data import TrainingData, gamma_value
+from dimargin.estimators.odm import odm_loss
+from dimargin.estimators.progress import Monitor
+from dimargin.kernels import Floats, Indices
+from dimargin.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
+from dimargin.search.halving import Round, Rung
+from dimargin.solvers import Limits
+from dimargin.strategies import Landmark
+from dimargin.strategies.linear import forms_hessian
+
+KERNEL = ("kernel", "gamma", "degree", "coef0")  # what candidates that are solved one after the other have in common
+_TOL, _STEPS = 1e-2, 30  # of a candidate's solve
+
+
+@dataclass
+class Report:
+    """Tells scikit-learn's callbacks, a front end and the terminal how the search goes on."""
+
+    context: Any
+    hooks: dict[str, Any]
+    monitor: Monitor
+    verbose: bool
+
+    def begin(self, rung: Rung, n_units: int) -> None:
+        """A round of so many independent units begins."""
+        self.monitor.level_begin(rung.number, n_units)
+        self._round = self.context.subcontext(
+            task_name=f"round {rung.number}", max_subtasks=n_units, sequential_subtasks=False
+        )
+        self._round.call_on_fit_task_begin(**self.hooks)
+
+    def unit_end(self, place: int, result: Any) -> None:
+        """The candidates of one kernel are scored on one fold."""
+        self.monitor.task_end(place)
+        task = self._round.subcontext(task_name="kernel and fold", task_id=place)
+        task.call_on_fit_task_begin(**self.hooks)
+        task.call_on_fit_task_end(**self.hooks)
+
+    def end(self, entry: dict[str, Any]) -> None:
+        """The round is over; who asks to stop interrupts the search."""
+        if self.verbose:
+            print(
+                "[dimargin] round {round}: {candidates} candidates on {rows} rows, {seconds:.2f} s, best score "
+                "{best_score:.4f}".format(**entry)
+            )
+        stop = self._round.call_on_fit_task_end(**self.hooks)
+        if stop | self.monitor.level_end(entry, lambda: None):
+            self.monitor.interrupted.set()
+
+
+@contextmanager
+def context_of(context: Any, name: str, hooks: dict[str, Any]) -> Iterator[None]:
+    """A subtask of the fit, for callbacks."""
+    task = context.subcontext(task_name=name)
+    task.call_on_fit_task_begin(**hooks)
+    yield
+    task.call_on_fit_task_end(**hooks)
+
+
+@dataclass
+class Search:
+    """Scores candidates, and keeps an account of the rounds."""
+
+    estimator: Any
+    data: TrainingData
+    candidates: list[dict[str, Any]]
+    folds: list[Fold]
+    scorer: Any
+    engine: LocalEngine
+    deadline: float | None
+    report: Report
+    rounds: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        interrupted = self.report.monitor.interrupted
+        self.limits = Limits(_TOL, _STEPS, self.deadline, self.engine.cancelled, interrupted)
+        self.linear = isinstance(self.estimator, LinearODMClassifier)
+
+    def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
+        """Scores of shape (n_candidates, n_folds), NaN where time ran out."""
+        began = time.perf_counter()
+        units = [(group, fold) for group in self._groups(candidates) for fold in range(len(self.folds))]
+        self.report.begin(rung, len(units))
+        results = self.engine.map(lambda unit, n_threads: self._unit(rung, *unit), units, self.report.unit_end)
+        found = np.full((len(candidates), len(self.folds)), np.nan)
+        for (group, fold), (values, _) in zip(units, results, strict=True):
+            found[np.searchsorted(candidates, group), fold] = values
+        self.rounds.append(
+            {
+                "round": rung.number,
+                "candidates": len(candidates),
+                "rows": rung.n_rows,
+                "seconds": time.perf_counter() - began,
+                "kernel_evaluations": sum(spent for _, spent in results),
+                "best_score": float(Round(rung, candidates, found).means.max()),
+            }
+        )
+        self.report.end(self.rounds[-1])
+        return found
+
+    def _groups(self, candidates: Indices) -> list[Indices]:
+        """Candidates with the same kernel, those of a loss but for lam together, lam ascending."""
+        groups: dict[str, list[int]] = {}
+        for place in candidates:
+            kernel = {name: self.candidates[place].get(name) for name in KERNEL}
+            groups.setdefault(str(kernel), []).append(int(place))
+        return [np.array(sorted(group, key=self._path)) for group in groups.values()]
+
+    def _path(self, place: int) -> tuple[float, ...]:
+        machine = clone(self.estimator).set_params(**self.candidates[place])
+        return float(machine.upsilon), float(machine.theta), float(machine.lam)
+
+    def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
+        """Scores of candidates with the same kernel on a fold; NaN where time runs out."""
+        if self.limits.reached:
+            return [np.nan] * len(group), 0
+        machines = [clone(self.estimator).set_params(**self.candidates[place]) for place in group]
+        sample, found = Sample.of(self.data, self.folds[fold], rung.n_rows), list[float]()
+        trainer = self._trainer(machines[0], sample)
+        for machine in machines:
+            reached = self.limits.reached
+            values = None if reached else trainer.values(odm_loss(machine), self.limits)
+            found.append(np.nan if values is None else sample.score(values, self.scorer))
+        return found, trainer.evaluations
+
+    def _trainer(self, machine: Any, sample: Sample) -> Trainer:
+        if self.linear:
+            explicit, intercept = forms_hessian(self.data.X), bool(machine.fit_intercept)
+            return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
+        machine.gamma = gamma_value(machine.gamma, self.data)
+        rows = replace(self.data, X=sample.rows, y=self.data.y[sample.train], weights=self.data.weights[sample.train])
+        transform = machine._row_transform(rows)
+        if isinstance(machine._check_strategy(), Landmark):
+            n_landmarks = machine.n_landmarks or Landmark.most_landmarks
+            if len(sample.train) > 2 * n_landmarks:
+                return SpaceTrainer.of_landmarks(sample, transform, n_landmarks)
+        return ExactTrainer(sample, transform)
+
+
+def choice(rounds: list[Round]) -> tuple[int | None, float]:
+    """The best candidate of the last complete round, and its score; of what was scored if no round is complete."""
+    last = ([found for found in rounds if found.complete] or rounds[:1])[-1]
+    best = float(last.means.max())
+    return (int(last.ranked[0]), best) if np.isfinite(best) else (None, np.nan)
+
+
+def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, Any]:
+    """As GridSearchCV's, one entry a candidate and round."""
+    tried = [(found, place) for found in rounds for place in range(len(found.candidates))]
+    params = [candidates[found.candidates[place]] for found, place in tried]
+    splits = np.concatenate([found.scores for found in rounds])
+    ranks = [rankdata(-found.means, method="min").astype(np.int32) for found in rounds]
+    results: dict[str, Any] = {"params": params}
+    for name in dict.fromkeys(name for given in params for name in given):
+        results[f"param_{name}"] = np.ma.masked_array(
+            [given.get(name) for given in params], [name not in given for given in params], dtype=object
+        )
+    for name, attribute in (("round", "number"), ("n_rows", "n_rows")):
+        results[name] = np.array([getattr(found.rung, attribute) for found, _ in tried])
+    results |= {f"split{k}_test_score": splits[:, k] for k in range(splits.shape[1])}
+    results |= {"mean_test_score": splits.mean(axis=1), "std_test_score": splits.std(axis=1)}
+    return results | {"rank_test_score": np.concatenate(ranks)}

@@ -1,0 +1,87 @@
+"""``dimargin tune``."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+from sklearn.datasets import make_moons
+
+import dimargin as dm
+
+GRID = '{"gamma": [0.5, 5], "lam": [100, 10000], "theta": [0.3]}'
+
+
+def write_csv(path, n, seed=0):
+    X, y = make_moons(n, noise=0.2, random_state=seed)
+    rows = [f"{a!r},{b!r},{('ham', 'spam')[k]}" for (a, b), k in zip(X.tolist(), y, strict=True)]
+    path.write_text("\n".join(["left,right,class", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write_csv(tmp_path / "train.csv", 400)
+
+
+def test_from_a_file_to_a_tuned_model_a_table_and_a_picture(dimargin, csv, tmp_path):
+    model, picture, test = tmp_path / "tuned.dimargin", tmp_path / "tried.png", write_csv(tmp_path / "test.csv", 300, 1)
+    flags = ["--grid", GRID, "--min-rows", 80, "--random-state", 0, "--plot", picture, "--validate", test]
+    status, out, err = dimargin("tune", csv, "--model", model, *flags)
+    assert status == 0 and "what was tried is drawn in" in err and picture.stat().st_size > 10_000
+    lines = out.splitlines()
+    assert lines[0].split()[:5] == ["round", "rows", "gamma", "lam", "theta"]
+    best = dict(zip(lines[0].split(), lines[1].split(), strict=False))
+    machine = dm.load(model)[-1]
+    assert float(best["gamma"]) == pytest.approx(machine.gamma, rel=1e-3) and float(best["lam"]) == machine.lam
+    assert sum(line.split()[0].isdigit() for line in lines if line) == 4  # every candidate once
+    facts = json.loads(dimargin("tune", csv, "--model", model, *flags, "--json")[1])
+    assert facts["candidates"] == 4 and facts["best"]["lam"] == machine.lam and facts["validation"]["accuracy"] > 0.93
+    assert facts["cross_validated_score"] > 0.93 and facts["status"] == "converged"
+    assert json.loads(dimargin("evaluate", model, test, "--json")[1])["accuracy"] == facts["validation"]["accuracy"]
+
+
+def test_linear_machines_and_parameters_that_are_not_tuned(dimargin, csv, tmp_path):
+    model = tmp_path / "m"
+    status, out, _ = dimargin("tune", csv, "-m", model, "--loss", "linear_odm", "--json", "--cv", 2)
+    assert status == 0 and json.loads(out)["coefficients"] == 2
+    grid = '[{"lam": [100]}, {"lam": [1000], "gamma": ["scale"]}]'
+    flags = ["--kernel", "laplacian", "--strategy", "exact", "--tol", 0.01, "--grid", grid, "--scoring", "roc_auc"]
+    assert dimargin("tune", csv, "-m", model, *flags, "--quiet")[:2] == (0, "")
+    machine = dm.load(model)[-1]
+    assert (machine.kernel, machine.strategy, machine.tol) == ("laplacian", "exact", 0.01)
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--loss", "hinge"], "--loss must be odm or linear_odm, got 'hinge'"),
+        (["--grid", "gamma=1"], "Expecting value"),
+        (["--kernel", "sigmoid"], "kernel='sigmoid'"),
+        (["--strategy", "dsvrg"], "strategy must be"),
+        (["--gamma", "1"], "No such option"),
+        (["--plot", "nowhere/x.png"], "the folder nowhere does not exist"),
+        (["--solver", "newton"], "--solver is no parameter of ODMClassifier"),
+        (["--random-state", "x"], "--random-state must be a whole number"),
+    ],
+)
+def test_what_is_wrong_is_named(dimargin, csv, tmp_path, flags, text):
+    status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags)
+    assert status == 2 and text in " ".join(err.replace("│", " ").split())
+    status, _, err = dimargin("tune", csv, "-m", tmp_path / "m", "--grid", '{"C": [1]}')
+    assert status == 1 and "param_grid may hold kernel" in err and not (tmp_path / "m").exists()
+
+
+def test_ctrl_c_trains_the_best_so_far(tmp_path):
+    data, model = write_csv(tmp_path / "train.csv", 30_000), tmp_path / "model"
+    command = [sys.executable, "-m", "dimargin", "tune", str(data), "-m", str(model), "--strategy", "landmark"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    while "rows" not in process.stderr.readline():
+        pass
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "the search was cut short" in err
+    assert dm.load(model)[-1].status_ == "converged"
