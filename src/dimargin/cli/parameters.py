@@ -185,4 +185,5 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 def value_of(name: str, given: Any) -> Any:
     """Value of a parameter from what its flag was given."""
-    return _READERS.get(name, lambda value: value)(given)
+    reader = _READERS.get(name)
+    return given if reader is None else reader(given)

@@ -30,6 +30,7 @@ from dimargin.search.scoring import KERNEL, Report, Search, choice, context_of, 
 from dimargin.threads import effective_n_threads, single_threaded_blas
 
 _BANDS = [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]  # upsilon and theta of the default grid
+_LINEAR_BANDS = [(0.5, 0.8), (0.5, 0.95)]  # wide: a linear machine cannot draw all margins near one
 
 
 class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -49,7 +50,8 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
     param_grid : dict or list of dict, default=None
         Values of ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``kernel``, ``degree``,
         ``coef0`` to try, all combinations of a dict, as in scikit-learn's GridSearchCV. None: gamma from a quarter of
-        "scale" to 64 times it, lam from 1e4 to 1e6 (linear: 1e2 to 1e5), and three pairs of upsilon and theta.
+        "scale" to 64 times it, lam from 1e4 to 1e6, and three pairs of upsilon and theta; linear: lam from 10 to 1e6
+        and two pairs.
     cv : int or cross-validation splitter, default=3
         Folds, stratified and shuffled by `random_state`; fewer where all classes are smaller.
     factor : float, default=3
@@ -281,9 +283,10 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
 
 
 def _default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
-    bands = [{"upsilon": [upsilon], "theta": [theta]} for upsilon, theta in _BANDS]
-    if isinstance(estimator, LinearODMClassifier):
-        return [{**band, "lam": [1e2, 1e3, 1e4, 1e5]} for band in bands]
+    linear = isinstance(estimator, LinearODMClassifier)
+    bands = [{"upsilon": [upsilon], "theta": [theta]} for upsilon, theta in (_LINEAR_BANDS if linear else _BANDS)]
+    if linear:
+        return [{**band, "lam": [1e1, 1e2, 1e3, 1e4, 1e5, 1e6]} for band in bands]
     shared: dict[str, list[Any]] = {"lam": [1e4, 1e5, 1e6]}
     if estimator.kernel != "linear" and not callable(estimator.kernel):
         scale = gamma_value("scale", data)
