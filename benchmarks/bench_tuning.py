@@ -5,6 +5,7 @@ training rows; 80% of the rows at random, features to [0, 1] by training ranges.
 but for cv and the train scores, which it need not compute; exact machines on both sides.
 """
 
+import sys
 import time
 
 import numpy as np
@@ -40,6 +41,7 @@ def compared(name):
             accuracy[label].append(100 * search.score(B, y[test]))
     ratio = np.array(spent["theirs"]) / spent["ours"]
     difference = np.array(accuracy["ours"]) - accuracy["theirs"]
+    print(f"  {name}: {spent}, {accuracy}", file=sys.stderr, flush=True)
     columns = spent["ours"], spent["theirs"], ratio, accuracy["ours"], accuracy["theirs"], difference
     return [name, str(len(train)), *(describe(values) for values in columns)]
 

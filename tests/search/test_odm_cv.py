@@ -65,13 +65,14 @@ def test_the_choice_is_that_of_a_full_search(moons, search):
 
 def test_the_table_is_that_of_grid_search(search):
     table = pd.DataFrame(search.cv_results_)
-    assert len(table) == 6 + 2 + 2 + 2 and list(table["round"].unique()) == [0, 1, 2, 3]
+    assert len(table) == 6 + 2 and list(table["round"].unique()) == [0, 1]
     assert {"param_gamma", "param_lam", "split0_test_score", "split2_test_score", "rank_test_score"} <= set(table)
     splits = table[[f"split{k}_test_score" for k in range(3)]]
     assert_array_equal(splits.mean(axis=1).to_numpy().round(12), table["mean_test_score"].to_numpy().round(12))
-    last = table[table["round"] == 3].sort_values("rank_test_score")
+    assert splits.isna().sum(axis=1).tolist() == [2] * 6 + [0] * 2  # a first look asks one fold
+    last = table[table["round"] == 1].sort_values("rank_test_score")
     assert last["params"].iloc[0] == search.best_params_ and last["mean_test_score"].iloc[0] == search.best_score_
-    assert [entry["rows"] for entry in search.rounds_] == [100, 300, 900, 1000]
+    assert [entry["rows"] for entry in search.rounds_] == [333, 1000]
     assert all(entry["kernel_evaluations"] > 0 and entry["seconds"] > 0 for entry in search.rounds_)
 
 
@@ -97,7 +98,7 @@ def test_the_same_seed_gives_the_same_choice_whatever_the_threads(moons):
 def test_the_default_grid_and_more_classes():
     X, y = load_digits(return_X_y=True)
     search = ODMClassifierCV(random_state=0, min_rows=150, max_rows=450).fit(X[:900], y[:900])
-    assert len(search.cv_results_["params"]) == 45 + 15 and search.score(X[900:], y[900:]) > 0.95
+    assert len(search.cv_results_["params"]) == 45 + 2 and search.score(X[900:], y[900:]) > 0.95
     assert search.dual_coef_.shape[0] == 10
 
 
@@ -166,10 +167,10 @@ class Listener:
 def test_callbacks_hear_of_rounds_units_and_the_last_fit(moons):
     listener = Listener()
     ODMClassifierCV(**SMALL).set_callbacks(listener).fit(*moons)
-    assert listener.tasks.count("kernel and fold") >= (3 + 1 + 1 + 1) * 3
+    assert listener.tasks.count("kernel and fold") in (3 + 3, 3 + 6)
     rounds = [name for name in listener.tasks if name[:5] in ("round", "refit")]
-    assert rounds == ["round 0", "round 1", "round 2", "round 3", "refit"]
-    with pytest.warns(ConvergenceWarning, match="cut short after 1 of 4"):
+    assert rounds == ["round 0", "round 1", "refit"]
+    with pytest.warns(ConvergenceWarning, match="cut short after 1 of 2"):
         stopped = ODMClassifierCV(**SMALL).set_callbacks(Listener(stop=True)).fit(*moons)
     assert stopped.status_ == "converged" and stopped.score(*moons) > 0.9
 

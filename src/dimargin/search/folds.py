@@ -29,7 +29,7 @@ from dimargin.solution import MarginLosses
 from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, StoredRows, solve
 from dimargin.user_kernels import Transform, kernel_matrix
 
-_LEAST_QUERIES = 2000
+_LEAST_QUERIES = 4000
 
 
 def nested_order(y: Indices, rng: np.random.Generator) -> Indices:

@@ -5,8 +5,9 @@ It knows no machine: what a candidate's scores are is asked of the caller.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,28 +17,39 @@ from dimargin.kernels import Floats, Indices
 
 @dataclass(frozen=True)
 class Rung:
-    """How much the candidates of a round are given: `n_rows` training rows of a fold."""
+    """How much the candidates of a round are given: training rows of a fold, and the first so many folds."""
 
     number: int
     n_candidates: int
     n_rows: int
+    n_folds: int
 
 
-def plan(n_candidates: int, n_rows: int, factor: float, least: int) -> list[Rung]:
-    """Rounds of so many times fewer candidates, two at least, on so many times more rows, from `least` to `n_rows`.
+def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int, finalists: int = 3) -> list[Rung]:
+    """Rounds of so many times fewer candidates on so many times more rows, which end with few on all rows.
+
+    Rows are `least` at least: where that is more than a round is due, it takes the place of those before. Folds come
+    in as rows do, one at least: few rows mislead all folds in the same way.
 
     Examples
     --------
-    >>> [(rung.n_candidates, rung.n_rows) for rung in plan(45, 9000, 3, 1000)]
-    [(45, 1000), (15, 3000), (5, 9000)]
-    >>> [(rung.n_candidates, rung.n_rows) for rung in plan(45, 700, 3, 1000)]
-    [(45, 700)]
+    >>> [(rung.n_candidates, rung.n_rows, rung.n_folds) for rung in plan(45, 18_000, 3, 3, 1000)]
+    [(45, 1000, 1), (15, 2000, 1), (5, 6000, 1), (2, 18000, 3)]
+    >>> [(rung.n_candidates, rung.n_rows, rung.n_folds) for rung in plan(45, 6000, 3, 3, 1000)]
+    [(45, 1000, 1), (5, 2000, 1), (2, 6000, 3)]
     """
-    rows = [min(least, n_rows)]
-    while rows[-1] < n_rows and n_candidates > 1:
-        rows.append(min(n_rows, max(rows[-1] + 1, round(rows[-1] * factor))))
-    counts = [min(n_candidates, max(2, round(n_candidates / factor**number))) for number in range(len(rows))]
-    return [Rung(number, *given) for number, given in enumerate(zip(counts, rows, strict=True))]
+    rounds, left = [(n_candidates, n_rows, n_folds)], n_candidates
+    while left > finalists:
+        left = max(2, min(left - 1, round(left / factor)))
+        rounds = [(count, max(least, round(rows / factor)), math.ceil(folds / factor)) for count, rows, folds in rounds]
+        rounds.append((left, n_rows, n_folds))
+    merged: list[Rung] = []
+    for count, rows, folds in rounds:
+        if merged and min(rows, n_rows) <= merged[-1].n_rows:
+            merged[-1] = replace(merged[-1], n_folds=max(folds, merged[-1].n_folds))
+        else:
+            merged.append(Rung(len(merged), count, min(rows, n_rows), folds))
+    return merged
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Round:
     ----------
     rung : Rung
     candidates : ndarray of shape (n_candidates,)
-    scores : ndarray of shape (n_candidates, n_folds)
+    scores : ndarray of shape (n_candidates, n_folds of the rung)
         NaN where time ran out.
     """
 
@@ -86,7 +98,8 @@ def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], ND
 
     Examples
     --------
-    >>> rounds = successive_halving(plan(9, 90, 3, 30), lambda rung, some: some[:, None] % 5 + np.zeros((1, 2)))
+    >>> rungs = plan(9, 90, 1, 3, 30)
+    >>> rounds = successive_halving(rungs, lambda rung, candidates: candidates[:, None] % 5.0)
     >>> [found.ranked.tolist() for found in rounds]
     [[4, 3, 8, 2, 7, 1, 6, 0, 5], [4, 3, 8]]
     """

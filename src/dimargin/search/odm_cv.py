@@ -36,12 +36,12 @@ _LINEAR_BANDS = [(0.5, 0.8), (0.5, 0.95)]  # wide: a linear machine cannot draw 
 class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Optimal margin Distribution Machine whose parameters are chosen by cross-validation.
 
-    Successive halving: all candidates are scored on `min_rows` rows of every fold, the best third of them on three
-    times as many, and so on up to `max_rows`; the best of the last round is trained on all rows by the estimator's own
-    strategy. Candidates are solved exactly, or in the space of landmarks if that is the estimator's strategy and there
-    are more than twice as many rows. Those with the same kernel are solved one after the other along `lam`, each from
-    the solution before. On part of the rows the loss of a row keeps its weight in the whole, since the best `lam` for
-    the mean loss grows with the rows.
+    Successive halving: all candidates are scored on few rows of a fold, the best third of them on three times as many,
+    and so on, until few are left for `max_rows` rows of every fold; the best of these is trained on all rows by the
+    estimator's own strategy. Candidates are solved exactly, or in the space of landmarks if that is the estimator's
+    strategy and there are more than twice as many rows. Those with the same kernel are solved one after the other along
+    `lam`, each from the solution before. On part of the rows the loss of a row keeps its weight in the whole, since the
+    best `lam` for the mean loss grows with the rows.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         Folds, stratified and shuffled by `random_state`; fewer where all classes are smaller.
     factor : float, default=3
         So many times fewer candidates go on to so many times more rows.
-    min_rows, max_rows : int, default=2000 and 20000
-        Training rows of a fold in the first and the last round. More rows want narrower kernels: where the first round
-        chooses too smooth ones, raise `min_rows`.
+    min_rows, max_rows : int, default=1000 and 20000
+        Training rows of a fold in the first and the last round, at least and at most. More rows want narrower kernels:
+        where the first round chooses too smooth ones, raise `min_rows`.
     scoring : str, callable or None, default=None
         As in scikit-learn; None is accuracy, with the rows' weights.
     max_time : float or None, default=None
@@ -80,7 +80,8 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         score any candidate.
     cv_results_ : dict of arrays
         One entry a candidate and round, in the order of the rounds: ``params``, ``param_...``, ``round``, ``n_rows``,
-        ``split0_test_score`` ..., ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within the round).
+        ``split0_test_score`` ... (NaN for folds that a round did not ask), ``mean_test_score``, ``std_test_score``,
+        ``rank_test_score`` (within the round).
     rounds_ : list of dict
         ``round``, ``candidates``, ``rows``, ``seconds``, ``kernel_evaluations``, ``best_score``.
     search_seconds_, refit_seconds_ : float
@@ -108,7 +109,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         cv: Any = 3,
         factor: float = 3.0,
-        min_rows: int = 2000,
+        min_rows: int = 1000,
         max_rows: int = 20_000,
         scoring: Any = None,
         max_time: float | None = None,
@@ -168,7 +169,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         folds = self._folds(data, rng)
         n_rows = min(int(self.max_rows), min(len(fold.train) for fold in folds))
-        rungs = plan(len(candidates), n_rows, float(self.factor), int(self.min_rows))
+        rungs = plan(len(candidates), n_rows, len(folds), float(self.factor), int(self.min_rows))
         context = self._init_callback_context(max_subtasks=len(rungs) + 1)
         hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         context.call_on_fit_task_begin(**hooks)

@@ -25,7 +25,7 @@ from dimargin.strategies import Landmark
 from dimargin.strategies.linear import forms_hessian
 
 KERNEL = ("kernel", "gamma", "degree", "coef0")  # what candidates that are solved one after the other have in common
-_TOL, _STEPS = 1e-2, 30  # of a candidate's solve
+_TOL, _STEPS = 0.1, 30  # of a candidate's solve
 
 
 @dataclass
@@ -95,10 +95,10 @@ class Search:
     def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
         """Scores of shape (n_candidates, n_folds), NaN where time ran out."""
         began = time.perf_counter()
-        units = [(group, fold) for group in self._groups(candidates) for fold in range(len(self.folds))]
+        units = [(group, fold) for group in self._groups(candidates) for fold in range(rung.n_folds)]
         self.report.begin(rung, len(units))
         results = self.engine.map(lambda unit, n_threads: self._unit(rung, *unit), units, self.report.unit_end)
-        found = np.full((len(candidates), len(self.folds)), np.nan)
+        found = np.full((len(candidates), rung.n_folds), np.nan)
         for (group, fold), (values, _) in zip(units, results, strict=True):
             found[np.searchsorted(candidates, group), fold] = values
         self.rounds.append(
@@ -164,7 +164,12 @@ def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, 
     """As GridSearchCV's, one entry a candidate and round."""
     tried = [(found, place) for found in rounds for place in range(len(found.candidates))]
     params = [candidates[found.candidates[place]] for found, place in tried]
-    splits = np.concatenate([found.scores for found in rounds])
+    n_folds = max(found.rung.n_folds for found in rounds)
+    splits = np.full((len(tried), n_folds), np.nan)
+    for row, (found, place) in zip(splits, tried, strict=True):
+        row[: found.rung.n_folds] = found.scores[place]
+    means = np.concatenate([np.where(np.isfinite(found.means), found.means, np.nan) for found in rounds])
+    deviations = [np.nanstd(row) if np.isfinite(row).any() else np.nan for row in splits]
     ranks = [rankdata(-found.means, method="min").astype(np.int32) for found in rounds]
     results: dict[str, Any] = {"params": params}
     for name in dict.fromkeys(name for given in params for name in given):
@@ -174,5 +179,5 @@ def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, 
     for name, attribute in (("round", "number"), ("n_rows", "n_rows")):
         results[name] = np.array([getattr(found.rung, attribute) for found, _ in tried])
     results |= {f"split{k}_test_score": splits[:, k] for k in range(splits.shape[1])}
-    results |= {"mean_test_score": splits.mean(axis=1), "std_test_score": splits.std(axis=1)}
+    results |= {"mean_test_score": means, "std_test_score": np.array(deviations)}
     return results | {"rank_test_score": np.concatenate(ranks)}
