@@ -56,7 +56,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         Folds, stratified and shuffled by `random_state`; fewer where all classes are smaller.
     factor : float, default=3
         So many times fewer candidates go on to so many times more rows.
-    min_rows, max_rows : int, default=1000 and 20000
+    min_rows, max_rows : int, default=1000 and 10000
         Training rows of a fold in the first and the last round, at least and at most. More rows want narrower kernels:
         where the first round chooses too smooth ones, raise `min_rows`.
     scoring : str, callable or None, default=None
@@ -110,7 +110,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         cv: Any = 3,
         factor: float = 3.0,
         min_rows: int = 1000,
-        max_rows: int = 20_000,
+        max_rows: int = 10_000,
         scoring: Any = None,
         max_time: float | None = None,
         n_jobs: int | None = None,
