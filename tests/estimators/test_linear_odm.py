@@ -250,6 +250,8 @@ def test_bad_rows_are_named(rows):
     with pytest.raises(ValueError, match=r"NaN \(row 5, column 2\)"):
         LinearODMClassifier().fit(*rows).predict(X)
     machine = LinearODMClassifier(warm_start=True).fit(*rows)
+    with pytest.raises(ValueError, match="X has 1 features, but LinearODMClassifier is expecting 8"):
+        LinearODMClassifier().fit(*rows).certify(X[:, :1], y)
     with pytest.raises(ValueError, match="warm_start=True needs the classes and features"):
         machine.fit(X[:, :1], y)
 

@@ -28,16 +28,10 @@ from dimargin.estimators.progress import Monitor
 
 GRID = {"gamma": [0.1, 1.0, 30.0], "lam": [1e2, 1e4], "theta": [0.3]}
 SMALL = {"param_grid": GRID, "min_rows": 100, "random_state": 0}
-# a weight is no repeated row for who deals rows into folds, as for scikit-learn's own searches
-FOLDS = {
-    "check_sample_weight_equivalence_on_dense_data": "folds are dealt by rows",
-    "check_sample_weight_equivalence_on_sparse_data": "folds are dealt by rows",
-}
 
 
 @parametrize_with_checks(
-    [ODMClassifierCV(param_grid={"lam": [1e3, 1e5]}, cv=2), ODMClassifierCV(LinearODMClassifier(), cv=2)],
-    expected_failed_checks=lambda estimator: FOLDS,
+    [ODMClassifierCV(param_grid={"lam": [1e3, 1e5]}, cv=2), ODMClassifierCV(LinearODMClassifier(), cv=2)]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -194,6 +188,32 @@ def test_a_failure_leaves_no_half_fitted_search(moons):
     with pytest.raises(ValueError, match="lam must be"):
         search.set_params(param_grid={"lam": [1.0, -1.0]}).fit(*moons)
     assert search.best_params_ == before
+
+
+def test_a_failure_of_the_last_fit_leaves_the_search_as_it_was(moons, monkeypatch):
+    search = ODMClassifierCV(**SMALL).fit(*moons)
+    before = dict(vars(search))
+
+    def fail(*args):
+        raise MemoryError("too large")
+
+    monkeypatch.setattr(ODMClassifier, "fit", fail)
+    with pytest.raises(MemoryError):
+        search.set_params(random_state=1).fit(*moons)
+    after = vars(search)
+    assert all(after[name] is before[name] for name in ("cv_results_", "best_params_", "best_estimator_", "rounds_"))
+
+
+def test_a_splitter_deals_rows_without_weight_too(moons):
+    X, y = moons
+    weights = np.where(np.arange(1500) % 3 == 0, 0.0, 1.0)
+    split = PredefinedSplit(np.where(np.arange(1500) < 600, 0, -1))
+    search = ODMClassifierCV(**SMALL, cv=split).fit(X, y, weights)
+    kept = weights > 0
+    own = ODMClassifierCV(**SMALL, cv=PredefinedSplit(np.where(np.flatnonzero(kept) < 600, 0, -1)))
+    assert_array_equal(search.cv_results_["mean_test_score"], own.fit(X[kept], y[kept]).cv_results_["mean_test_score"])
+    both = [(np.arange(600, 1500), np.arange(600)), (np.arange(900), np.arange(900, 1500))]
+    assert ODMClassifierCV(**SMALL, cv=both).fit(X, y, weights).n_splits_ == 2
 
 
 @pytest.mark.parametrize(

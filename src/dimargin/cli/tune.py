@@ -138,7 +138,7 @@ def _tune(
         "model": str(model), "rows": rows.X.shape[0], "features": rows.X.shape[1],
         "classes": chosen.classes_.tolist(), "seconds": seconds, "search_seconds": search.search_seconds_,
         "candidates": len({str(params) for params in search.cv_results_["params"]}), "best": best,
-        "cross_validated_score": float(search.best_score_), **certificate(chosen),
+        "cross_validated_score": float(search.best_score_) if best else None, **certificate(chosen),
     }  # fmt: skip
     if validate is not None:
         found = scores(tuned, validate, read_for(tuned, notes, validate, label))

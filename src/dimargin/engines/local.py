@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from threading import Event
 from typing import Any, Generic, TypeVar
 
@@ -56,15 +58,10 @@ class LocalEngine:
                 results.append(task(item, self.n_threads))
                 done(place, results[-1])
             return results
-        with ThreadPoolExecutor(workers) as pool:
+        with self._pool(workers) as pool:
             futures = {pool.submit(task, item, self.n_threads // workers): i for i, item in enumerate(items)}
-            try:
-                for future in as_completed(futures):
-                    done(futures[future], future.result())
-            except BaseException:
-                self.cancelled.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+            for future in as_completed(futures):
+                done(futures[future], future.result())
             return [future.result() for future in futures]
 
     def each(self, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
@@ -73,14 +70,20 @@ class LocalEngine:
         if workers <= 1:
             yield from map(task, items)
             return
+        with self._pool(workers) as pool:
+            waiting = iter(items)
+            ahead = deque(pool.submit(task, item) for item in islice(waiting, 2 * workers))
+            while ahead:
+                result = ahead.popleft().result()
+                ahead.extend(pool.submit(task, item) for item in islice(waiting, 1))
+                yield result
+
+    @contextmanager
+    def _pool(self, workers: int) -> Iterator[ThreadPoolExecutor]:
+        """Threads, whose tasks are cancelled where the caller fails or is interrupted."""
         with ThreadPoolExecutor(workers) as pool:
-            ahead = deque(pool.submit(task, item) for item in items[: 2 * workers])
             try:
-                for item in (*items[2 * workers :], *[None] * len(ahead)):
-                    result = ahead.popleft().result()
-                    if item is not None:
-                        ahead.append(pool.submit(task, item))
-                    yield result
+                yield pool
             except BaseException:
                 self.cancelled.set()
                 pool.shutdown(wait=True, cancel_futures=True)

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, landmark_objectives
-from dimargin.estimators.common import MarginClassifier, history_attribute
+from dimargin.estimators.common import MarginClassifier, history_attribute, unchanged_on_failure
 from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
@@ -97,7 +97,7 @@ class KernelMarginClassifier(MarginClassifier):
             When the tolerance was not reached; ``status_`` says why.
         """
         began = time.perf_counter()
-        with self._unchanged_on_failure(), single_threaded_blas():
+        with unchanged_on_failure(self), single_threaded_blas():
             loss, strategy, shape = self._loss(), self._check_strategy(), self._check_shape()
             self._check_numbers()
             n_threads = effective_n_threads(self.n_jobs)

@@ -19,6 +19,19 @@ from dimargin.estimators.validation import check_number
 from dimargin.solution import Floats, History, Objectives
 
 
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Give an estimator its attributes back if what follows raises."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        # the callback machinery tears down by attributes of its own, set during the fit
+        own = {k: v for k, v in estimator.__dict__.items() if k.startswith(("_skl_callback", "_callback"))}
+        estimator.__dict__ = before | own
+        raise
+
+
 class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base of all classifiers."""
 
@@ -31,17 +44,6 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
     n_jobs: int | None
     random_state: Any
     verbose: int
-
-    @contextmanager
-    def _unchanged_on_failure(self) -> Iterator[None]:
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            # the callback machinery tears down by attributes of its own, set during the fit
-            own = {k: v for k, v in self.__dict__.items() if k.startswith(("_skl_callback", "_callback"))}
-            self.__dict__ = before | own
-            raise
 
     def _check_limits(self) -> None:
         check_number("tol", self.tol, 0)

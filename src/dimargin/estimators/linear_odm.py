@@ -11,14 +11,13 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.callback import with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
-from dimargin.estimators.common import MarginClassifier, history_attribute
+from dimargin.estimators.common import MarginClassifier, history_attribute, unchanged_on_failure
 from dimargin.estimators.data import STORED_DTYPES, TrainingData, training_data
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import CallbackProgress, Monitor
@@ -186,7 +185,7 @@ class LinearODMClassifier(MarginClassifier):
             When the tolerance was not reached; ``status_`` says why.
         """
         began = time.perf_counter()
-        with self._unchanged_on_failure(), single_threaded_blas():
+        with unchanged_on_failure(self), single_threaded_blas():
             self._check_parameters()
             solver = self._check_solver()
             data = training_data(self, X, y, sample_weight)
@@ -255,7 +254,7 @@ class LinearODMClassifier(MarginClassifier):
         AttributeError
             For a solver that is not "svrg" or "auto".
         """
-        with self._unchanged_on_failure(), single_threaded_blas():
+        with unchanged_on_failure(self), single_threaded_blas():
             self._check_parameters()
             solver = self.solver if isinstance(self.solver, LinearSVRG) else LinearSVRG()
             if self.class_weight == "balanced":
@@ -317,7 +316,7 @@ class LinearODMClassifier(MarginClassifier):
         self
         """
         check_is_fitted(self)
-        data = training_data(clone(self), X, y, sample_weight, classes=self.classes_)
+        data = training_data(self, X, y, sample_weight, classes=self.classes_)
         place = np.column_stack([self.coef_, self.intercept_])
         with single_threaded_blas():
             training = replace(self._training(data, place), limits=Limits(tol=self.tol, max_iter=0))

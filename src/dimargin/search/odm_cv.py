@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators import LinearODMClassifier, MarginClassifier, ODMClassifier
+from dimargin.estimators.common import unchanged_on_failure
 from dimargin.estimators.data import TrainingData, gamma_value, training_data
 from dimargin.estimators.progress import Monitor
 from dimargin.estimators.validation import check_number
@@ -158,45 +159,46 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
             For a parameter, a candidate or data out of range; the message names it.
         """
         began = time.perf_counter()
+        with unchanged_on_failure(self):
+            self._check_numbers()
+            estimator = self._base()
+            data = training_data(estimator, X, y, sample_weight)
+            candidates = self._candidates(estimator, data)
+            folds = self._folds(data, y)
+            n_rows = min(int(self.max_rows), min(len(fold.train) for fold in folds))
+            rungs = plan(len(candidates), n_rows, len(folds), float(self.factor), int(self.min_rows))
+            context = self._init_callback_context(max_subtasks=len(rungs) + 1)
+            hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+            context.call_on_fit_task_begin(**hooks)
+            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
+            search = Search(
+                estimator=estimator, data=data, candidates=candidates, folds=folds,
+                scorer=None if self.scoring is None else check_scoring(estimator, self.scoring),
+                engine=LocalEngine(effective_n_threads(self.n_jobs), Event()),
+                deadline=None if self.max_time is None else began + self.max_time / 2,
+                report=Report(context, hooks, monitor, bool(self.verbose)),
+            )  # fmt: skip
+            with single_threaded_blas():
+                rounds = successive_halving(rungs, search.evaluate)
+            self.n_splits_, self.cv_results_, self.rounds_ = len(folds), results(rounds, candidates), search.rounds
+            best, self.best_score_ = choice(rounds)
+            self.best_params_ = {} if best is None else candidates[best]
+            if not rounds[-1].complete:
+                done = f"after {len(rounds) - 1} of {len(rungs)} rounds: the best so far is trained"
+                warnings.warn(f"the search was cut short {done}", ConvergenceWarning, stacklevel=3)
+            self.search_seconds_ = time.perf_counter() - began
+            with context_of(context, "refit", hooks):
+                self.best_estimator_ = self._refitted(estimator, monitor, X, y, sample_weight)
+            self.refit_seconds_ = time.perf_counter() - began - self.search_seconds_
+            context.call_on_fit_task_end(**hooks)
+        return self
+
+    def _check_numbers(self) -> None:
         check_number("factor", self.factor, 1)
         for name in ("min_rows", "max_rows"):
             check_number(name, getattr(self, name), 2, low_included=True, whole=True)
         if self.max_time is not None:
             check_number("max_time", self.max_time, 0)
-        estimator = self._base()
-        data = training_data(estimator, X, y, sample_weight)
-        candidates = self._candidates(estimator, data)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        folds = self._folds(data, rng)
-        n_rows = min(int(self.max_rows), min(len(fold.train) for fold in folds))
-        rungs = plan(len(candidates), n_rows, len(folds), float(self.factor), int(self.min_rows))
-        context = self._init_callback_context(max_subtasks=len(rungs) + 1)
-        hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        context.call_on_fit_task_begin(**hooks)
-        monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-        search = Search(
-            estimator=estimator, data=data, candidates=candidates, folds=folds,
-            scorer=None if self.scoring is None else check_scoring(estimator, self.scoring),
-            engine=LocalEngine(effective_n_threads(self.n_jobs), Event()),
-            deadline=None if self.max_time is None else began + self.max_time / 2,
-            report=Report(context, hooks, monitor, bool(self.verbose)),
-        )  # fmt: skip
-        with single_threaded_blas():
-            rounds = successive_halving(rungs, search.evaluate)
-        self.n_splits_, self.cv_results_, self.rounds_ = len(folds), results(rounds, candidates), search.rounds
-        best, self.best_score_ = choice(rounds)
-        self.best_params_ = {} if best is None else candidates[best]
-        if not rounds[-1].complete:
-            done = f"after {len(rounds) - 1} of {len(rungs)} rounds"
-            warnings.warn(
-                f"the search was cut short {done}: the best so far is trained", ConvergenceWarning, stacklevel=3
-            )
-        self.search_seconds_ = time.perf_counter() - began
-        with context_of(context, "refit", hooks):
-            self.best_estimator_ = self._refitted(estimator, monitor, X, y, sample_weight)
-        self.refit_seconds_ = time.perf_counter() - began - self.search_seconds_
-        context.call_on_fit_task_end(**hooks)
-        return self
 
     def _refitted(self, estimator: Any, monitor: Monitor, X: Any, y: Any, sample_weight: Any) -> Any:
         """The machine with the best parameters, trained on all rows."""
@@ -238,21 +240,26 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
             clone(estimator).set_params(**params)._check_parameters()
         return candidates
 
-    def _folds(self, data: TrainingData, rng: np.random.Generator) -> list[Fold]:
+    def _folds(self, data: TrainingData, y: Any) -> list[Fold]:
+        """Folds of the rows with weight; a splitter deals all that were given, whose places it knows."""
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         splitter: Any = self.cv
+        given, places = np.asarray(y), np.full(data.n_given, -1)
         if isinstance(self.cv, (int, np.integer)):
             check_number("cv", self.cv, 2, low_included=True, whole=True)
             largest = int(np.bincount(data.y).max())
             if largest < 2:
-                raise ValueError(
-                    f"cross-validation needs two rows of a class; there are {np.bincount(data.y).tolist()}"
-                )
+                raise ValueError("cross-validation needs two rows of a class or more; every class has one")
             splitter = StratifiedKFold(min(int(self.cv), largest), shuffle=True, random_state=int(rng.integers(2**31)))
+            given, places = data.y, np.arange(len(data.y))
+        else:
+            places[data.kept] = np.arange(len(data.y))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            splits = list(check_cv(splitter, data.y, classifier=True).split(np.zeros(len(data.y)), data.y))
+            splits = list(check_cv(splitter, given, classifier=True).split(np.zeros(len(given)), given))
         folds = []
-        for train, test in splits:
+        for split in splits:
+            train, test = (places[rows][places[rows] >= 0] for rows in split)
             train, test = (rows[nested_order(data.y[rows], rng)] for rows in (train, test))
             folds.append(Fold(train, test))
         return folds

@@ -99,7 +99,7 @@ class LinearFeatures:
         return total
 
     def combine_squares(self, coefficients: Floats) -> Floats:
-        """See `Features`."""
+        """``sum_i coefficients[q, i] phi_i^2``, of shape (n_outputs, m)."""
         total = np.zeros((len(coefficients), self.stored.X.shape[1]))
         for part, rows in self._parts():
             total += coefficients[:, part] @ (rows.multiply(rows) if sp.issparse(rows) else rows * rows)

@@ -175,10 +175,10 @@ class PrimalState:
         Largest dual objective so far: no primal one is below.
     objectives : Objectives or None
         None where they have not been looked at yet.
-    steps, stale : int
-        Steps, and checks since the last progress.
     epochs : float
         How often all rows have been looked at.
+    steps, stale : int
+        Steps, and checks since the last progress.
     least : ndarray of shape (n_outputs,)
         Primal objectives then.
     smallest : float

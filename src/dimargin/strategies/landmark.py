@@ -78,9 +78,9 @@ class Landmark(Strategy):
         return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Hessians: their sum, parts of every thread, a factor; and features of some rows, scaled, of every thread."""
+        """Hessians: their sum, two parts a thread, a factor; and features of some rows, scaled, of every thread."""
         m = min(shape.n_landmarks or self.most_landmarks, n_rows)
-        return 8 * m * (m * (n_outputs * (2 + n_threads) + 3) + 3 * 1024 * n_threads)
+        return 8 * m * (m * (n_outputs * (2 + 2 * n_threads) + 3) + 3 * 1024 * n_threads)
 
     def train(self, training: Training) -> Outcome:
         """Newton on a part of the rows, then on all; the history has one entry a step."""
