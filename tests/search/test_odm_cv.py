@@ -89,6 +89,15 @@ def test_the_same_seed_gives_the_same_choice_whatever_the_threads(moons):
     assert not np.array_equal(one.cv_results_["mean_test_score"], other.cv_results_["mean_test_score"])
 
 
+def test_more_finalists_and_a_smaller_tolerance_cost_more():
+    X, y = make_moons(1200, noise=0.3, random_state=0)  # more rows than are always solved to rounding
+    usual, more, exact = (
+        ODMClassifierCV(**SMALL, **given).fit(X, y).rounds_ for given in ({}, {"finalists": 5}, {"search_tol": 1e-3})
+    )
+    assert [found[-1]["candidates"] for found in (usual, more, exact)] == [2, 5, 2]
+    assert exact[-1]["kernel_evaluations"] > 1.5 * usual[-1]["kernel_evaluations"]
+
+
 def test_the_default_grid_and_more_classes():
     X, y = load_digits(return_X_y=True)
     search = ODMClassifierCV(random_state=0, min_rows=150, max_rows=450).fit(X[:900], y[:900])
@@ -227,6 +236,8 @@ def test_a_splitter_deals_rows_without_weight_too(moons):
         ({"param_grid": {"lam": []}}, ValueError, "lam"),
         ({"factor": 1}, ValueError, "factor must be"),
         ({"min_rows": 1}, ValueError, "min_rows must be"),
+        ({"finalists": 1}, ValueError, "finalists must be"),
+        ({"search_tol": 0}, ValueError, "search_tol must be"),
         ({"max_rows": 2.5}, TypeError, "max_rows must be"),
         ({"max_time": 0}, ValueError, "max_time must be"),
         ({"cv": 1}, ValueError, "cv must be"),

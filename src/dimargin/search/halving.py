@@ -25,22 +25,22 @@ class Rung:
     n_folds: int
 
 
-def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int, finalists: int = 3) -> list[Rung]:
-    """Rounds of so many times fewer candidates on so many times more rows, which end with few on all rows.
+def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int, finalists: int) -> list[Rung]:
+    """Rounds of so many times fewer candidates on so many times more rows, which end with the finalists on all rows.
 
     Rows are `least` at least: where that is more than a round is due, it takes the place of those before. Folds come
     in as rows do, one at least: few rows mislead all folds in the same way.
 
     Examples
     --------
-    >>> [(rung.n_candidates, rung.n_rows, rung.n_folds) for rung in plan(45, 18_000, 3, 3, 1000)]
+    >>> [(rung.n_candidates, rung.n_rows, rung.n_folds) for rung in plan(45, 18_000, 3, 3, 1000, 2)]
     [(45, 1000, 1), (15, 2000, 1), (5, 6000, 1), (2, 18000, 3)]
-    >>> [(rung.n_candidates, rung.n_rows, rung.n_folds) for rung in plan(45, 6000, 3, 3, 1000)]
+    >>> [(rung.n_candidates, rung.n_rows, rung.n_folds) for rung in plan(45, 6000, 3, 3, 1000, 2)]
     [(45, 1000, 1), (5, 2000, 1), (2, 6000, 3)]
     """
     rounds, left = [(n_candidates, n_rows, n_folds)], n_candidates
     while left > finalists:
-        left = max(2, min(left - 1, round(left / factor)))
+        left = max(finalists, min(left - 1, round(left / factor)))
         rounds = [(count, max(least, round(rows / factor)), math.ceil(folds / factor)) for count, rows, folds in rounds]
         rounds.append((left, n_rows, n_folds))
     merged: list[Rung] = []
@@ -98,7 +98,7 @@ def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], ND
 
     Examples
     --------
-    >>> rungs = plan(9, 90, 1, 3, 30)
+    >>> rungs = plan(9, 90, 1, 3, 30, 3)
     >>> rounds = successive_halving(rungs, lambda rung, candidates: candidates[:, None] % 5.0)
     >>> [found.ranked.tolist() for found in rounds]
     [[4, 3, 8, 2, 7, 1, 6, 0, 5], [4, 3, 8]]

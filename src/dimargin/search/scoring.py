@@ -25,7 +25,7 @@ from dimargin.strategies import Landmark
 from dimargin.strategies.linear import forms_hessian
 
 KERNEL = ("kernel", "gamma", "degree", "coef0")  # what candidates that are solved one after the other have in common
-_TOL, _STEPS = 0.1, 30  # of a candidate's solve
+_STEPS = 30  # of a candidate's solve, at most
 
 
 @dataclass
@@ -83,13 +83,14 @@ class Search:
     folds: list[Fold]
     scorer: Any
     engine: LocalEngine
+    tol: float
     deadline: float | None
     report: Report
     rounds: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         interrupted = self.report.monitor.interrupted
-        self.limits = Limits(_TOL, _STEPS, self.deadline, self.engine.cancelled, interrupted)
+        self.limits = Limits(self.tol, _STEPS, self.deadline, self.engine.cancelled, interrupted)
         self.linear = isinstance(self.estimator, LinearODMClassifier)
 
     def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
