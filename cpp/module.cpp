@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <stdexcept>
@@ -135,6 +136,27 @@ template <class T> struct Rows {
         norms.swap(to);
     }
 };
+
+// Every bit of the answer depends on all: the finaliser of splitmix64.
+inline uint64_t mixed(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+// Sum over the features of a row that are not zero, so that dense and sparse rows agree.
+template <class T> uint64_t row_hash(const RowsView<T>& x, int64_t i, const uint64_t* columns) {
+    const int64_t first = x.offsets ? x.offsets[i] : i * x.n_features;
+    const int64_t last = x.offsets ? x.offsets[i + 1] : first + x.n_features;
+    uint64_t sum = 0;
+    for (int64_t p = first; p < last; ++p) {
+        const double value = double(x.values[p]);
+        uint64_t bits;
+        std::memcpy(&bits, &value, sizeof bits);
+        if (value != 0) sum += mixed(bits ^ columns[x.columns ? int64_t(x.columns[p]) : p - first]);
+    }
+    return sum;
+}
 
 template <class T> void check_width(const Rows<T>& x, const Rows<T>& z) {
     if (x.n_features != z.n_features || bool(x.offsets) != bool(z.offsets))
@@ -314,6 +336,19 @@ template <class T> void run(const SvrgPass<T>& pass);
 template <> void run(const SvrgPass<float>& pass) { chosen.linear->svrg_single(pass); }
 template <> void run(const SvrgPass<double>& pass) { chosen.linear->svrg_dual(pass); }
 
+template <class T> void bind_hash(nb::module_& m) {
+    m.def("hash_rows",
+          [](const Rows<T>& x, In<uint64_t, 1> columns, Out<uint64_t, 1> out) {
+              if (int64_t(columns.shape(0)) != x.n_features || int64_t(out.shape(0)) != x.n_rows)
+                  throw std::invalid_argument("columns or out do not fit the rows");
+              const RowsView<T> view = x.view(nullptr, 0);
+              nb::gil_scoped_release release;
+              for (int64_t i = 0; i < x.n_rows; ++i) out.data()[i] = row_hash(view, i, columns.data());
+          },
+          nb::arg("x"), nb::arg("columns"), nb::arg("out").noconvert(),
+          "out[i] = sum of the mixed bits of row i's numbers that are not zero, each with those of its column.");
+}
+
 void bind_respond(nb::module_& m) {
     m.def("respond",
           [](In<double, 2> margins, const std::vector<Piece>& pieces, Out<double, 2> dual,
@@ -382,6 +417,8 @@ NB_MODULE(_core, m) {
     bind_blocks(m);
     bind_pairs<float>(m, &PairTable::single);
     bind_pairs<double>(m, &PairTable::dual);
+    bind_hash<float>(m);
+    bind_hash<double>(m);
     bind_respond(m);
     bind_svrg<float>(m);
     bind_svrg<double>(m);

@@ -12,7 +12,7 @@ PACKAGE = Path(dimargin.__file__).parent
 RANKS = [
     {"_core"},
     {"rows", "threads", "shards"},
-    {"kernels", "losses"},
+    {"kernels", "keys", "losses"},
     {"solution", "user_kernels"},
     {"solvers", "partition", "tree", "engines"},
     {"strategies"},

@@ -147,6 +147,9 @@ def solve_pairs(
     leave undone is finished by at most `max_steps` Newton steps. `margins` may be left as they were.
     """
 
+def hash_rows(x: Rows32 | Rows64, columns: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
+    """Set ``out[i]`` to the sum of the mixed bits of row i's numbers that are not zero, each with its column's."""
+
 def respond(margins: _Float64, pieces: list[_Float64], dual: _Float64, curvature: _Float64, value: _Float64) -> None:
     """Set minus the derivative of the loss at margins, its second derivative, and the loss; all (n_outputs, n).
 

@@ -101,9 +101,11 @@ def test_rows_of_a_linear_machine_are_dealt_by_label_and_nearest_landmark(sparse
     corners = np.array([[9.0, 0, 0], [0, 9, 0], [0, 0, 9]])
     places = rng.permutation(np.repeat(np.arange(3), 40))
     X, labels = corners[places] + 0.1 * rng.normal(size=(120, 3)), rng.choice([-1.0, 1.0], (1, 120), p=[0.8, 0.2])
-    parts = stratified_rows(sp.csr_array(X) if sparse else X, labels, 4, 3, np.random.default_rng(1))
+    parts = stratified_rows(sp.csr_array(X) if sparse else X, labels, np.arange(len(X)), 4, 3, np.random.default_rng(1))
     assert_array_equal(np.sort(np.concatenate(parts)), np.arange(120))
     strata = 2 * places + (labels[0] > 0)
     counts = np.array([np.bincount(strata[part], minlength=6) for part in parts])
     assert (np.ptp(counts, axis=0) <= 1).all() and {len(part) for part in parts} == {30}
-    assert len(stratified_rows(0 * X, labels, 2, 3, np.random.default_rng(1))) == 2  # no landmark is to be had
+    assert (
+        len(stratified_rows(0 * X, labels, np.arange(len(X)), 2, 3, np.random.default_rng(1))) == 2
+    )  # no landmark is to be had

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.solvers import LinearFeatures, StoredRows, linear_features
+from dimargin.rows import StoredRows
+from dimargin.solvers import LinearFeatures, linear_features
 
 
 @pytest.mark.parametrize("index", [None, np.array([4, 1, 8, 3])], ids=["all", "some"])

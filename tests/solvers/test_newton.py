@@ -15,8 +15,9 @@ from scipy.optimize import check_grad, minimize
 
 from dimargin.engines import LocalEngine
 from dimargin.losses import Loss, ODMLoss, Pieces, SquaredHingeLoss
+from dimargin.rows import StoredRows
 from dimargin.solution import MarginLosses
-from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, StoredRows, newton, solve
+from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, newton, solve
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dimargin import _core
 from dimargin.engines import LocalEngine
 from dimargin.losses import ODMLoss
+from dimargin.rows import StoredRows
 from dimargin.solution import MarginLosses
-from dimargin.solvers import SVRG, CoreSetSVRG, Limits, LinearFeatures, Newton, Shard, StoredRows, solve, svrg
+from dimargin.solvers import SVRG, CoreSetSVRG, Limits, LinearFeatures, Newton, Shard, solve, svrg
 from dimargin.solvers.core_set_svrg import cover
 
 MILD = ODMLoss(lam=5.0, upsilon=0.5, theta=0.2)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
@@ -22,7 +22,8 @@ from dimargin.estimators.common import MarginClassifier, history_attribute, unch
 from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
-from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
+from dimargin.kernels import KERNEL_NAMES, Floats, Indices, Kernel, RowTransform
+from dimargin.keys import row_keys
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
@@ -112,7 +113,11 @@ class KernelMarginClassifier(MarginClassifier):
                 raise ValueError(f"strategy {self.strategy!r} needs a loss with a derivative everywhere, not {loss}")
             needed = self._memory_needed(data) + strategy.memory_needed(len(data.y), shape, len(data.labels), n_threads)
             check_memory(needed, self.memory_limit)
-            problem = self._problem(data, loss, n_threads)
+            problem, seed = self._problem(data, loss, n_threads), self._seed()
+            order = np.arange(len(data.y))
+            if strategy.deals_rows and self.kernel != "precomputed":  # such values change with the order of the rows
+                order = np.argsort(row_keys(data.X, data.y, data.weights, seed), kind="stable")
+                problem = problem.restrict(order, problem.mass)
             cancelled = Event()
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             n_levels = strategy.n_levels(problem.n_rows, shape)
@@ -130,15 +135,15 @@ class KernelMarginClassifier(MarginClassifier):
                 ),
                 engine=LocalEngine(n_threads, cancelled),
                 shape=shape,
-                random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
-                start=self._previous_dual(data),
+                random_state=seed,
+                start=self._previous_dual(data, order),
                 cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
                 progress=CallbackProgress(
-                    self, context, hooks, partial(self._model_attributes, data, problem), monitor
+                    self, context, hooks, partial(self._model_attributes, data, problem, order), monitor
                 ),
             )
             outcome = strategy.train(training)
-            attributes = self._attributes(data, problem, outcome)
+            attributes = self._attributes(data, problem, order, outcome)
             for name, value in attributes.items():
                 setattr(self, name, value)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
@@ -235,7 +240,7 @@ class KernelMarginClassifier(MarginClassifier):
         total = float(data.weights.sum())
         return DualProblem(data.labels, data.weights, loss, total, total, self._has_intercept, kernel=matrix)
 
-    def _previous_dual(self, data: TrainingData) -> Floats | None:
+    def _previous_dual(self, data: TrainingData, order: Indices) -> Floats | None:
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
         known = self._n_given == data.n_given and np.array_equal(self.classes_, data.classes)
@@ -246,31 +251,35 @@ class KernelMarginClassifier(MarginClassifier):
             )
         signed = np.zeros((len(self.dual_coef_), data.n_given))
         signed[:, self.support_] = self.dual_coef_
-        return data.labels * signed[:, data.kept]
+        return (data.labels * signed[:, data.kept])[:, order]
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
-    def _model_attributes(self, data: TrainingData, problem: DualProblem, found: LevelModel) -> dict[str, Any]:
-        """What prediction needs."""
-        dual, support = found.dual, np.flatnonzero(found.dual.any(axis=0))
+    def _model_attributes(
+        self, data: TrainingData, problem: DualProblem, order: Indices, found: LevelModel
+    ) -> dict[str, Any]:
+        """What prediction needs; rows of the problem are those of the data in `order`."""
+        dual, places = found.dual, np.flatnonzero(found.dual.any(axis=0))
+        places = places[np.argsort(order[places])]
+        support = order[places]
         precise = problem.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         transform = problem.kernel.transform
         return {
             "classes_": data.classes,
             "support_": data.kept[support].astype(np.int32),
             "support_vectors_": data.X[support][:, :0] if self.kernel == "precomputed" else data.X[support],
-            "dual_coef_": (problem.labels * dual)[:, support],
+            "dual_coef_": (problem.labels * dual)[:, places],
             "intercept_": found.intercept.copy(),
             "n_support_": np.bincount(data.y[support], minlength=len(data.classes)).astype(np.int32),
             "_transform": transform.in_float64() if precise else transform,
-            "_router": None if found.router is None else found.router.take(support),
+            "_router": None if found.router is None else found.router.take(places),
             "_n_given": data.n_given,
         }
 
-    def _attributes(self, data: TrainingData, problem: DualProblem, outcome: Outcome) -> dict[str, Any]:
+    def _attributes(self, data: TrainingData, problem: DualProblem, order: Indices, outcome: Outcome) -> dict[str, Any]:
         own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}
         certificate = self._certificate_attributes(outcome.objectives, outcome.scope)
-        return self._model_attributes(data, problem, outcome.model) | certificate | own
+        return self._model_attributes(data, problem, order, outcome.model) | certificate | own
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
 from dimargin.estimators.validation import check_number
 from dimargin.solution import Floats, History, Objectives
@@ -60,6 +61,9 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
             "duality_gap_": objectives.worst_gap,
             "certificate_": scope,
         }
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _warn_unless_converged(self, reason: str) -> None:
         if self.status_ in ("max_iter", "max_time", "precision"):

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -205,7 +204,7 @@ class LinearODMClassifier(MarginClassifier):
                     interrupted=monitor.interrupted,
                 ),
                 engine=LocalEngine(effective_n_threads(self.n_jobs), cancelled),
-                random_state=int(check_random_state(self.random_state).randint(2**31 - 1)),
+                random_state=self._seed(),
                 progress=CallbackProgress(self, context, hooks, partial(self._model_attributes, data), monitor),
             )
             solution = solver.train(training)
@@ -264,7 +263,7 @@ class LinearODMClassifier(MarginClassifier):
             nothing = np.zeros((len(data.labels), data.X.shape[1] + 1)), 0.0
             iterate, seen = nothing if first else self._partial
             calls = 0 if first else self.n_iter_
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1)) + calls
+            seed = self._seed() + calls
             stage = replace(self._training(data, iterate), random_state=seed, limits=Limits(tol=0.0, max_iter=1))
             solution = solver.train(stage)
             iterate = np.column_stack([solution.weights, solution.objectives.intercept])

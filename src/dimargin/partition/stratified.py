@@ -119,13 +119,17 @@ class InputClusterPartition(Partition):
         return _stratum_by_stratum(strata, problem.labels, rng)
 
 
-def stratified_rows(X: Any, labels: Floats, n_parts: int, n_landmarks: int, rng: np.random.Generator) -> list[Indices]:
-    """Rows of each part, ascending, dealt stratum by stratum as by `StratifiedPartition` for the linear kernel.
+def stratified_rows(
+    X: Any, labels: Floats, order: Indices, n_parts: int, n_landmarks: int, rng: np.random.Generator
+) -> list[Indices]:
+    """Rows of each part, dealt stratum by stratum as by `StratifiedPartition` for the linear kernel.
 
     Parameters
     ----------
     X : ndarray or CSR array of shape (n, n_features)
     labels : ndarray of shape (n_outputs, n)
+    order : ndarray of shape (n,)
+        Order of the rows, in all that follows.
     n_parts : int
         One a row at most.
     n_landmarks : int
@@ -135,16 +139,16 @@ def stratified_rows(X: Any, labels: Floats, n_parts: int, n_landmarks: int, rng:
     Examples
     --------
     >>> X, labels = np.array([[1.0], [1.1], [5.0], [5.1]]), np.ones((1, 4))
-    >>> parts = stratified_rows(X, labels, 2, 1, np.random.default_rng(0))
+    >>> parts = stratified_rows(X, labels, np.arange(4), 2, 1, np.random.default_rng(0))
     >>> [len(part) for part in parts]
     [2, 2]
     """
-    sample = X[np.sort(rng.permutation(X.shape[0])[: _sample_size(n_landmarks)])]
+    sample = X[order[np.sort(rng.permutation(len(order))[: _sample_size(n_landmarks)])]]
     kernel = KernelMatrix(RowTransform.fit(sample, Kernel("linear")), sample)
     landmarks = pivoted_cholesky(kernel, np.arange(sample.shape[0]), n_landmarks, rng)
-    none = np.zeros(X.shape[0], dtype=np.int64)
-    strata = pairwise_distances_argmin(X, sample[landmarks]) if len(landmarks) else none
-    return _dealt(_stratum_by_stratum(strata, labels, rng), n_parts)
+    none = np.zeros(len(order), dtype=np.int64)
+    strata = pairwise_distances_argmin(X, sample[landmarks])[order] if len(landmarks) else none
+    return [order[part] for part in _dealt(_stratum_by_stratum(strata, labels[:, order], rng), n_parts)]
 
 
 def _sample_size(n_landmarks: int) -> int:

@@ -25,8 +25,9 @@ from dimargin.estimators.data import TrainingData
 from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.losses import Loss
 from dimargin.partition import independent_landmarks
+from dimargin.rows import StoredRows
 from dimargin.solution import MarginLosses
-from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, StoredRows, solve
+from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.user_kernels import Transform, kernel_matrix
 
 _LEAST_QUERIES = 4000

@@ -2,7 +2,7 @@
 
 from dimargin.solvers.block_coordinate_descent import CACHE, BlockCoordinateDescent
 from dimargin.solvers.core_set_svrg import CoreSetSVRG
-from dimargin.solvers.linear_features import LinearFeatures, StoredRows
+from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Interrupted, Limits, solve
 from dimargin.solvers.newton import Newton
 from dimargin.solvers.primal import PrimalSolution, Shard
@@ -19,6 +19,5 @@ __all__ = [
     "Newton",
     "PrimalSolution",
     "Shard",
-    "StoredRows",
     "solve",
 ]

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.kernels import Indices, power_sums
+from dimargin.rows import StoredRows
 from dimargin.shards import Shards, Sums
 from dimargin.solution import Floats, Objectives
-from dimargin.solvers.linear_features import LinearFeatures, StoredRows
+from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalState, Shard, stand_at
 from dimargin.solvers.svrg import SVRG, State

@@ -4,50 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dimargin import _core
 from dimargin.kernels import Indices, power_sums
+from dimargin.rows import StoredRows
 from dimargin.solution import Floats, MarginLosses
 
 _VALUES_AT_ONCE = 2**17  # that are copied, where they have to be
-
-
-@dataclass(frozen=True)
-class StoredRows:
-    """Rows in memory, which shards may share.
-
-    Attributes
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-        Of float32 or float64, with sorted columns.
-    """
-
-    X: Any
-
-    @cached_property
-    def core(self) -> _core.Rows32 | _core.Rows64:
-        """The same arrays for the compiled core."""
-        make = cast("type[_core.Rows64]", _core.Rows32 if self.X.dtype == np.float32 else _core.Rows64)
-        if sp.issparse(self.X):
-            offsets, columns = self.X.indptr.astype(np.int64), self.X.indices.astype(np.int32, copy=False)
-            return make(self.X.data, offsets, columns, self.X.shape[1])
-        return make(np.ascontiguousarray(self.X))
-
-    def between(self, first: int, last: int) -> StoredRows:
-        """Rows that follow one another, without a copy."""
-        if not sp.issparse(self.X):
-            return StoredRows(self.X[first:last])
-        offsets = self.X.indptr[first : last + 1]
-        stored = slice(offsets[0], offsets[-1])
-        part = sp.csr_array((last - first, self.X.shape[1]), dtype=self.X.dtype)
-        # as attributes, because the constructor copies what is the smaller part of an array
-        part.data, part.indices, part.indptr = self.X.data[stored], self.X.indices[stored], offsets - offsets[0]
-        return StoredRows(part)
 
 
 @dataclass(frozen=True)

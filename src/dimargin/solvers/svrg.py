@@ -135,7 +135,8 @@ class SVRG(PrimalSolver[Stage]):
     >>> from dimargin.engines import LocalEngine
     >>> from dimargin.losses import ODMLoss
     >>> from dimargin.solution import MarginLosses
-    >>> from dimargin.solvers import LinearFeatures, StoredRows, solve
+    >>> from dimargin.rows import StoredRows
+    >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
     >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)
     >>> shards = LocalEngine(1, Event()).scatter([Shard.of(LinearFeatures(StoredRows(X)), losses)])

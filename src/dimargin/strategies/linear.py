@@ -14,8 +14,9 @@ import numpy as np
 
 from dimargin import solvers
 from dimargin.engines import LocalEngine
+from dimargin.rows import StoredRows
 from dimargin.solution import Floats, MarginLosses
-from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, StoredRows, solve
+from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.base import Options, Progress, each_step
 
