@@ -55,3 +55,12 @@ def test_candidates_of_several_grids_leave_holes():
     search = ODMClassifierCV(param_grid=grid, random_state=0).fit(X, Y)
     display = TuningDisplay.from_estimator(search)
     assert np.isnan(display.scores).sum() == 3 and len(display.ax_.texts) == 3
+
+
+def test_cells_of_the_same_written_score_have_the_same_shade():
+    scores, places = np.array([[0.98541, 0.98543, 0.97]]), np.zeros((1, 3), dtype=int)
+    display = TuningDisplay(
+        scores=scores, rounds=places, row_values=[1.0], column_values=[1.0, 2.0, 3.0], row_name="gamma",
+        column_name="lam",
+    ).plot()  # fmt: skip
+    assert display.image_.get_array().tolist() == [[1.0, 1.0, 0.0]]

@@ -96,10 +96,10 @@ class TuningDisplay:
             size = (max(4.5, 1.6 + 0.9 * n_columns), max(2.2, 1.3 + 0.5 * n_rows))
             _, ax = plt.subplots(figsize=size, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        # by rank: the few good ones lie close together, and the bad ones anywhere
+        # by rank of what is written: the few good ones lie close together, and the bad ones anywhere
         known = np.isfinite(self.scores)
         shades = np.full(self.scores.shape, np.nan)
-        order = np.unique(self.scores[known], return_inverse=True)[1]
+        order = np.unique(self.scores[known].round(4), return_inverse=True)[1]
         shades[known] = order / max(order.max(initial=0), 1)
         self.image_ = ax.imshow(np.ma.masked_invalid(shades), cmap="Blues", vmin=0, vmax=1.3, aspect="auto")
         for row, column in np.argwhere(known):
