@@ -137,7 +137,7 @@ template <class T> struct Rows {
     }
 };
 
-// Every bit of the answer depends on all: the finaliser of splitmix64.
+// Every bit of the answer depends on all: the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
 inline uint64_t mixed(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
@@ -336,6 +336,15 @@ template <class T> void run(const SvrgPass<T>& pass);
 template <> void run(const SvrgPass<float>& pass) { chosen.linear->svrg_single(pass); }
 template <> void run(const SvrgPass<double>& pass) { chosen.linear->svrg_dual(pass); }
 
+void bind_mix(nb::module_& m) {
+    m.def("mix",
+          [](Out<uint64_t, 1> numbers) {
+              nb::gil_scoped_release release;
+              std::transform(numbers.data(), numbers.data() + numbers.shape(0), numbers.data(), mixed);
+          },
+          nb::arg("numbers").noconvert(), "Mix the bits of every number, in place.");
+}
+
 template <class T> void bind_hash(nb::module_& m) {
     m.def("hash_rows",
           [](const Rows<T>& x, In<uint64_t, 1> columns, Out<uint64_t, 1> out) {
@@ -417,6 +426,7 @@ NB_MODULE(_core, m) {
     bind_blocks(m);
     bind_pairs<float>(m, &PairTable::single);
     bind_pairs<double>(m, &PairTable::dual);
+    bind_mix(m);
     bind_hash<float>(m);
     bind_hash<double>(m);
     bind_respond(m);

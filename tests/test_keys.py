@@ -37,18 +37,20 @@ def test_the_finaliser_is_that_of_splitmix64():
 
 @given(X=ROWS, seed=st.integers(0, 2**31 - 2), data=st.data())
 def test_keys_are_those_of_the_definition_however_rows_are_stored(X, seed, data):
-    y = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X))))
+    n_classes = data.draw(st.integers(2, 4))
+    y = np.array(data.draw(st.lists(st.integers(0, n_classes - 1), min_size=len(X), max_size=len(X))))
+    labels = np.where(y == np.arange(n_classes)[:, None], 1.0, -1.0)[1 if n_classes == 2 else 0 :]
     weights = np.array(data.draw(st.lists(st.sampled_from([0.5, 1.0]), min_size=len(X), max_size=len(X))))
     expected = [key(row, int(label), weight, seed) for row, label, weight in zip(X, y, weights, strict=True)]
     for stored in (X, X.astype(np.float64), sp.csr_array(X), sp.csr_array(X.astype(np.float64))):
-        assert_array_equal(row_keys(stored, y, weights, seed), np.array(expected, dtype=np.uint64))
+        assert_array_equal(row_keys(stored, labels, weights, seed), np.array(expected, dtype=np.uint64))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_keys_is_random(seed):
     n = 20_000
     X = np.column_stack([np.arange(n) // 100, np.arange(n) % 100]).astype(float)  # a grid: as far from random as can be
-    keys = row_keys(X, np.zeros(n, dtype=int), np.ones(n), seed)
+    keys = row_keys(X, np.ones((1, n)), np.ones(n), seed)
     assert len(np.unique(keys)) == n
     assert stats.kstest(keys / 2.0**64, "uniform").pvalue > 1e-3
     order = np.argsort(keys)
@@ -58,5 +60,5 @@ def test_the_order_of_keys_is_random(seed):
 
 def test_another_seed_is_another_order():
     X = np.arange(50.0)[:, None]
-    one, two = (np.argsort(row_keys(X, np.zeros(50, dtype=int), np.ones(50), seed)) for seed in (0, 1))
+    one, two = (np.argsort(row_keys(X, np.ones((1, 50)), np.ones(50), seed)) for seed in (0, 1))
     assert not np.array_equal(one, two)

@@ -147,6 +147,9 @@ def solve_pairs(
     leave undone is finished by at most `max_steps` Newton steps. `margins` may be left as they were.
     """
 
+def mix(numbers: NDArray[np.uint64]) -> None:
+    """Mix the bits of every number, in place: the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+
 def hash_rows(x: Rows32 | Rows64, columns: NDArray[np.uint64], out: NDArray[np.uint64]) -> None:
     """Set ``out[i]`` to the sum of the mixed bits of row i's numbers that are not zero, each with its column's."""
 

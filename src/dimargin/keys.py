@@ -20,7 +20,7 @@ Keys = NDArray[np.uint64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def row_keys(X: Any, y: NDArray[np.int64], weights: Floats, random_state: int) -> Keys:
+def row_keys(X: Any, labels: Floats, weights: Floats, random_state: int) -> Keys:
     """Keys of rows.
 
     Features that are zero add nothing, so that sparse and dense rows of the same values, float32 or float64, have the
@@ -30,8 +30,8 @@ def row_keys(X: Any, y: NDArray[np.int64], weights: Floats, random_state: int) -
     ----------
     X : ndarray or CSR array of shape (n, n_features)
         Finite; sparse rows without duplicates.
-    y : ndarray of shape (n,)
-        Places of the labels among the classes.
+    labels : ndarray of shape (n_outputs, n)
+        Plus or minus one; the place of a label among the classes is what counts.
     weights : ndarray of shape (n,)
     random_state : int
         Other seeds, other orders.
@@ -43,22 +43,22 @@ def row_keys(X: Any, y: NDArray[np.int64], weights: Floats, random_state: int) -
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp
-    >>> X, y = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]), np.zeros(3, dtype=np.int64)
-    >>> keys = row_keys(X, y, np.ones(3), 0)
-    >>> bool(keys[0] == keys[2] != keys[1]), bool((keys == row_keys(sp.csr_array(X), y, np.ones(3), 0)).all())
+    >>> X, labels = np.array([[0.0, 1.0], [2.0, 0.0], [0.0, 1.0]]), np.ones((1, 3))
+    >>> keys = row_keys(X, labels, np.ones(3), 0)
+    >>> bool(keys[0] == keys[2] != keys[1]), bool((keys == row_keys(sp.csr_array(X), labels, np.ones(3), 0)).all())
     (True, True)
     """
-    columns = _mixed(np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _GOLDEN)
-    keys = np.empty(X.shape[0], dtype=np.uint64)
+    columns, keys = np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _GOLDEN, np.empty(X.shape[0], dtype=np.uint64)
+    _core.mix(columns)
     _core.hash_rows(StoredRows(X).core, columns, keys)
-    bits = (np.asarray(weights, dtype=np.float64) + 0.0).view(np.uint64)
-    for number in (y.astype(np.uint64), bits, np.uint64(random_state)):
-        keys = _mixed(keys * _GOLDEN ^ number)
+    codes = labels.argmax(axis=0) if len(labels) > 1 else labels[0] > 0
+    bits = (np.asarray(weights, dtype=np.float64) + 0.0).view(np.uint64)  # minus zero is zero
+    for number in (codes.astype(np.uint64), bits, np.uint64(random_state)):
+        keys = keys * _GOLDEN ^ number
+        _core.mix(keys)
     return keys
 
 
-def _mixed(numbers: Keys) -> Keys:
-    """Every bit of the answer depends on all (the finaliser of splitmix64: Steele, Lea and Flood, OOPSLA 2014)."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
+def order_of_keys(X: Any, labels: Floats, weights: Floats, random_state: int) -> NDArray[np.int64]:
+    """Places of the rows in the order of their keys; see `row_keys`."""
+    return np.argsort(row_keys(X, labels, weights, random_state), kind="stable")

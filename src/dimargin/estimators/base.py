@@ -23,7 +23,7 @@ from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gam
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
 from dimargin.kernels import KERNEL_NAMES, Floats, Indices, Kernel, RowTransform
-from dimargin.keys import row_keys
+from dimargin.keys import order_of_keys
 from dimargin.losses import Loss
 from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
@@ -116,7 +116,7 @@ class KernelMarginClassifier(MarginClassifier):
             problem, seed = self._problem(data, loss, n_threads), self._seed()
             order = np.arange(len(data.y))
             if strategy.deals_rows and self.kernel != "precomputed":  # such values change with the order of the rows
-                order = np.argsort(row_keys(data.X, data.y, data.weights, seed), kind="stable")
+                order = order_of_keys(data.X, data.labels, data.weights, seed)
                 problem = problem.restrict(order, problem.mass)
             cancelled = Event()
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()

@@ -76,7 +76,7 @@ class Sample:
 
     @classmethod
     def of(cls, data: TrainingData, fold: Fold, n_rows: int) -> Sample:
-        """So many training rows, and at least as many of the others as there are, up to 2,000."""
+        """So many training rows, and as many of the others, 4,000 at least, as far as there are."""
         return cls(data, fold.train[:n_rows], fold.test[: max(_LEAST_QUERIES, n_rows)])
 
     @cached_property

@@ -46,7 +46,7 @@ def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int
     merged: list[Rung] = []
     for count, rows, folds in rounds:
         if merged and min(rows, n_rows) <= merged[-1].n_rows:
-            merged[-1] = replace(merged[-1], n_folds=max(folds, merged[-1].n_folds))
+            merged[-1] = replace(merged[-1], n_folds=folds)
         else:
             merged.append(Rung(len(merged), count, min(rows, n_rows), folds))
     return merged

@@ -64,8 +64,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         where the first round chooses too smooth ones, raise `min_rows`.
     search_tol : float, default=0.1
         Relative duality gap to which candidates are solved, in 30 passes at most: enough to tell good ones from bad.
-        On cod-rna, where the best of 18 differ by a twentieth of a point, 0.02 chooses better, in half as much time
-        again.
+        Where the best are within a twentieth of a point, as on cod-rna, 0.02 chooses better, in a third more time.
     scoring : str, callable or None, default=None
         As in scikit-learn; None is accuracy, with the rows' weights.
     max_time : float or None, default=None

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dimargin import solvers
-from dimargin.keys import row_keys
+from dimargin.keys import order_of_keys
 from dimargin.partition import stratified_rows
 from dimargin.rows import StoredRows
 from dimargin.solvers import LinearFeatures, PrimalSolution, Shard
@@ -133,7 +133,6 @@ class LinearDSVRG(LinearSVRG):
         parts, rng = min(self.n_partitions, losses.n_rows), np.random.default_rng(training.random_state)
         dealt = [np.arange(losses.n_rows)]
         if parts > 1:
-            codes = losses.labels.argmax(axis=0) if len(losses.labels) > 1 else (losses.labels[0] > 0).astype(np.int64)
-            order = np.argsort(row_keys(training.X, codes, losses.weights, training.random_state), kind="stable")
+            order = order_of_keys(training.X, losses.labels, losses.weights, training.random_state)
             dealt = stratified_rows(training.X, losses.labels, order, parts, self.n_landmarks, rng)
         return [Shard.of(LinearFeatures(stored, rows), losses.of_rows(rows, losses.mass)) for rows in dealt]
