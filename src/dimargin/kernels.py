@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,36 @@ class KernelMatrix:
         view.n_threads = self.n_threads if n_threads is None else n_threads
         view.evaluations = view.left_out = 0
         return view
+
+    @staticmethod
+    def joined(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
+        """Return the square matrix of the rows of several, one after the other, with a count of its own.
+
+        A view where they are views of the same rows; where they have rows of their own, these are copied.
+        """
+        first = matrices[0]
+        if all(matrix._X is first._X for matrix in matrices):
+            view = first.take(first._column_index[:0])
+            view._row_index = view._column_index = np.concatenate([matrix._column_index for matrix in matrices])
+            return view
+        view = object.__new__(type(first))
+        parts = [matrix._own_rows() for matrix in matrices]
+        rows = sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+        view.__setstate__({**first.__getstate__(), "_X": rows})
+        return view
+
+    def _own_rows(self) -> Any:
+        """The training rows of a square matrix."""
+        return self._X[self._column_index]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: the rows of this view alone; its count begins again."""
+        return {"transform": self.transform, "n_threads": self.n_threads, "local": self.local, "_X": self._own_rows()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, evaluations=0, left_out=0)
+        self._rows = self._columns = self.transform.apply(self._X)
+        self._row_index = self._column_index = np.arange(self._columns.n_rows)
 
     def in_float64(self) -> KernelMatrix:
         """Return the same square matrix with float64 values, as a view with a count of its own."""

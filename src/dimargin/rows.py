@@ -330,6 +330,10 @@ class StoredRows:
 
     X: Any
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The rows, which another process prepares for its own core."""
+        return {"X": self.X}
+
     @cached_property
     def core(self) -> _core.Rows32 | _core.Rows64:
         """The same arrays for the compiled core."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -42,6 +42,10 @@ class MarginLosses:
     mass: float
     total: float
     intercept: bool = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What defines it, without what was computed from that."""
+        return {own.name: self.__dict__[own.name] for own in fields(self)}
 
     @property
     def n_rows(self) -> int:

@@ -94,6 +94,9 @@ class UserKernelMatrix(KernelMatrix):
         self._column_index = np.arange(X.shape[0])
         self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])
 
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("a user's kernel stays in the process that it was given to")
+
     @property
     def dear(self) -> bool:
         """See `KernelMatrix`: functions are, looking up is not."""

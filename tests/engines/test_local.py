@@ -88,3 +88,31 @@ def test_a_sum_holds_few_parts_at_a_time():
 def test_no_shards_have_no_sum():
     with pytest.raises(ValueError, match="no shards"):
         LocalEngine(1, Event()).scatter([]).aggregate(lambda item, value: (np.ones(1),))
+
+
+def test_what_is_shuffled_arrives_in_the_order_of_the_senders():
+    shards = LocalEngine(2, Event()).scatter([np.arange(5), np.arange(5, 9), np.arange(9, 12)])
+    dealt = shards.shuffle(_dealt, _together, 4, 4)
+    assert [part.tolist() for part in dealt.collect()] == [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
+    assert [part.tolist() for part in dealt.merge(_together, 3).collect()] == [[0, 4, 8, 1, 5, 9, 2, 6, 10], [3, 7, 11]]
+
+
+def _dealt(numbers, n_parts):
+    return [(part, numbers[numbers % n_parts == part]) for part in range(n_parts)]
+
+
+def _together(pieces, value):
+    return np.concatenate(pieces)
+
+
+def test_shards_know_what_their_tasks_may_use():
+    engine = LocalEngine(4, Event())
+    few, many = engine.scatter([1]), engine.scatter(range(9))
+    assert (few.n_shards, few.n_threads, few.n_together) == (1, 4, 1)
+    assert (many.n_shards, many.n_threads, many.n_together) == (9, 1, 4)
+
+
+def test_ended_tasks_are_told():
+    ended = []
+    LocalEngine(2, Event()).scatter("abc").map(lambda item, value: item + value, "x", ended.append)
+    assert sorted(ended) == [0, 1, 2]

@@ -1,5 +1,6 @@
 """The outer loop with a solver that counts down: it must know nothing of what is solved."""
 
+import pickle
 import time
 
 import numpy as np
@@ -101,3 +102,11 @@ def test_a_cancelled_solve_is_abandoned(tol):
     limits.cancelled.set()
     with pytest.raises(Interrupted):
         solve(None, Countdown(), None, limits)
+
+
+def test_limits_travel_with_the_seconds_that_are_left():
+    limits = pickle.loads(pickle.dumps(Limits(tol=0.5, max_iter=7, deadline=time.perf_counter() + 100)))
+    assert (limits.tol, limits.max_iter) == (0.5, 7)
+    assert 90 < limits.deadline - time.perf_counter() <= 100 and not limits.reached
+    assert pickle.loads(pickle.dumps(Limits(deadline=time.perf_counter() - 1))).out_of_time
+    assert pickle.loads(pickle.dumps(Limits())).deadline is None

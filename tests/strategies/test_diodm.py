@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dimargin import DiODM, ODMClassifier
 from dimargin.engines import LocalEngine
 from dimargin.kernels import Kernel
+from dimargin.parts import Part
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Progress, Training, TreeShape
 from dimargin.strategies.levels import Step
@@ -24,10 +25,12 @@ RBF = Kernel("rbf", gamma=0.8)
 
 def training(problem, shape, tol=1e-6, n_threads=1, **options):
     cancelled = Event()
+    engine = LocalEngine(n_threads, cancelled)
     return Training(
         problem=problem,
+        rows=engine.scatter(Part.split(problem, 3)),
         limits=Limits(tol=tol, cancelled=cancelled),
-        engine=LocalEngine(n_threads, cancelled),
+        engine=engine,
         shape=shape,
         random_state=0,
         **options,

@@ -11,13 +11,11 @@ from itertools import islice
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from dimargin.shards import Sums
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Value = TypeVar("Value")
-Sums = tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True)
@@ -106,17 +104,56 @@ class LocalShards(Generic[Item]):
     (np.float64(60.0),)
     >>> shards.fold(lambda shard, carried: carried + [len(shard)], [])
     [2, 1]
+    >>> shards.merge(lambda some, _: np.concatenate(some), 2).collect()
+    [array([1., 2., 3.])]
     """
 
     engine: LocalEngine
     items: tuple[Item, ...]
 
-    def map(self, task: Callable[[Item, Any], Result], value: Any = None) -> LocalShards[Result]:
-        """New shards: ``task(shard, value)`` of every one."""
-        return LocalShards(self.engine, tuple(self.engine.each(lambda item: task(item, value), self.items)))
+    @property
+    def n_shards(self) -> int:
+        """See `Shards`."""
+        return len(self.items)
 
-    def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None) -> Sums:
-        """Sums over the shards, in their order, of the arrays ``task(shard, value)``; few are held at a time."""
+    @property
+    def n_threads(self) -> int:
+        """See `Shards`."""
+        return self.engine.n_threads // max(1, self.n_together)
+
+    @property
+    def n_together(self) -> int:
+        """See `Shards`."""
+        return min(self.engine.n_threads, len(self.items))
+
+    def map(
+        self, task: Callable[[Item, Any], Result], value: Any = None, done: Callable[[int], None] | None = None
+    ) -> LocalShards[Result]:
+        """See `Shards`."""
+        ended = (lambda place, result: None) if done is None else (lambda place, result: done(place))
+        return LocalShards(self.engine, tuple(self.engine.map(lambda item, _: task(item, value), self.items, ended)))
+
+    def merge(self, join: Callable[[Sequence[Item], Any], Result], size: int, value: Any = None) -> LocalShards[Result]:
+        """See `Shards`."""
+        groups = [self.items[first : first + size] for first in range(0, len(self.items), size)]
+        return LocalShards(self.engine, tuple(groups)).map(join, value)
+
+    def shuffle(
+        self,
+        split: Callable[[Item, Any], Sequence[tuple[int, Any]]],
+        join: Callable[[Sequence[Any], Any], Result],
+        n_shards: int,
+        value: Any = None,
+    ) -> LocalShards[Result]:
+        """See `Shards`."""
+        sent: list[list[Any]] = [[] for _ in range(n_shards)]
+        for pieces in self.collect(split, value):
+            for place, piece in pieces:
+                sent[place].append(piece)
+        return LocalShards(self.engine, tuple(sent)).map(join, value)
+
+    def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
+        """See `Shards`; the arrays of few shards are held at a time."""
         sums: Sums | None = None
         for part in self.engine.each(lambda item: task(item, value), self.items):
             sums = part if sums is None else tuple(a + b for a, b in zip(sums, part, strict=True))
@@ -125,11 +162,14 @@ class LocalShards(Generic[Item]):
         return sums
 
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
-        """Carry a value through the shards, in their order: ``value = task(shard, value)``."""
+        """See `Shards`."""
         for item in self.items:
             value = task(item, value)
         return value
 
-    def collect(self) -> list[Item]:
-        """The shards themselves, in their order."""
-        return list(self.items)
+    def collect(self, task: Callable[[Item, Any], Any] | None = None, value: Any = None) -> list[Any]:
+        """See `Shards`."""
+        return list(self.items if task is None else self.engine.each(lambda item: task(item, value), self.items))
+
+    def release(self) -> None:
+        """See `Shards`: Python gives the memory back."""

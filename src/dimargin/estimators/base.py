@@ -25,6 +25,7 @@ from dimargin.estimators.validation import check_finite, check_memory, check_num
 from dimargin.kernels import KERNEL_NAMES, Floats, Indices, Kernel, RowTransform
 from dimargin.keys import order_of_keys
 from dimargin.losses import Loss
+from dimargin.parts import Part, n_shards_for
 from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies import STRATEGIES, LevelModel, Outcome, Router, Strategy, Training, TreeShape
@@ -124,8 +125,10 @@ class KernelMarginClassifier(MarginClassifier):
             context = self._init_callback_context(max_subtasks=n_levels + 1 - shape.stop_level)
             hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
+            engine, start = LocalEngine(n_threads, cancelled), self._previous_dual(data, order)
             training = Training(
                 problem=problem,
+                rows=engine.scatter(Part.split(problem, n_shards_for(problem.n_rows), start)),
                 limits=Limits(
                     tol=self.tol,
                     max_iter=self.max_iter,
@@ -133,10 +136,10 @@ class KernelMarginClassifier(MarginClassifier):
                     cancelled=cancelled,
                     interrupted=monitor.interrupted,
                 ),
-                engine=LocalEngine(n_threads, cancelled),
+                engine=engine,
                 shape=shape,
                 random_state=seed,
-                start=self._previous_dual(data, order),
+                start=start,
                 cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
                 progress=CallbackProgress(
                     self, context, hooks, partial(self._model_attributes, data, problem, order), monitor

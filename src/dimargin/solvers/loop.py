@@ -47,6 +47,16 @@ class Limits:
     interrupted: Event = field(default_factory=Event)
     stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process can go by: tolerance, passes and the seconds that are left."""
+        left = None if self.deadline is None else self.deadline - time.perf_counter()
+        return {"tol": self.tol, "max_iter": self.max_iter, "left": left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        left = state["left"]
+        deadline = None if left is None else time.perf_counter() + left
+        self.__dict__.update(vars(Limits(state["tol"], state["max_iter"], deadline)))
+
     @property
     def reached(self) -> bool:
         """Whether a long pass over the rows shall be given up."""

@@ -12,6 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from dimargin.engines import LocalEngine
+from dimargin.parts import Part
+from dimargin.shards import Shards
 from dimargin.solution import DualProblem, Floats, History, Objectives, Status
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies.routing import Router
@@ -84,10 +86,12 @@ class TreeShape:
 class Training:
     """Everything that a strategy needs to train; `cache` is the memory for remembered kernel rows, in bytes.
 
-    For a strategy that deals rows these are in the order of their keys, wherever they were given.
+    For a strategy that deals rows these are in the order of their keys, wherever they were given: in `rows` dealt to
+    shards that follow one another, with the warm start.
     """
 
     problem: DualProblem
+    rows: Shards[Part]
     limits: Limits
     engine: LocalEngine
     shape: TreeShape
