@@ -63,4 +63,4 @@ def test_the_first_rows_are_those_of_the_smallest_places():
 
 
 def test_the_number_of_shards_depends_on_the_rows_alone():
-    assert [n_shards_for(n) for n in (1, 16_384, 16_385, 10**9)] == [1, 1, 2, 512]
+    assert [n_shards_for(n) for n in (1, 8192, 8193, 10**9)] == [1, 1, 2, 512]

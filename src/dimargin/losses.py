@@ -51,6 +51,10 @@ class Pieces:
             self.upper,
         ]
 
+    def between(self, part: slice) -> Pieces:
+        """Those of rows that follow one another, without a copy."""
+        return Pieces(*(array[part] for array in self.rows))
+
     @property
     def largest_curvature(self) -> Array:
         """Largest second derivative of a row's loss, where it is smooth."""

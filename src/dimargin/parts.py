@@ -11,7 +11,7 @@ from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.shards import Shards
 from dimargin.solution import DualProblem
 
-_ROWS_OF_SHARD, _MOST_SHARDS = 16_384, 512
+_ROWS_OF_SHARD, _MOST_SHARDS = 8192, 512
 
 
 def n_shards_for(n_rows: int) -> int:

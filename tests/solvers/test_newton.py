@@ -54,7 +54,7 @@ def losses_of(labels, weights, loss, intercept, mass=None):
 
 def shards_of(X, losses, n_shards=1, n_threads=1):
     parts = np.array_split(np.arange(len(X)), n_shards)
-    items = [Shard.of(LinearFeatures(StoredRows(X[part])), losses.of_rows(part, losses.mass)) for part in parts]
+    items = [Shard(LinearFeatures(StoredRows(X[part])), losses.of_rows(part, losses.mass)) for part in parts]
     return LocalEngine(n_threads, Event()).scatter(items)
 
 
@@ -176,6 +176,30 @@ def test_a_start_at_the_optimum_ends_there():
     assert again.passes == 1 and len(again.history) == 1
 
 
+@given(seed=st.integers(0, 2**16), kinks=st.integers(0, 12), scale=st.floats(-3, 3))
+def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
+    """On convex piecewise quadratics, of which the search sees slopes at the steps it asks for."""
+    rng = np.random.default_rng(seed)
+    places, bends = 10**scale * rng.exponential(size=kinks), 10 ** rng.uniform(-2, 2, kinks)
+
+    widths, stiffness = 10**scale * rng.exponential(size=kinks), 10 ** rng.uniform(-2, 1)
+
+    def slope(step):
+        return float(stiffness * step - 1 + (bends * np.clip((step - places) / widths, 0, 1)).sum())
+
+    def fallen(step):
+        inside = np.clip(step - places, 0, widths)
+        rises = bends * (inside**2 / (2 * widths) + np.maximum(step - places - widths, 0))
+        return step - stiffness * step**2 / 2 - rises.sum()
+
+    points, step = [(0.0, -1.0)], np.nan
+    while not np.isfinite(step) and len(points) <= 5 * newton._LINE_STEPS:
+        points += [(t, slope(t)) for t in newton._next_steps(points)]
+        step = newton._least(points)
+    best = max(fallen(t) for t in np.linspace(0, 2 * step, 2001))
+    assert fallen(step) > 0 and fallen(step) >= 0.5 * best
+
+
 def test_steps_that_overshoot_are_cut():
     """A full Newton step from zero goes past the minimum where most rows change sides."""
     rng = np.random.default_rng(0)
@@ -196,13 +220,12 @@ def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threa
 
     class Slow(LinearFeatures):
         def rows(self, index):
-            if len(index):
-                time.sleep(0.01)
+            time.sleep(0.01)
             return super().rows(index)
 
     cancelled, halves = Event(), np.split(np.arange(3000), 2)
     engine = LocalEngine(n_threads, cancelled)
-    shards = engine.scatter([Shard.of(Slow(StoredRows(X[half])), losses.of_rows(half, losses.mass)) for half in halves])
+    shards = engine.scatter([Shard(Slow(StoredRows(X[half])), losses.of_rows(half, losses.mass)) for half in halves])
     began = time.perf_counter()
     limits = Limits(tol=1e-6, deadline=began + 0.3, cancelled=cancelled)
     solution = solve(shards, Newton(5), np.zeros((1, 6)), limits)
@@ -211,6 +234,22 @@ def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threa
     interrupted = Event()
     interrupted.set()
     assert fit(X, losses, interrupted=interrupted).status == "stopped"
+
+
+def test_a_hessian_that_was_given_up_is_made_again():
+    class OnceReached(Limits):
+        looked = 0
+
+        @property
+        def reached(self):
+            OnceReached.looked += 1
+            return OnceReached.looked == 1
+
+    X, labels, weights = rows_of(3000, 5)
+    losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
+    solution = solve(shards_of(X, losses), Newton(5), np.zeros((1, 6)), OnceReached(tol=1e-9))
+    assert solution.status == "converged"
+    assert_allclose(solution.weights, fit(X, losses).weights, rtol=1e-6)
 
 
 def test_a_tolerance_below_rounding_ends():

@@ -35,7 +35,7 @@ def losses_of(labels, weights, loss, intercept):
 
 def shards_of(X, losses, parts):
     stored = StoredRows(X)
-    items = [Shard.of(LinearFeatures(stored, part), losses.of_rows(part, losses.mass)) for part in parts]
+    items = [Shard(LinearFeatures(stored, part), losses.of_rows(part, losses.mass)) for part in parts]
     return LocalEngine(1, Event()).scatter(items)
 
 

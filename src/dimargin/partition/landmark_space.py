@@ -66,9 +66,9 @@ class LandmarkFeatures:
         """See `Features`."""
         return self.kernel.multiply(self._rows, coefficients, np.arange(self.n_landmarks))
 
-    def rows(self, index: Indices) -> Floats:
+    def rows(self, index: Indices | slice) -> Floats:
         """See `Features`."""
-        return self.kernel.block(self.n_landmarks + index, np.arange(self.n_landmarks))
+        return self.kernel.block(self._rows[index], np.arange(self.n_landmarks))
 
     def evaluations(self) -> int:
         """See `Features`."""

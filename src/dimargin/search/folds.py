@@ -179,7 +179,7 @@ class SpaceTrainer(Trainer):
     def values(self, loss: Loss, limits: Limits) -> Floats:
         """See `Trainer`."""
         losses = self._sample.losses(loss, self._intercept)
-        shards = LocalEngine(1, Event()).scatter([Shard.of(self._train, losses)])
+        shards = LocalEngine(1, Event()).scatter([Shard(self._train, losses)])
         solution = solve(shards, self._newton, self._place, limits)
         intercept = solution.objectives.intercept[:, None]
         self._place = np.hstack([solution.weights, intercept])

@@ -25,7 +25,7 @@ from dimargin.shards import Shards, Sums
 from dimargin.solution import Floats, Objectives
 from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Limits
-from dimargin.solvers.primal import PrimalState, Shard, stand_at
+from dimargin.solvers.primal import PrimalState, Shard
 from dimargin.solvers.svrg import SVRG, State
 
 _STAGES = 4  # between two looks at the whole problem
@@ -96,7 +96,7 @@ def _core_set(shard: Shard, radius: float) -> Shard:
     centres, balls = found
     labels = np.ascontiguousarray(losses.labels[:, centres])
     losses = replace(losses, labels=labels, weights=np.bincount(balls, losses.weights).astype(float))
-    return Shard.of(LinearFeatures(StoredRows(X[centres])), losses)
+    return Shard(LinearFeatures(StoredRows(X[centres])), losses)
 
 
 def _count(shard: Shard, _: None) -> Sums:
@@ -177,10 +177,9 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         if state.n_centres == state.n_rows:
             self.look(state)  # after a stage that was not checked
             return state.gradient.copy()
-        place = state.weights, state.intercept
         core = PrimalState(
-            limits=state.limits, shards=state.core_sets.map(stand_at, place), weights=state.weights,
-            intercept=state.intercept, gradient=np.zeros_like(state.gradient), lower=state.lower,
+            limits=state.limits, shards=state.core_sets, weights=state.weights, intercept=state.intercept,
+            gradient=np.zeros_like(state.gradient), lower=state.lower,
         )  # fmt: skip
         self.measured(core)
         state.epochs += state.n_centres / state.n_rows

@@ -72,7 +72,7 @@ class LinearFeatures:
             total += coefficients[:, part] @ (rows.multiply(rows) if sp.issparse(rows) else rows * rows)
         return total
 
-    def rows(self, index: Indices) -> Floats:
+    def rows(self, index: Indices | slice) -> Floats:
         """See `Features`."""
         rows = self.stored.X[index if self.index is None else self.index[index]]
         return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)

@@ -5,30 +5,35 @@ with ``c_i = loss_i''(m_i)`` its generalised Hessian is ``I + sum_i c_i phi_i ph
 DeCoste, JMLR 2005, for the squared hinge). A step goes to the minimum along the Newton direction, without which steps
 may circle; near the optimum no ``c_i`` changes any more and the next step ends there.
 
+Shards keep nothing between passes, so that a lost one is made again from its rows alone, and nothing but sums travels.
 Of few features the Hessian is formed, an all-reduce of m x m numbers to which only the rows add whose ``c_i`` has
-changed since the last step. Of many, a direction is found by conjugate gradients, preconditioned by the diagonal, an
-all-reduce of m numbers each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and Keerthi, JMLR
-2008). The diagonal counts a hundredth beside the regulariser: all of it costs a third more steps where features are
-scaled, none of it four times as many where they are not (Hsia, Chiang and Lin, ACML 2018).
+changed since the last step: a step is a pass for the slopes at several steps along the direction, seldom two, and one
+for objective, gradient and Hessian where it ends. Of many, a direction is found by conjugate gradients, preconditioned
+by the diagonal, an all-reduce of m numbers each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and
+Keerthi, JMLR 2008). The diagonal counts a hundredth beside the regulariser: all of it costs a third more steps where
+features are scaled, none of it four times as many where they are not (Hsia, Chiang and Lin, ACML 2018).
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from dimargin.shards import Shards, Sums
-from dimargin.solution import Floats
+from dimargin.solution import Floats, Objectives
 from dimargin.solvers.loop import Limits
-from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard, look_along, move
+from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, look_at, margins_at, sums_of
 
-_ROWS_AT_ONCE, _VALUES_AT_ONCE = 1024, 2**17  # whose features are held: so many rows, or more if they are short
+_ROWS_AT_ONCE, _VALUES_AT_ONCE = 256, 2**18  # whose features are held: so many rows, or more if they are short
+_ROWS_OF_PRODUCT = 1024
 _STEEP = 1e-2  # part of the first slope along a direction that may be left
-_LINE_STEPS = 30
+_FIRST_STEPS, _LINE_STEPS = (0.1, 0.3, 0.6, 1.0, 1.5), 15  # those that are tried along a direction, and passes
+_SCORES_AT_ONCE = 32_768  # rows whose slopes are computed in the processor's cache
 _ROUNDING, _RIDGE = 1e-14, 1e-10  # of the curvature; a direction need not be exact
 _SCALING = 0.01  # weight of the diagonal beside the regulariser
 _INEXACT, _DIRECTION_STEPS = 0.1, 250  # residual of a direction, relative, at most; and conjugate gradients for it
@@ -37,45 +42,106 @@ _INEXACT, _DIRECTION_STEPS = 0.1, 250  # residual of a direction, relative, at m
 # ---- what shards do ------------------------------------------------------------------------------------------------
 
 
-def _slopes(shard: Shard, steps: Floats) -> Sums:
-    """First and second derivative of the losses along the direction."""
-    dual, curvature, _ = shard.losses.pieces.response(shard.margins + steps[:, None] * shard.rates)
-    first = -np.einsum("qi,qi->q", dual, shard.rates)
-    return first, np.einsum("qi,qi,qi->q", curvature, shard.rates, shard.rates)
+@dataclass(frozen=True)
+class BentShard(Shard):
+    """A shard that conjugate gradients go over.
+
+    Attributes
+    ----------
+    curvature : ndarray of shape (n_outputs, n)
+        Second derivatives of the losses.
+    """
+
+    curvature: Floats
 
 
-def _curvature_change(shard: Shard, limits: Limits) -> Sums:
-    """What the Hessian, of shape (n_outputs, m + intercept, m + intercept), lacks; and whether that was given up."""
-    change = shard.losses.pieces.response(shard.margins)[1] - shard.curvature
-    rows = np.flatnonzero(change.any(axis=0))
-    width = shard.features.rows(rows[:0]).shape[1] + shard.losses.intercept
-    total, step = np.zeros((len(change), width, width)), max(_ROWS_AT_ONCE, _VALUES_AT_ONCE // width)
-    for first in range(0, len(rows), step):
+def _slopes(shard: Shard, line: tuple[Place, Place, Floats]) -> Sums:
+    """Derivative of the losses at steps, of shape (n_outputs, n_steps), along a direction."""
+    (weights, intercept), (direction, shift), steps = line
+    before, q, losses = shard.features.evaluations(), len(weights), shard.losses
+    scores = shard.features.scores(np.concatenate([weights, direction]))
+    slopes = np.zeros(steps.shape)
+    for first in range(0, losses.n_rows, _SCORES_AT_ONCE):
+        part = slice(first, first + _SCORES_AT_ONCE)
+        labels, pieces = losses.labels[:, part], losses.pieces.between(part)
+        margins = labels * (scores[:q, part] + intercept[:, None])
+        rates = labels * (scores[q:, part] + shift[:, None])
+        for k, step in enumerate(steps.T):
+            dual = pieces.response(margins + step[:, None] * rates)[0]
+            slopes[:, k] -= np.einsum("qi,qi->q", dual, rates)
+    return slopes, np.array([shard.features.evaluations() - before], dtype=float)
+
+
+def _look_and_bend(shard: Shard, task: tuple[Place, Place | None, Limits]) -> Sums:
+    """Sums at a place, as of `look_at`, and what the Hessian lacks since the place before (None: all of it).
+
+    The Hessian, of shape (n_outputs, m + intercept, m + intercept), is last but one; last is whether it was given up.
+    """
+    place, before, limits = task
+    losses, features, pieces = shard.losses, shard.features, shard.losses.pieces
+    (q, width), counted = place[0].shape, features.evaluations()
+    weights = place[0] if before is None else np.concatenate([place[0], before[0]])
+    shifts = place[1] if before is None else np.concatenate([place[1], before[1]])
+    hessian = _Hessian(q, width + losses.intercept)
+    step = max(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(width, 1))
+    sums: Sums | None = None
+    for first in range(0, losses.n_rows, step):
         if limits.reached:
-            return total, np.ones(1)
-        part = rows[first : first + step]
-        phi = shard.features.rows(part)
-        if shard.losses.intercept:
-            phi = np.column_stack([phi, np.ones(len(phi))])
-        for sums, weights in zip(total, change[:, part], strict=True):
-            for sign in (1.0, -1.0):  # numpy takes half the work for a matrix times its own transpose
-                some = sign * weights > 0
+            return *look_at(shard, place), hessian.sums, np.ones(1)
+        part = slice(first, min(first + step, losses.n_rows))
+        phi, own = features.rows(part), pieces.between(part)
+        margins = np.tile(losses.labels[:, part], (len(weights) // q, 1)) * (weights @ phi.T + shifts[:, None])
+        found, change = sums_of(own, losses, margins[:q], lambda some, phi=phi: some @ phi, part)  # type: ignore[misc]
+        sums = found if sums is None else tuple(a + b for a, b in zip(sums, found, strict=True))
+        hessian.bend(phi, change if before is None else change - own.response(margins[q:])[1])
+    hessian.flush()
+    evaluations = np.array([features.evaluations() - counted], dtype=float)
+    return *(sums or look_at(shard, place)[:-1]), evaluations, hessian.sums, np.zeros(1)
+
+
+class _Hessian:
+    """Sums of ``c_i phi_i phi_i'``: of many rows at a time, whose product costs less, held until there are so many."""
+
+    def __init__(self, n_outputs: int, width: int) -> None:
+        self.sums = np.zeros((n_outputs, width, width))
+        self._waiting: list[tuple[Floats, Floats]] = []
+
+    def bend(self, phi: Floats, change: Floats) -> None:
+        """Add rows; a column of ones is the intercept's."""
+        rows = np.flatnonzero(change.any(axis=0))
+        held = np.ones((len(rows), self.sums.shape[1]))
+        np.take(phi, rows, axis=0, out=held[:, : phi.shape[1]])
+        self._waiting.append((held, change[:, rows]))
+        if sum(len(held) for held, _ in self._waiting) >= _ROWS_OF_PRODUCT:
+            self.flush()
+
+    def flush(self) -> None:
+        """Take in the rows that wait."""
+        if not self._waiting:
+            return
+        several = len(self._waiting) > 1
+        phi = np.concatenate([held for held, _ in self._waiting]) if several else self._waiting[0][0]
+        change = np.concatenate([weights for _, weights in self._waiting], axis=1)
+        self._waiting = []
+        for sums, weights in zip(self.sums, change, strict=True):
+            for add, some in ((np.add, weights > 0), (np.subtract, weights < 0)):
                 if some.any():
-                    scaled = phi[some] * np.sqrt(np.abs(weights[some]))[:, None]
-                    sums += sign * (scaled.T @ scaled)
-    return total, np.zeros(1)
+                    scaled = phi if some.all() else phi[some]
+                    scaled = scaled * np.sqrt(np.abs(weights[some]))[:, None]
+                    add(sums, scaled.T @ scaled, out=sums)  # numpy takes half the work for a matrix times its transpose
 
 
-def _remember_curvature(shard: Shard, _: None) -> Shard:
-    return replace(shard, curvature=shard.losses.pieces.response(shard.margins)[1])
+def _bent(shard: Shard, place: Place) -> BentShard:
+    curvature = shard.losses.pieces.response(margins_at(shard, place))[1]
+    return BentShard(shard.features, shard.losses, curvature)
 
 
-def _diagonal(shard: Shard, _: None) -> Sums:
+def _diagonal(shard: BentShard, _: None) -> Sums:
     """Of the Hessian, without the regulariser, the intercept's last."""
     return shard.features.combine_squares(shard.curvature), shard.curvature.sum(axis=1)
 
 
-def _curved(shard: Shard, direction: Floats) -> Sums:
+def _curved(shard: BentShard, direction: Floats) -> Sums:
     """The Hessian, without the regulariser, times a direction with the intercept behind it."""
     bent = shard.curvature * (shard.features.scores(direction[:, :-1]) + direction[:, -1:])
     return shard.features.combine(bent), bent.sum(axis=1)
@@ -92,9 +158,12 @@ class State(PrimalState):
     ----------
     hessian : ndarray of shape (n_outputs, m, m), or of m + 1 with an intercept
         ``sum_i c_i psi_i psi_i'``; empty where it is not formed.
+    bent_at : tuple of ndarray, or None
+        The place whose Hessian this is.
     """
 
     hessian: Floats
+    bent_at: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -119,7 +188,7 @@ class Newton(PrimalSolver[State]):
     >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
     >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)
-    >>> shards = LocalEngine(1, Event()).scatter([Shard.of(LinearFeatures(StoredRows(X)), losses)])
+    >>> shards = LocalEngine(1, Event()).scatter([Shard(LinearFeatures(StoredRows(X)), losses)])
     >>> solution = solve(shards, Newton(1), np.zeros((1, 2)), Limits(tol=1e-9))
     >>> solution.passes, solution.weights.round(4), 4 / 7  # X'y / (X'X + 1)
     (2, array([[0.5714]]), 0.5714285714285714)
@@ -132,28 +201,32 @@ class Newton(PrimalSolver[State]):
         width = self.n_features + self.intercept if self.explicit else 0
         return State(**self.begun(problem, start, limits), hessian=np.zeros((len(start), width, width)))
 
+    def measured(self, state: PrimalState) -> Objectives:
+        """See `PrimalSolver`; the Hessian is formed in the same pass."""
+        if not self.explicit or not isinstance(state, State):
+            return super().measured(state)
+        place = self.place(state)
+        *sums, change, given_up = state.shards.aggregate(
+            _look_and_bend, (place, state.bent_at, state.limits), wide=True
+        )
+        state.bent_at = None if given_up[0] else place
+        state.hessian = np.zeros_like(state.hessian) if given_up[0] else state.hessian + change
+        return self.certified(state, tuple(sums))
+
     def step(self, state: State) -> None:
         """To the minimum along the Newton direction; given up without a trace where a limit is reached meanwhile."""
-        direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
-        if direction is None:
+        if self.explicit and state.bent_at is None:
+            state.objectives = None  # look again, if there is time after all
             return
-        weights, intercept = direction[:, :-1], direction[:, -1]
-        state.shards = state.shards.map(look_along, (self.coefficients(weights), intercept))
-        steps = _line_search(state, weights, np.abs((state.gradient * direction).sum(axis=1)))
-        state.shards = state.shards.map(move, steps)
+        direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
+        weights, shift = direction[:, :-1], direction[:, -1]
+        steps = self._line_search(state, weights, shift, (state.gradient * direction).sum(axis=1))
         state.weights = state.weights + steps[:, None] * weights
-        state.intercept = state.intercept + steps * intercept
+        state.intercept = state.intercept + steps * shift
         state.objectives = None
         state.steps += 1
-        state.epochs += 1
 
-    def _by_hessian(self, state: State) -> Floats | None:
-        change, given_up = state.shards.aggregate(_curvature_change, state.limits)
-        if given_up[0]:
-            return None
-        state.shards = state.shards.map(_remember_curvature)
-        state.hessian += change
-        state.epochs += 1
+    def _by_hessian(self, state: State) -> Floats:
         directions, m, width = np.zeros_like(state.gradient), self.n_features, state.hessian.shape[1]
         for q, (curvature, slope) in enumerate(zip(state.hessian, state.gradient, strict=True)):
             hessian = curvature.copy()
@@ -168,9 +241,9 @@ class Newton(PrimalSolver[State]):
 
     def _by_conjugate_gradients(self, state: State) -> Floats:
         """All outputs as one system; what there is of a direction when a limit is reached still goes down."""
-        state.shards = state.shards.map(_remember_curvature)
+        shards = state.shards.map(_bent, self.place(state))
         shape, slopes = state.gradient.shape, state.gradient.ravel()
-        squares, curvature = state.shards.aggregate(_diagonal)
+        squares, curvature = shards.aggregate(_diagonal)
         own = np.ones(shape)
         own[:, -1] = _RIDGE * (1.0 + squares.sum(axis=1)) if self.intercept else 1.0
         scaling = (own + _SCALING * np.column_stack([squares, curvature * self.intercept])).ravel()
@@ -178,7 +251,7 @@ class Newton(PrimalSolver[State]):
 
         def multiply(vector: Floats) -> Floats:
             direction = vector.reshape(shape)
-            moments, sums = state.shards.aggregate(_curved, direction)
+            moments, sums = shards.aggregate(_curved, direction)
             state.epochs += 1
             return np.asarray((own * direction + np.column_stack([moments, sums * self.intercept])).ravel())
 
@@ -199,7 +272,29 @@ class Newton(PrimalSolver[State]):
                 M=LinearOperator((size, size), matvec=lambda vector: vector / scaling, dtype=float),
                 callback=remember,
             )
+        shards.release()
         return found.reshape(shape)
+
+    def _line_search(self, state: State, direction: Floats, shift: Floats, first: Floats) -> Floats:
+        """Steps where the slopes along the direction, which rise from `first`, are nearly zero.
+
+        Some steps within the bracket at a time: a pass over the rows costs more than what is done with their scores.
+        """
+        line = self.place(state), (self.coefficients(direction), shift)
+        along, square = (state.weights * direction).sum(axis=1), (direction**2).sum(axis=1)
+        known = [[(0.0, float(slope))] for slope in first]  # steps and slopes, of every output
+        for _ in range(_LINE_STEPS):
+            tried = np.array([_next_steps(points) for points in known])
+            slopes, evaluations = state.shards.aggregate(_slopes, (*line, tried))
+            slopes = slopes + along[:, None] + tried * square[:, None]
+            state.spent += int(evaluations[0])
+            state.epochs += 1
+            for points, *found in zip(known, tried, slopes, strict=True):
+                points.extend(zip(*map(np.ndarray.tolist, found), strict=True))
+            found = [_least(points) for points in known]
+            if all(np.isfinite(step) for step in found):
+                return np.array(found)
+        return np.array([max((step for step, slope in points if slope <= 0), default=0.0) for points in known])
 
 
 class _EnoughError(Exception):
@@ -217,19 +312,34 @@ def _solve_positive(matrix: Floats, right: Floats, ridge: float) -> Floats:
     raise LinAlgError("the Hessian is not positive definite: are all features finite?")
 
 
-def _line_search(state: State, direction: Floats, first: Floats) -> Floats:
-    """Steps where the slopes along the direction, which rise, are nearly zero: Newton's method within a bracket."""
-    steps, low, high = np.ones(len(direction)), np.zeros(len(direction)), np.full(len(direction), np.inf)
-    along, square = (state.weights * direction).sum(axis=1), (direction**2).sum(axis=1)
-    for _ in range(_LINE_STEPS):
-        slopes, curvatures = state.shards.aggregate(_slopes, steps)
-        slopes, curvatures = slopes + along + steps * square, curvatures + square
-        open_ = np.abs(slopes) > _STEEP * first
-        if not open_.any():
-            break
-        low, high = np.where(slopes < 0, steps, low), np.where(slopes > 0, steps, high)
-        tried = steps - slopes / np.maximum(curvatures, np.finfo(float).tiny)
-        middle = np.where(np.isfinite(high), (low + high) / 2, 2 * low)
-        inside = (tried > low) & (tried < high)
-        steps = np.where(open_, np.where(inside, tried, middle), steps)
-    return steps
+def _least(points: list[tuple[float, float]]) -> float:
+    """A step near the least point along a direction, from known steps and slopes; nan where they say too little.
+
+    It is where a line through the two slopes around zero meets it, if the objective falls more on the way to them than
+    it can rise between them, or the step of a slope that is nearly zero: zero where rounding has the direction go up.
+    """
+    points = sorted(points)
+    if points[0][1] >= 0:
+        return 0.0
+    step, slope = min(points, key=lambda point: abs(point[1]))
+    if abs(slope) <= _STEEP * abs(points[0][1]):
+        return step
+    above = next((k for k, (_, slope) in enumerate(points) if slope > 0), None)
+    if above is None:
+        return np.nan
+    (low, below), (high, beyond) = points[above - 1 : above + 1]
+    middle = low - below * (high - low) / (beyond - below)
+    fall = sum((b - a) * -slope for (a, _), (b, slope) in pairwise(points[:above]))
+    return middle if fall > (middle - low) * beyond else np.nan
+
+
+def _next_steps(points: list[tuple[float, float]]) -> list[float]:
+    """Steps to try, from those whose slopes are known: around where a line through those beside zero meets it."""
+    low, below = max((point for point in points if point[1] <= 0), default=(0.0, 0.0))
+    high, above = min((point for point in points if point[1] > 0), default=(np.inf, 0.0))
+    if not np.isfinite(high):
+        return [*_FIRST_STEPS] if low == 0 else [low * factor for factor in (2, 4, 8, 16, 32)]
+    middle = low - below * (high - low) / (above - below)
+    if low == 0:
+        return [middle / factor for factor in (4096, 512, 64, 8, 1)]
+    return [(low + middle) / 2, (low + 3 * middle) / 4, middle, (3 * middle + high) / 4, (middle + high) / 2]

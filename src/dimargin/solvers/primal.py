@@ -19,18 +19,23 @@ All sums over rows are all-reduces over shards (`dimargin.shards`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from dimargin.kernels import Indices
+from dimargin.losses import Pieces
 from dimargin.shards import Shards, Sums
 from dimargin.solution import Floats, History, MarginLosses, Objectives, Status
 from dimargin.solvers.loop import Limits, Solver
 
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
+
+
+Place = tuple[Floats, Floats]  # coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,)
 
 
 class Features(Protocol):
@@ -42,7 +47,7 @@ class Features(Protocol):
     def combine(self, coefficients: Floats) -> Floats:
         """``sum_i coefficients[q, i] phi_i``, of shape (n_outputs, m)."""
 
-    def rows(self, index: Indices) -> Floats:
+    def rows(self, index: Indices | slice) -> Floats:
         """Features of some rows, of shape (len(index), m)."""
 
     def evaluations(self) -> int:
@@ -51,81 +56,81 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows, and where the solve stands on them; arrays of shape (n_outputs, n).
+    """Rows, of which nothing changes during a solve: where it stands is told to every task.
 
     Attributes
     ----------
     features : Features
         Or what a solver needs beyond.
     losses : MarginLosses
-    margins : ndarray
-        With the intercept.
-    rates : ndarray
-        Change of the margins along the direction.
-    curvature : ndarray
-        Second derivatives that are in the Hessian.
     """
 
     features: Any
     losses: MarginLosses
-    margins: Floats
-    rates: Floats
-    curvature: Floats
-
-    @classmethod
-    def of(cls, features: Any, losses: MarginLosses) -> Shard:
-        """At the origin."""
-        nothing = np.broadcast_to(0.0, losses.labels.shape)
-        return cls(features, losses, nothing, nothing, nothing)
 
 
 # ---- what shards do ------------------------------------------------------------------------------------------------
 
 
-def _scores(shard: Shard, place: tuple[Floats, Floats]) -> Floats:
+def margins_at(shard: Shard, place: Place) -> Floats:
+    """Margins, with the intercept, of shape (n_outputs, n)."""
     weights, intercept = place
-    scores: Floats = shard.features.scores(weights)
-    scores += intercept[:, None]
-    scores *= shard.losses.labels
-    return scores
+    margins: Floats = shard.features.scores(weights)
+    margins += intercept[:, None]
+    margins *= shard.losses.labels
+    return margins
 
 
-def look_along(shard: Shard, direction: tuple[Floats, Floats]) -> Shard:
-    """Remember how margins change along a direction."""
-    return replace(shard, rates=_scores(shard, direction))
+def look_at(shard: Shard, place: Place) -> Sums:
+    """Sums at a place: see `sums_of`; kernel values that it took come last."""
+    before = shard.features.evaluations()
+    nowhere = not (place[0].any() or place[1].any())  # a solve begins there, and products with zero may cost
+    margins = np.zeros(shard.losses.labels.shape) if nowhere else margins_at(shard, place)
+    sums, _ = sums_of(shard.losses.pieces, shard.losses, margins, shard.features.combine)
+    return *sums, np.array([shard.features.evaluations() - before], dtype=float)
 
 
-def stand_at(shard: Shard, place: tuple[Floats, Floats]) -> Shard:
-    """Margins at given weights."""
-    return replace(shard, margins=_scores(shard, place))
+def sums_of(
+    pieces: Pieces,
+    losses: MarginLosses,
+    margins: Floats,
+    combine: Callable[[Floats], Floats],
+    part: slice = slice(None),
+) -> tuple[Sums, Floats]:
+    """Of either class: losses of rows inside the box and of others, sums of ``g_i`` and of ``g_i phi_i``.
 
+    Parameters
+    ----------
+    pieces : Pieces
+        Of the rows.
+    losses : MarginLosses
+        Of the shard, of which the rows are a `part`.
+    margins : ndarray of shape (n_outputs, n)
+    combine : callable
+        As `Features.combine`, for these rows.
+    part : slice
 
-def move(shard: Shard, steps: Floats) -> Shard:
-    """Margins after a step along the direction."""
-    return replace(shard, margins=shard.margins + steps[:, None] * shard.rates)
-
-
-def _sums(shard: Shard, _: None) -> Sums:
-    """Of either class: losses of rows inside the box and of others, sums of ``g_i`` and of ``g_i phi_i``."""
-    dual, curvature, value = shard.losses.pieces.response(shard.margins)
-    labels, q = shard.losses.labels, len(dual)
+    Returns
+    -------
+    sums : tuple of ndarray
+    curvature : ndarray of shape (n_outputs, n)
+        Second derivatives.
+    """
+    dual, curvature, value = pieces.response(margins)
+    labels, q = losses.labels[:, part], len(dual)
     inside = np.where(curvature > 0, value, 0.0)
     value -= inside
-    sums = [part for values in (inside, value, dual) for part in _by_class(values, labels)]
+    sums = [some for values in (inside, value, dual) for some in _by_class(values, labels)]
     signed = labels * dual
-    if not shard.losses.intercept:  # nobody asks for the classes
-        return *sums, shard.features.combine(signed), np.zeros(1)
-    moments = shard.features.combine(np.concatenate([signed, dual]))
-    return *sums, (moments[q:] + moments[:q]) / 2, (moments[q:] - moments[:q]) / 2
+    if not losses.intercept:  # nobody asks for the classes
+        return (*sums, combine(signed), np.zeros(1)), curvature
+    moments = combine(np.concatenate([signed, dual]))
+    return (*sums, (moments[q:] + moments[:q]) / 2, (moments[q:] - moments[:q]) / 2), curvature
 
 
 def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
     every, signed = values.sum(axis=1), np.einsum("qi,qi->q", values, labels)
     return (every + signed) / 2, (every - signed) / 2
-
-
-def _evaluations(shard: Shard, _: None) -> Sums:
-    return (np.array([shard.features.evaluations()], dtype=float),)
 
 
 # ---- the solve -----------------------------------------------------------------------------------------------------
@@ -146,8 +151,6 @@ class PrimalSolution:
     history : list of dict
         As of `dimargin.solution.Solution`, with ``gradient_norm`` (of the worst output) and ``epochs``: how often all
         rows have been looked at so far.
-    shards : Shards of Shard
-        With the margins.
     """
 
     weights: Floats
@@ -156,7 +159,6 @@ class PrimalSolution:
     reason: str
     passes: int
     history: History
-    shards: Shards[Shard]
 
 
 @dataclass(kw_only=True)
@@ -177,6 +179,8 @@ class PrimalState:
         None where they have not been looked at yet.
     epochs : float
         How often all rows have been looked at.
+    spent : int
+        Kernel values computed so far.
     steps, stale : int
         Steps, and checks since the last progress.
     least : ndarray of shape (n_outputs,)
@@ -195,6 +199,7 @@ class PrimalState:
     steps: int = 0
     stale: int = 0
     epochs: float = 0.0
+    spent: int = 0
     least: Floats | float = np.inf
     smallest: float = np.inf
 
@@ -223,17 +228,18 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def begun(self, shards: Shards[Shard], start: Floats, limits: Limits) -> dict[str, Any]:
         """Fields of the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
-        weights, intercept = start[:, :-1], start[:, -1]
-        if start.any():
-            shards = shards.map(stand_at, (self.coefficients(weights), intercept))
         return {
             "limits": limits,
             "shards": shards,
-            "weights": weights,
-            "intercept": intercept,
+            "weights": start[:, :-1],
+            "intercept": start[:, -1],
             "gradient": np.zeros_like(start),
             "lower": np.zeros(len(start)),
         }
+
+    def place(self, state: PrimalState) -> Place:
+        """Where the solve stands, as the shards take it."""
+        return self.coefficients(state.weights), state.intercept
 
     def coefficients(self, weights: Floats) -> Floats:
         """Of the features: ``beta = L^-T w``, of shape (n_outputs, m)."""
@@ -248,8 +254,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def evaluations(self, state: State) -> int:
         """Kernel values computed by the shards so far."""
-        (count,) = state.shards.aggregate(_evaluations)
-        return int(count[0])
+        return state.spent
 
     def facts(self, state: State) -> dict[str, Any]:
         """Gradient norm and epochs."""
@@ -282,7 +287,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
         """The last iterate: the primal objective never rises."""
         objectives = self.look(state)
-        return PrimalSolution(state.weights, objectives, status, reason, 1 + state.steps, history, state.shards)
+        return PrimalSolution(state.weights, objectives, status, reason, 1 + state.steps, history)
 
     def look(self, state: State) -> Objectives:
         """Objectives, and the gradient into the state, if they are not known."""
@@ -290,7 +295,12 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def measured(self, state: PrimalState) -> Objectives:
         """The same, without asking whether they are known."""
-        *losses, own, others, positive, negative = state.shards.aggregate(_sums)
+        return self.certified(state, state.shards.aggregate(look_at, self.place(state)))
+
+    def certified(self, state: PrimalState, sums: Sums) -> Objectives:
+        """Objectives, and the gradient into the state, from the sums of `look_at`."""
+        *losses, own, others, positive, negative, evaluations = sums
+        state.spent += int(evaluations[0])
         positive = self.weights(positive)
         primal = 0.5 * (state.weights**2).sum(axis=1) + sum(losses)
         if self.intercept:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dimargin.shards import Shards
 from dimargin.solution import Floats, Objectives
 from dimargin.solvers.loop import Limits
-from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard, stand_at
+from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
 
 _SAFETY = 4.0
 _LARGEST_STEP = 0.5
@@ -139,7 +139,7 @@ class SVRG(PrimalSolver[Stage]):
     >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
     >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)
-    >>> shards = LocalEngine(1, Event()).scatter([Shard.of(LinearFeatures(StoredRows(X)), losses)])
+    >>> shards = LocalEngine(1, Event()).scatter([Shard(LinearFeatures(StoredRows(X)), losses)])
     >>> solve(shards, SVRG(1), np.zeros((1, 2)), Limits(tol=1e-9)).weights.round(4), 4 / 7  # X'y / (X'X + 1)
     (array([[0.5714]]), 0.5714285714285714)
     """
@@ -155,7 +155,7 @@ class SVRG(PrimalSolver[Stage]):
 
     def begun(self, shards: Shards[Shard], start: Floats, limits: Limits) -> dict[str, Any]:
         """See `PrimalSolver`."""
-        facts = shards.map(_facts).collect()
+        facts = shards.collect(_facts)
         n_rows = sum(n for n, _ in facts)
         smoothness = 1 + n_rows * max(steepest for _, steepest in facts)
         sizes = np.full(len(start), 1 / (_SAFETY * smoothness))
@@ -179,7 +179,6 @@ class SVRG(PrimalSolver[Stage]):
 
     def _stand(self, state: Stage, place: Floats) -> None:
         state.weights, state.intercept = place[:, :-1], place[:, -1]
-        state.shards = state.shards.map(stand_at, (state.weights, state.intercept))
         state.objectives = None
 
     def gradient(self, state: Stage) -> Floats:

@@ -23,13 +23,15 @@ import numpy as np
 
 from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.partition import LandmarkFeatures, independent_landmarks, pivoted_cholesky
+from dimargin.shards import Shards
 from dimargin.solution import DualProblem
-from dimargin.solvers import Newton, PrimalSolution, Shard, solve
+from dimargin.solvers import Newton, Shard, solve
+from dimargin.solvers.primal import Place, margins_at
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.exact import Exact
 
 _CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for each
-_SHARDS, _ROWS_OF_SHARD = 32, 2048  # at most, and about: whatever the number of threads, for the same sums
+_SHARDS, _ROWS_OF_SHARD = 512, 8192  # at most, and about: whatever the number of threads, for the same sums
 _PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only has to start the next solve
 
 
@@ -114,11 +116,16 @@ class Landmark(Strategy):
         status, reason = solution.status, solution.reason
         outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
         go_on = self.polish and status == "converged" and not stopped
-        return self._polished(training, outcome, solution) if go_on else outcome
+        return (
+            self._polished(training, outcome, shards, (newton.coefficients(solution.weights), place[:, -1]))
+            if go_on
+            else outcome
+        )
 
-    def _polished(self, training: Training, coarse: Outcome, solution: PrimalSolution) -> Outcome:
+    def _polished(self, training: Training, coarse: Outcome, shards: Shards[Shard], place: Place) -> Outcome:
         """The exact solve from the answers to the margins; the model with the smaller objective if time runs out."""
-        margins = np.concatenate([shard.margins for shard in solution.shards.collect()], axis=1)
+        margins = np.concatenate(shards.collect(margins_at, place), axis=1)
+        coarse.history[-1]["kernel_evaluations"] += training.problem.n_rows * place[0].shape[1]
         exact = Exact().train(replace(training, start=training.problem.pieces.response(margins)[0]))
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
             for cost in ("seconds", "kernel_evaluations"):
@@ -146,4 +153,4 @@ class Landmark(Strategy):
         mass = float(problem.weights[rows].sum())
         for part in np.array_split(rows, min(_SHARDS, -(-len(rows) // _ROWS_OF_SHARD))):
             features = LandmarkFeatures(kernel.take(np.concatenate([landmarks, part]), 1), len(landmarks))
-            yield Shard.of(features, problem.of_rows(part, mass))
+            yield Shard(features, problem.of_rows(part, mass))

@@ -44,7 +44,7 @@ class LinearTraining:
         bounds = [slice(first, min(first + step, n)) for first in range(0, n, step)]
         mass = self.losses.mass
         return [
-            Shard.of(LinearFeatures(stored.between(part.start, part.stop)), self.losses.of_rows(part, mass))
+            Shard(LinearFeatures(stored.between(part.start, part.stop)), self.losses.of_rows(part, mass))
             for part in bounds
         ]
 

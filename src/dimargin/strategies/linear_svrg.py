@@ -66,7 +66,7 @@ class LinearSVRG(LinearSolver):
         }  # fmt: skip
 
     def _shards(self, training: LinearTraining) -> list[Shard]:
-        return [Shard.of(LinearFeatures(StoredRows(training.X)), training.losses)]
+        return [Shard(LinearFeatures(StoredRows(training.X)), training.losses)]
 
 
 class LinearCoreSetSVRG(LinearSVRG):
@@ -135,4 +135,4 @@ class LinearDSVRG(LinearSVRG):
         if parts > 1:
             order = order_of_keys(training.X, losses.labels, losses.weights, training.random_state)
             dealt = stratified_rows(training.X, losses.labels, order, parts, self.n_landmarks, rng)
-        return [Shard.of(LinearFeatures(stored, rows), losses.of_rows(rows, losses.mass)) for rows in dealt]
+        return [Shard(LinearFeatures(stored, rows), losses.of_rows(rows, losses.mass)) for rows in dealt]
