@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 
 from dimargin import _core
+from dimargin.engines import LocalEngine
 from dimargin.kernels import Kernel, KernelMatrix, RowTransform
 from dimargin.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
+from dimargin.parts import Part
+from dimargin.shards import Shards
 from dimargin.solution import DualProblem, Solution
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.strategies import LevelModel
 
 ODM = ODMLoss(lam=256.0, upsilon=0.4, theta=0.2)
 HINGE = HingeLoss(C=2.0)
@@ -57,6 +62,35 @@ def make_problem(
 def fit(problem: DualProblem, tol: float = 1e-3, start=None, **limits) -> Solution:
     """The exact solver's solution."""
     return solve(problem, BlockCoordinateDescent(), start, Limits(tol=tol, **limits))
+
+
+def scattered(problem: DualProblem, n_shards: int = 3, start=None, n_threads: int = 1) -> Shards[Part]:
+    """The rows of a problem on threads, in the order in which they are."""
+    parts = Part.split(problem, min(n_shards, problem.n_rows), start)
+    return LocalEngine(n_threads, Event()).scatter(parts)
+
+
+def dual_of(problem: DualProblem, model: LevelModel) -> np.ndarray:
+    """Coefficients of all rows, without labels."""
+    assert np.all(np.diff(model.places) > 0)
+    assert np.array_equal(model.labels, problem.labels[:, model.places])
+    assert not abs(model.vectors - problem.kernel.rows(model.places)).sum()
+    dual = np.zeros(problem.labels.shape)
+    dual[:, model.places] = problem.labels[:, model.places] * model.coefficients
+    return dual
+
+
+def clusters_of(problem: DualProblem, model: LevelModel) -> np.ndarray:
+    """Clusters of all rows."""
+    clusters = model.router.rule.assign(problem.kernel.rows(np.arange(problem.n_rows)))
+    assert np.array_equal(model.router.clusters, clusters[model.places])
+    return clusters
+
+
+def routed(problem: DualProblem, model: LevelModel, queries) -> np.ndarray:
+    """Decision values of the machines of a level."""
+    matrix = KernelMatrix(problem.kernel.transform, model.vectors, queries=queries)
+    return model.router.decision_values(matrix, queries, model.coefficients)
 
 
 def gram(problem: DualProblem) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Kernel values for every kernel, storage and instruction set: right, and the same wherever computed."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial
 
 from dimargin import _core, kernels
 from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.user_kernels import UserKernel, kernel_matrix
 
 # around the tile's 4 or 8 rows, panels of 8 to 32 columns, chunks of 512 columns, sums of 16 features
 ROWS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 9, 17])
@@ -291,6 +293,41 @@ def test_views_know_their_rows(name, sparse):
         assert abs(rows - want).max() == 0
         np.testing.assert_allclose(view.diagonal(), every(view).diagonal(), rtol=1e-5)
     assert K.take(index).in_float64().double and not K.double
+
+
+@every_kernel
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("travelled", [False, True])
+def test_some_training_rows_face_others(name, sparse, travelled):
+    K = any_matrix(name, np.float32, sparse)
+    columns, rows = np.array([69, 3, 35, 0, 7]), np.array([2, 64, 1])
+    some, others = K.take(columns), K.take(rows)
+    if travelled:
+        some, others = pickle.loads(pickle.dumps(some, 5)), pickle.loads(pickle.dumps(others, 5))
+    for asked, whole in ((some, K), (some.in_float64(), K.in_float64())):
+        facing = asked.facing(others, 2)
+        assert (facing.shape, facing.n_threads, facing.double) == ((3, 5), 2, whole.double)
+        np.testing.assert_array_equal(every(facing), whole.block(rows, columns))
+        assert (facing.evaluations, asked.evaluations, others.evaluations) == (15, 0, 0)
+        coefficients = np.random.default_rng(0).normal(size=(2, 5))
+        expected = whole.multiply(columns, coefficients, rows)
+        np.testing.assert_array_equal(facing.multiply(np.arange(5), coefficients), expected)
+        np.testing.assert_array_equal(facing.diagonal(), whole.diagonal(columns))
+
+
+@pytest.mark.parametrize("beforehand", [False, True])
+def test_rows_with_a_users_kernel_face_others(beforehand):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    values = X @ X.T
+    given = UserKernel(None) if beforehand else UserKernel(lambda a, b: a @ b.T)
+    K = kernel_matrix(given, values if beforehand else X)
+    columns, rows = np.array([9, 3, 15]), np.array([2, 11])
+    facing = K.take(columns).facing(K.take(rows), 2)
+    np.testing.assert_allclose(every(facing), values[np.ix_(rows, columns)])
+    assert (facing.shape, facing.n_threads, facing.evaluations) == ((2, 3), 2, 6)
+    # a model keeps rows, but none of values computed beforehand, which have no features
+    vectors = K.take(columns).vectors(np.array([1, 2]))
+    np.testing.assert_array_equal(vectors, X[[3, 15], :0] if beforehand else X[[3, 15]])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Parts: what is taken and joined again, in one process and through another."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from dimargin.engines import LocalEngine
 from dimargin.kernels import Kernel, KernelMatrix, RowTransform
-from dimargin.parts import Part, first_rows, n_shards_for
+from dimargin.parts import Part, first_of_groups, first_rows, n_shards_for
 
 
 def whole(sparse=False, n=60):
@@ -60,6 +61,58 @@ def test_the_first_rows_are_those_of_the_smallest_places():
     found = first_rows(LocalEngine(2, None).scatter(shuffled), 11)
     assert_array_equal(found.places, np.arange(11))
     assert_array_equal(found.dual, every.dual[:, :11])
+
+
+def by_label(part):
+    """Rows with a positive first label in group 1, those with a negative one among the first forty in group 0."""
+    positive = part.problem.labels[0] > 0
+    return part, np.where(positive, 1, np.where(part.places < 40, 0, -1))
+
+
+def late(part):
+    """A group whose rows do not lie at random."""
+    return part, np.where(part.places >= 5900, 0, -1)
+
+
+def test_the_first_rows_of_groups_are_found_though_few_are_asked(monkeypatch):
+    every = whole(n=6000)
+    shards = LocalEngine(2, None).scatter([every.take(rows, 1.0) for rows in np.array_split(np.arange(6000)[::-1], 5)])
+    asked = []
+    collect = type(shards).collect
+
+    def counting(self, task, value=None):
+        answers = collect(self, task, value)
+        asked.append(sum(part.n_rows for part, _ in answers))
+        return answers
+
+    monkeypatch.setattr(type(shards), "collect", counting)
+    positive = np.flatnonzero(every.problem.labels[0] > 0)
+    negative = np.setdiff1d(np.arange(40), positive)
+    for wanted, expected in (([10**6, 25], 25), ([3, 7000], len(positive))):
+        few, many = first_of_groups(shards, by_label, wanted, [len(negative), len(positive)], 6000)
+        assert_array_equal(few.places, negative[: wanted[0]])
+        assert_array_equal(many.places, positive[:expected])
+        assert_array_equal(many.problem.labels, every.problem.labels[:, many.places])
+    assert len(asked) == 2 and asked[0] < 250
+    asked.clear()
+    (found,) = first_of_groups(shards, late, [10], [100], 6000)
+    assert_array_equal(found.places, np.arange(5900, 5910))
+    assert asked == [0, 100]
+
+
+def test_parts_know_their_support_their_order_and_their_name():
+    every = whole()
+    dual = np.zeros((2, 60))
+    dual[0, 7] = dual[1, 3] = 1.0
+    part = replace(every, dual=dual).take(np.arange(2, 60)[::-1], 1.0)
+    assert_array_equal(part.places[part.support], [7, 3])
+    assert part.key == 2
+    again = part.in_order()
+    assert_array_equal(again.places, np.arange(2, 60))
+    assert_array_equal(again.dual, dual[:, 2:])
+    assert again.in_order() is again
+    assert not len(replace(part, dual=None).support)
+    assert part.with_threads(3).problem.kernel.n_threads == 3
 
 
 def test_the_number_of_shards_depends_on_the_rows_alone():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from dimargin import _core
-from dimargin.rows import KERNEL_NAMES, Floats, Kernel, KernelName, RowTransform, largest_column, power_sums
+from dimargin.rows import KERNEL_NAMES, Floats, Kernel, KernelName, RowTransform, largest_column, power_sums, stacked
 
 __all__ = [
     "KERNEL_NAMES",
@@ -107,6 +107,19 @@ class KernelMatrix:
         view.evaluations = view.left_out = 0
         return view
 
+    def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
+        """Return the matrix of other training rows, of the same kernel, and of these as columns, in this precision.
+
+        A view with a count of its own; the other rows are prepared again only where their precision differs.
+        """
+        view = self.take(np.arange(len(self._column_index)), n_threads)
+        if others.double == self.double:
+            view._rows, view._row_index = others._columns, others._column_index
+        else:
+            view._rows = self.transform.apply(others._own_rows())
+            view._row_index = np.arange(len(others._column_index))
+        return view
+
     @staticmethod
     def joined(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
         """Return the square matrix of the rows of several, one after the other, with a count of its own.
@@ -119,8 +132,7 @@ class KernelMatrix:
             view._row_index = view._column_index = np.concatenate([matrix._column_index for matrix in matrices])
             return view
         view = object.__new__(type(first))
-        parts = [matrix._own_rows() for matrix in matrices]
-        rows = sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+        rows = stacked([matrix._own_rows() for matrix in matrices])
         view.__setstate__({**first.__getstate__(), "_X": rows})
         return view
 
@@ -150,6 +162,10 @@ class KernelMatrix:
     def rows(self, index: Indices) -> Any:
         """Return the original training rows at these places."""
         return self._X[self._column_index[index]]
+
+    def vectors(self, index: Indices) -> Any:
+        """Return what a model keeps of these training rows, to compute kernel values with others."""
+        return self.rows(index)
 
     def _spec(self) -> tuple[KernelName, float, int, bool, float]:
         k = self.transform.kernel

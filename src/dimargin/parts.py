@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +14,9 @@ from dimargin.shards import Shards
 from dimargin.solution import DualProblem
 
 _ROWS_OF_SHARD, _MOST_SHARDS = 8192, 512
+_SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and beyond, that are likely among those asked for
+
+Groups = Callable[[Any], tuple["Part", Indices]]
 
 
 def n_shards_for(n_rows: int) -> int:
@@ -55,6 +60,31 @@ class Part:
         """Rows of this part."""
         return len(self.places)
 
+    @property
+    def key(self) -> int:
+        """The smallest place: what tells a part from others that share no row with it."""
+        return int(self.places.min())
+
+    @property
+    def coefficients(self) -> Floats:
+        """Of all rows, zero where there are none."""
+        return np.zeros(self.problem.labels.shape) if self.dual is None else self.dual
+
+    @property
+    def support(self) -> Indices:
+        """Which rows have a nonzero coefficient."""
+        return np.flatnonzero(self.coefficients.any(axis=0))
+
+    def with_threads(self, n_threads: int) -> Part:
+        """The same part, whose kernel values are computed by so many threads, and counted apart."""
+        every = np.arange(self.n_rows)
+        return replace(self, problem=self.problem.with_kernel(self.problem.kernel.take(every, n_threads)))
+
+    def in_order(self) -> Part:
+        """The rows in the order of their keys."""
+        order = np.argsort(self.places)
+        return self if (np.diff(order) == 1).all() else self.take(order, self.problem.mass)
+
     def take(self, index: Indices, mass: float) -> Part:
         """Some of the rows, as a part of this mass."""
         dual = None if self.dual is None else np.ascontiguousarray(self.dual[:, index])
@@ -85,6 +115,11 @@ class Part:
         return self.take(np.flatnonzero(self.places < n_rows), self.problem.mass)
 
 
+def whole_of(parts: Sequence[Part], _: None = None) -> Part:
+    """All rows, in the order of their keys, as one part."""
+    return Part.joined(parts, parts[0].problem.total).in_order()
+
+
 def first_rows(rows: Shards[Part], n_rows: int) -> Part:
     """The first rows in the order of their keys, which are a random sample: on the caller's machine.
 
@@ -94,6 +129,44 @@ def first_rows(rows: Shards[Part], n_rows: int) -> Part:
         All rows.
     n_rows : int
     """
-    parts = [part for part in rows.collect(Part.first, n_rows) if part.n_rows]
-    sample = Part.joined(parts, parts[0].problem.mass)
-    return sample.take(np.argsort(sample.places), sample.problem.mass)
+    return whole_of([part for part in rows.collect(Part.first, n_rows) if part.n_rows])
+
+
+def first_of_groups(
+    items: Shards[Any], groups: Groups, wanted: Sequence[int], sizes: Sequence[int], n_rows: int
+) -> list[Part]:
+    """Of every group of rows the first ones in the order of their keys: on the caller's machine.
+
+    Since that order is random, those of a group that is a tenth of all rows are, nearly always, among ten times as many
+    of all; where they are not, all rows are asked.
+
+    Parameters
+    ----------
+    items : Shards
+    groups : callable
+        Gives the part of an item, and the number of the group of every row, -1 for none.
+    wanted, sizes : sequences of n_groups int
+        Rows that are wanted of every group, and that it has: at least one each.
+    n_rows : int
+        Of all.
+    """
+    counts = np.minimum(wanted, sizes)
+    below = np.ceil((_SPARE * counts + _MORE) * (n_rows / np.asarray(sizes))).astype(np.int64)
+    part, numbers = _groups_below(items, groups, below)
+    if (np.bincount(numbers, minlength=len(counts)) < counts).any():
+        part, numbers = _groups_below(items, groups, np.full(len(counts), n_rows))
+    order = np.argsort(part.places)
+    inside = [order[numbers[order] == group][:count] for group, count in enumerate(counts)]
+    return [part.take(rows, part.problem.mass) for rows in inside]
+
+
+def _groups_below(items: Shards[Any], groups: Groups, below: Indices) -> tuple[Part, Indices]:
+    answers = items.collect(partial(_below, groups), below)
+    parts = [part for part, _ in answers]
+    return Part.joined(parts, parts[0].problem.mass), np.concatenate([numbers for _, numbers in answers])
+
+
+def _below(groups: Groups, item: Any, below: Indices) -> tuple[Part, Indices]:
+    part, numbers = groups(item)
+    rows = np.flatnonzero((numbers >= 0) & (part.places < below[numbers]))
+    return part.take(rows, part.problem.mass), numbers[rows]

@@ -9,7 +9,7 @@ Errors of unbounded kernels are relative to the largest value that rows of such 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -78,6 +78,11 @@ class Kernel:
 
 def _chunks(n: int) -> Iterator[slice]:
     return (slice(i, min(i + _ROWS_AT_ONCE, n)) for i in range(0, n, _ROWS_AT_ONCE))
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of several arrays, or CSR arrays, one after the other."""
+    return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def _means(X: Any, weights: Floats | None) -> Floats:

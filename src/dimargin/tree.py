@@ -4,76 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from dimargin.shards import Shards
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Node:
-    """A part of the rows and what it stands for.
+class Level(Generic[Result]):
+    """One level of the tree, solved.
 
     Attributes
     ----------
-    rows : ndarray
-        Places in the whole problem.
-    mass : float
-        Weight of the rows that it represents.
-    start : ndarray of shape (n_outputs, len(rows)) or None
-        Warm start of its dual coefficients.
+    level : int
+    results : sequence
+        What the caller was told of every part.
+    parts : Shards
+        The parts with their solutions, wherever they are.
     """
 
-    rows: NDArray[np.int64]
-    mass: float
-    start: NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True)
-class Level(Generic[Result]):
-    """One level of the tree, solved."""
-
     level: int
-    nodes: Sequence[Node]
     results: Sequence[Result]
-
-    @property
-    def solved(self) -> list[tuple[Node, Result]]:
-        """Nodes with their results."""
-        return list(zip(self.nodes, self.results, strict=True))
-
-
-Merge = Callable[[Sequence[tuple[Node, Result]]], Node]
+    parts: Shards[Any]
 
 
 def climb(
-    leaves: Sequence[Node],
+    leaves: Shards[Any],
     n_levels: int,
     branching: int,
-    solve_level: Callable[[int, Sequence[Node]], Sequence[Result]],
-    merge: Merge[Result],
+    solve_level: Callable[[int, Shards[Any]], Level[Result]],
+    join: Callable[[Sequence[Any], Any], Any],
+    value: Any = None,
+    spent: Sequence[Shards[Any]] = (),
 ) -> Iterator[Level[Result]]:
     """Solve levels ``n_levels, ..., 1, 0``, lazily: whoever consumes the iterator decides when to stop.
 
     Parameters
     ----------
-    leaves : sequence of ``branching ** n_levels`` nodes
+    leaves : Shards
+        ``branching ** n_levels`` parts.
     n_levels, branching : int
     solve_level : callable
-        Solves all nodes of a level, which are independent of each other.
-    merge : callable
-        Makes a node of `branching` solved ones.
+        Solves all parts of a level, which are independent of each other.
+    join : callable
+        A task that makes a part of `branching` solved ones, given `value`.
+    value : object, optional
+    spent : sequence of Shards
+        What is released as soon as the leaves are solved; the parts of other levels are, as soon as those above are.
     """
-    nodes = list(leaves)
-    for level in range(n_levels, -1, -1):
-        solved = Level(level, nodes, solve_level(level, nodes))
-        yield solved
-        pairs = solved.solved if level else []
-        nodes = [merge(pairs[i : i + branching]) for i in range(0, len(pairs), branching)]
-
-
-def merged_rows(nodes: Sequence[Node]) -> NDArray[np.int64]:
-    """Rows of several nodes, one node after the other."""
-    return np.concatenate([node.rows for node in nodes])
+    parts = leaves
+    for number in range(n_levels, -1, -1):
+        level = solve_level(number, parts)
+        yield level
+        for handle in spent:
+            handle.release()
+        spent = level.parts, *([] if parts is leaves else [parts])
+        if number:
+            parts = level.parts.merge(join, branching, value)

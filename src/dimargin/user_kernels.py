@@ -108,9 +108,19 @@ class UserKernelMatrix(KernelMatrix):
         view._row_index = view._column_index = np.ascontiguousarray(self._column_index[index])
         return view
 
+    def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
+        """See `KernelMatrix`."""
+        view = UserKernelMatrix(self.transform, self._X, others._X, n_threads)
+        view._column_index, view._row_index = self._column_index, others._column_index
+        return view
+
     def in_float64(self) -> KernelMatrix:
         """See `KernelMatrix`."""
         return self.take(np.arange(len(self._column_index)))
+
+    def vectors(self, index: Indices) -> Any:
+        """See `KernelMatrix`: nothing of values computed beforehand, rows without features."""
+        return self.rows(index) if self.transform.function else np.empty((len(index), 0), dtype=self._X.dtype)
 
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """See `KernelMatrix`.

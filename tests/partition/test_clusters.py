@@ -3,26 +3,34 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import KERNELS, blobs, counted, name
+from helpers import KERNELS, ODM, blobs, counted, make_problem, name, scattered
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
-from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.kernels import Kernel
 from dimargin.partition import cluster_rows
 from dimargin.partition import clusters as clusters_module
+from dimargin.parts import first_rows
 
 RBF = Kernel("rbf", gamma=0.5)
 
 
-def matrix(X, kernel=RBF, n_threads=1):
-    return KernelMatrix(RowTransform.fit(X, kernel), X, n_threads=n_threads)
+def rows_of(X, kernel=RBF, weights=None, n_threads=1, n_shards=3):
+    return scattered(make_problem(X, np.ones((1, X.shape[0])), ODM, kernel, weights), n_shards, n_threads=n_threads)
 
 
-def clustered(X, n_clusters=6, seed=0, kernel=RBF, weights=None, n_threads=1, **options):
-    weights = np.ones(X.shape[0]) if weights is None else weights
-    return cluster_rows(matrix(X, kernel, n_threads), weights, n_clusters, np.random.default_rng(seed), **options)
+def clustered(X, n_clusters=6, seed=0, kernel=RBF, weights=None, n_threads=1, n_shards=3, **options):
+    """The rule, and the cluster of every row."""
+    rows = rows_of(X, kernel, weights, n_threads, n_shards)
+    found = cluster_rows(rows, X.shape[0], n_clusters, np.random.default_rng(seed), **options)
+    clusters = np.full(X.shape[0], -1)
+    for number, part in enumerate(found.parts.collect()):
+        assert np.all(np.diff(part.places) > 0) and part.problem.mass == part.problem.total
+        assert not abs(part.problem.kernel.rows(np.arange(part.n_rows)) - X[part.places]).sum()
+        clusters[part.places] = number
+    return found.rule, clusters
 
 
 def reference(k, X, Z):
@@ -74,7 +82,8 @@ def test_the_rule_of_training_gives_the_same_bits_for_any_batch_and_threads(kern
     assert_array_equal(np.concatenate([rule.assign(X[[i]]) for i in range(0, 800, 7)]), clusters[::7])
     order = np.random.default_rng(0).permutation(800)
     assert_array_equal(rule.assign(X[order]), clusters[order])
-    assert_array_equal(clustered(X, 9, kernel=kernel, sample_size=100, max_size=100, n_threads=2)[1], clusters)
+    for stored in ({"n_threads": 2}, {"n_shards": 1}, {"n_shards": 7}):
+        assert_array_equal(clustered(X, 9, kernel=kernel, sample_size=100, max_size=100, **stored)[1], clusters)
 
 
 def test_precision_does_not_depend_on_who_is_asked_about_together():
@@ -156,29 +165,43 @@ def test_a_local_kernel_is_widened():
     assert same.transform.kernel == local
     assert 3 < wide.transform.kernel.gamma < 5  # squared distances in a square have a median of about 1/4
     assert np.bincount(literal).max() > 4 * np.bincount(clusters).max()
-    assert inside > 0.85 > 0.8 > literal_inside  # although one of those clusters is half of the square
+    assert inside > 0.88 > 0.83 > literal_inside  # although one of those clusters is half of the square
     laplacian = clustered(X, 16, kernel=Kernel("laplacian", gamma=50.0), sample_size=200)[0].transform.kernel
     assert 1.2 < laplacian.gamma < 2 and laplacian.name == "laplacian"  # distances, of about 2/3
     smooth = Kernel("rbf", gamma=1e-3)
     assert clustered(X, 16, kernel=smooth)[0].transform.kernel == smooth
 
 
-def test_the_sample_is_drawn_from_the_candidates():
+def test_the_sample_is_what_is_given_or_the_first_rows():
     X = blobs(500)[0]
-    candidates = np.arange(100, 160)
-    for size, n_clusters, expected in ((30, 2, 30), (30, 4, 40), (100, 2, 60)):
-        rule, _ = clustered(X, n_clusters, sample_size=size, candidates=candidates)
+    given = first_rows(rows_of(X), 60)
+    for sample, expected in ((given, 60), (None, 80)):
+        rule, _ = clustered(X, 4, sample=sample, sample_size=80)
         vectors = rule.splits[0].vectors
-        assert len(vectors) == expected
         places = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in vectors]
-        assert len(set(places)) == expected and set(places) <= set(candidates.tolist())
+        assert sorted(places) == list(range(expected))
+    assert [clustered(X, k, sample_size=30)[0].splits[0].vectors.shape[0] for k in (2, 4)] == [30, 40]
+
+
+def test_parts_that_are_divided_further_are_so_by_their_own_first_rows():
+    X = blobs(900)[0]
+    rule, _ = clustered(X, 3, sample_size=40, max_size=200)
+    first = rule.splits[0]
+    nearest = first.targets[first.nearest(rule.transform, X, 1)[0]]
+    assert len(rule.splits) > 2
+    for number, split in enumerate(rule.splits[1:], start=1):
+        if -1 - number in first.targets:
+            own = np.sort(np.flatnonzero(nearest == -1 - number))[:40]
+            found = {tuple(row) for row in split.vectors}
+            # centres that no row is nearest to are dropped with their rows
+            assert found <= {tuple(row) for row in X[own]} and len(found) > 30
 
 
 def test_kernel_values_are_counted(monkeypatch):
-    K = matrix(blobs(600)[0])
+    rows = rows_of(blobs(600)[0])
     with counted(monkeypatch) as counts:
-        cluster_rows(K, np.ones(600), 5, np.random.default_rng(0), sample_size=80, max_size=60)
-    assert K.evaluations == sum(counts) > 600 * 80
+        found = cluster_rows(rows, 600, 5, np.random.default_rng(0), sample_size=80, max_size=60)
+    assert found.evaluations == sum(counts) > 600 * 80
 
 
 def test_sparse_rows_are_never_filled_up(monkeypatch):

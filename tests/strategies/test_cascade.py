@@ -6,18 +6,22 @@ from threading import Event
 
 import numpy as np
 import pytest
-from helpers import HINGE, LOSSES, ODM, blobs, certificate, counted, fit, make_problem, name
+from helpers import HINGE, LOSSES, ODM, blobs, certificate, counted, dual_of, fit, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 from test_dc import weighted
 from test_diodm import RBF, Recorder, training
+from travelling import TravellingEngine
 
 from dimargin import Cascade
+from dimargin.parts import Part
 from dimargin.solution import Objectives, Solution
 from dimargin.strategies import Exact, TreeShape
+from dimargin.strategies import cascade as cascade_module
 from dimargin.strategies import feedback as feedback_module
 from dimargin.strategies import levels as levels_module
-from dimargin.strategies.feedback import best_of
-from dimargin.tree import Node
+from dimargin.strategies import solves as solves_module
+from dimargin.strategies.passing import best_of
+from dimargin.strategies.solves import Solved
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_choice = pytest.mark.parametrize("coefficients", ["represented", "global"])
@@ -32,7 +36,7 @@ def test_rounds_lead_to_the_exact_solution(loss, coefficients):
     exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
     assert outcome.scope == "global" and outcome.status == "converged"
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
-    primal, _, gap = certificate(problem, outcome.dual)
+    primal, _, gap = certificate(problem, dual_of(problem, outcome.model))
     assert_allclose(outcome.objectives.primal, primal, rtol=1e-6)
     assert gap.max() <= 1.05e-4
     rounds = [entry for entry in outcome.history if entry["level"] == 0]
@@ -55,13 +59,16 @@ def test_parts_of_one_class_pass_on_all_rows_where_an_intercept_leaves_them_no_s
     X = np.linspace(-1, 1, 6)[:, None]
     problem = replace(make_problem(X, np.sign(X.T), HINGE, RBF), intercept=True)
     for seed in range(5):
-        plan = replace(training(problem, replace(TREE, n_levels=1)), random_state=seed)
-        assert_allclose(Cascade().train(plan).dual, fit(problem, tol=1e-10).dual, rtol=1e-6, atol=1e-9)
-        for node, solution in zip(*watch.first[1][::2], strict=True):
-            kept = np.isin(node.rows, watch.first[0][0][0].rows)
-            assert np.array_equal(kept, solution.dual.any(axis=0)) if solution.dual.any() else kept.all()
+        order = np.random.default_rng(seed).permutation(6)
+        shuffled = problem.restrict(order, 6.0)
+        outcome = Cascade().train(training(shuffled, replace(TREE, n_levels=1)))
+        dual = dual_of(shuffled, outcome.model)
+        assert_allclose(dual, fit(problem, tol=1e-10).dual[:, order], rtol=1e-6, atol=1e-9)
+        for part, solved in zip(*watch.first[1][::2], strict=True):
+            kept = np.isin(part.places, watch.first[0][0][0].places)
+            assert np.array_equal(kept, solved.dual.any(axis=0)) if solved.dual.any() else kept.all()
     two = replace(make_problem(np.array([[-1.0], [1.0]]), [[-1.0, 1.0]], HINGE, RBF), intercept=True)
-    assert Cascade().train(training(two, replace(TREE, n_levels=1))).dual.min() > 0
+    assert dual_of(two, Cascade().train(training(two, replace(TREE, n_levels=1))).model).min() > 0
 
 
 @every_loss
@@ -69,7 +76,7 @@ def test_parts_of_one_class_pass_on_all_rows_where_an_intercept_leaves_them_no_s
 def test_small_problems_are_solved_to_rounding(loss, n):
     problem = weighted(loss, n)
     outcome = Cascade().train(training(problem, TREE, tol=1e-2))
-    assert_allclose(outcome.dual, fit(problem, tol=1e-10).dual, rtol=1e-6, atol=1e-9)
+    assert_allclose(dual_of(problem, outcome.model), fit(problem, tol=1e-10).dual, rtol=1e-6, atol=1e-9)
 
 
 class Watch:
@@ -77,18 +84,21 @@ class Watch:
 
     def __init__(self, monkeypatch):
         self.first, self.later = {}, []
-        original = levels_module.solve_nodes
+        original = solves_module.solve_parts
 
-        def solve_nodes(plan, nodes, limits, *place, **options):
-            results = original(plan, nodes, limits, *place, **options)
+        def solve_parts(plan, parts, limits, *place, **options):
+            level = original(plan, parts, limits, *place, **options)
+            given, mass = parts.collect(), options.get("mass")
+            if mass is not None:
+                given = [replace(part, problem=replace(part.problem, mass=mass)) for part in given]
             if len(place) == 1:
-                self.first[place[0]] = nodes, limits.tol, results
+                self.first[place[0]] = given, limits.tol, level.parts.collect()
             else:
-                self.later.append((place, nodes, limits.tol, results))
-            return results
+                self.later.append((place, given, limits.tol, level.parts.collect()))
+            return level
 
-        for module in (levels_module, feedback_module):
-            monkeypatch.setattr(module, "solve_nodes", solve_nodes)
+        for module in (levels_module, cascade_module, feedback_module):
+            monkeypatch.setattr(module, "solve_parts", solve_parts)
 
 
 @pytest.fixture
@@ -103,21 +113,22 @@ def test_parts_pass_on_their_support_vectors_and_carry_the_mass_of_the_others(wa
     Cascade(rounds=1, coefficients=coefficients).train(training(problem, TREE, tol=1e-3))
     (leaves, loose, solved), (pairs, _, _), (top, tight, _) = (watch.first[level] for level in (2, 1, 0))
     assert (loose, tight) == (0.1, 1e-3)
-    assert_array_equal(np.sort(np.concatenate([leaf.rows for leaf in leaves])), np.arange(1000))
-    masses = [float(problem.weights[leaf.rows].sum()) for leaf in leaves]
+    assert_array_equal(np.sort(np.concatenate([leaf.places for leaf in leaves])), np.arange(1000))
+    masses = [float(problem.weights[leaf.places].sum()) for leaf in leaves]
     represented = coefficients == "represented"
-    assert [leaf.mass for leaf in leaves] == (masses if represented else [problem.total] * 4)
+    assert_allclose([leaf.problem.mass for leaf in leaves], masses if represented else [problem.total] * 4, rtol=1e-14)
     for k, pair in enumerate(pairs):
         two = [(leaves[i], solved[i]) for i in (2 * k, 2 * k + 1)]
-        kept = [np.flatnonzero(solution.dual[0]) for _, solution in two]
-        assert_array_equal(pair.rows, np.concatenate([leaf.rows[i] for (leaf, _), i in zip(two, kept, strict=True)]))
-        assert sum(map(len, kept)) < sum(len(leaf.rows) for leaf, _ in two)
+        kept = [np.flatnonzero(child.dual[0]) for _, child in two]
+        places = np.concatenate([leaf.places[i] for (leaf, _), i in zip(two, kept, strict=True)])
+        assert_array_equal(pair.places, np.sort(places))
+        assert sum(map(len, kept)) < sum(leaf.n_rows for leaf, _ in two)
         mass = masses[2 * k] + masses[2 * k + 1]
-        assert pair.mass == (pytest.approx(mass) if represented else problem.total)
+        assert pair.problem.mass == (pytest.approx(mass) if represented else problem.total)
         factors = [masses[i] / mass if represented else 1.0 for i in (2 * k, 2 * k + 1)]
-        start = [f * solution.dual[:, i] for f, (_, solution), i in zip(factors, two, kept, strict=True)]
-        assert_allclose(pair.start, np.concatenate(start, axis=1), rtol=1e-12)
-    assert top[0].mass == pytest.approx(problem.total)
+        start = [f * child.dual[:, i] for f, (_, child), i in zip(factors, two, kept, strict=True)]
+        assert_allclose(pair.dual, np.concatenate(start, axis=1)[:, np.argsort(places)], rtol=1e-12)
+    assert top[0].problem.mass == pytest.approx(problem.total)
 
 
 def test_later_rounds_give_the_support_vectors_to_every_leaf(watch):
@@ -125,16 +136,16 @@ def test_later_rounds_give_the_support_vectors_to_every_leaf(watch):
     outcome = Cascade(rounds=2, level_tol=0.3).train(training(problem, TREE, tol=1e-3))
     leaves, top = watch.first[2][0], watch.first[0]
     first = np.zeros((1, 1000))
-    first[:, top[0][0].rows] = top[2][0].dual
+    first[:, top[0][0].places] = top[2][0].dual
     support = np.flatnonzero(first[0])
     assert [place for place, *_ in watch.later] == [(2, 1), (1, 1), (0, 1)]
     (_, again, tol, _), (_, pairs, _, _), (_, last, _, solved) = watch.later
     assert tol == 1e-3 / 4
-    for leaf, node in zip(leaves, again, strict=True):
-        assert_array_equal(node.rows, np.union1d(leaf.rows, support))
-        assert_allclose(node.start, first[:, node.rows], rtol=1e-12)
-    assert {node.mass for nodes in (again, pairs, last) for node in nodes} == {problem.total}
-    assert_allclose(outcome.dual[:, last[0].rows], solved[0].dual, rtol=1e-12)
+    for leaf, part in zip(leaves, again, strict=True):
+        assert_array_equal(part.places, np.union1d(leaf.places, support))
+        assert_allclose(part.dual, first[:, part.places], rtol=1e-12)
+    assert {part.problem.mass for parts in (again, pairs, last) for part in parts} == {problem.total}
+    assert_allclose(dual_of(problem, outcome.model)[:, last[0].places], solved[0].dual, rtol=1e-12)
     assert outcome.history[-1]["round"] == 2
 
 
@@ -143,35 +154,38 @@ def test_the_dual_objective_never_falls(watch, loss):
     problem = weighted(loss, 1000, n_outputs=2)
     Cascade(level_tol=0.5).train(training(problem, TREE, tol=1e-4))
     best = np.full(2, -np.inf)
-    for _, nodes, _, results in watch.later:
+    for _, parts, _, results in watch.later:
         reached = []
-        for node, solution in zip(nodes, results, strict=True):
+        for part, solved in zip(parts, results, strict=True):
             dual = np.zeros(problem.labels.shape)
-            dual[:, node.rows] = node.start
+            dual[:, part.places] = part.dual
             reached.append(certificate(problem, dual)[1])
-            dual[:, node.rows] = solution.dual
+            dual[:, part.places] = solved.dual
             reached.append(certificate(problem, dual)[1])
         assert np.all(np.max(reached, axis=0) >= best * (1 - 1e-6))
-        assert np.all(np.min(reached, axis=0) >= best * (1 - 1e-6)) or len(nodes) > 1
+        assert np.all(np.min(reached, axis=0) >= best * (1 - 1e-6)) or len(parts) > 1
         best = np.max(reached, axis=0)
 
 
 def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
-    def child(rows, dual, objectives):
-        dual = np.array(dual)
-        values = np.array(objectives)
-        found = Objectives(values, values, values, values)
-        return Node(np.array(rows), 7.0, None), Solution(dual, dual, found, "converged", "", 1, 1)
+    problem = make_problem(*blobs(7, n_outputs=2), HINGE, RBF)
 
-    node = best_of(
+    def child(rows, dual, objectives):
+        dual, values = np.array(dual), np.array(objectives)
+        found = Objectives(values, values, values, values)
+        part = Part(problem.restrict(np.array(rows), 3.0), np.array(rows))
+        return Solved.of(part, Solution(dual, dual, found, "converged", "", 1, 1))
+
+    part = best_of(
         [
             child([1, 3, 5], [[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]], [5.0, 1.0]),
-            child([3, 4, 5], [[8.0, 0.0, 8.0], [4.0, 0.0, 5.0]], [4.0, 2.0]),
+            child([5, 3, 4], [[8.0, 8.0, 0.0], [5.0, 4.0, 0.0]], [4.0, 2.0]),
         ]
     )
-    assert_array_equal(node.rows, [1, 3, 5])
-    assert_array_equal(node.start, [[1.0, 0.0, 2.0], [0.0, 4.0, 5.0]])
-    assert node.mass == 7.0
+    assert_array_equal(part.places, [1, 3, 5])
+    assert_array_equal(part.dual, [[1.0, 0.0, 2.0], [0.0, 4.0, 5.0]])
+    assert_array_equal(part.problem.labels, problem.labels[:, [1, 3, 5]])
+    assert part.problem.mass == problem.total
 
 
 def test_one_round_says_what_its_gap_is():
@@ -179,7 +193,9 @@ def test_one_round_says_what_its_gap_is():
     outcome = Cascade(rounds=1).train(training(problem, TREE, tol=1e-3))
     assert (outcome.status, outcome.scope) == ("max_iter", "global")
     assert outcome.reason == "1 round of the cascade did not meet tol 1.00e-03"
-    assert outcome.objectives.relative_gap[0] == pytest.approx(certificate(problem, outcome.dual)[2][0], rel=1e-3)
+    assert outcome.objectives.relative_gap[0] == pytest.approx(
+        certificate(problem, dual_of(problem, outcome.model))[2][0], rel=1e-3
+    )
     assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
 
 
@@ -188,8 +204,8 @@ def test_history_counts_every_kernel_value_and_listeners_hear_each_level_once(mo
     with counted(monkeypatch) as counts:
         outcome = Cascade().train(training(problem, TREE, tol=1e-3, progress=recorder))
     assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
-    assert recorder.begun == [(2, 4), (1, 2), (0, None)] and len(recorder.duals) == 3
-    assert_array_equal(recorder.duals[-1], outcome.dual)
+    assert recorder.begun == [(2, 4), (1, 2), (0, None)] and len(recorder.models) == 3
+    assert_array_equal(recorder.models[-1].coefficients, outcome.model.coefficients)
     assert all(entry["seconds"] > 0 for entry in outcome.history)
 
 
@@ -199,17 +215,17 @@ def test_a_level_is_the_mean_of_its_parts(watch, loss):
     outcome = Cascade().train(training(problem, replace(TREE, stop_level=1), tol=1e-3))
     assert outcome.scope == "partitioned"
     expected = np.zeros((1, 1000))
-    nodes, tol, solved = watch.first[1]
+    parts, tol, solved = watch.first[1]
     assert tol == 1e-3
-    for node, solution in zip(nodes, solved, strict=True):
-        expected[:, node.rows] = node.mass / problem.total * solution.dual
-    assert_array_equal(outcome.dual, expected)
+    for part, own in zip(parts, solved, strict=True):
+        expected[:, part.places] = part.problem.mass / problem.total * own.dual
+    assert_array_equal(dual_of(problem, outcome.model), expected)
 
 
 def test_threads_do_not_change_a_bit():
     problem = weighted(HINGE, 1000, n_outputs=2)
     one, two = (Cascade().train(training(problem, TREE, tol=1e-3, n_threads=k)) for k in (1, 2))
-    assert_array_equal(one.dual, two.dual)
+    assert_array_equal(one.model.coefficients, two.model.coefficients)
 
 
 @every_choice
@@ -218,8 +234,8 @@ def test_a_warm_start_reaches_the_leaves(watch, coefficients):
     start = fit(problem, tol=1e-4).dual
     Cascade(coefficients=coefficients).train(training(problem, TREE, tol=1e-3, start=start))
     for leaf in watch.first[2][0]:
-        share = leaf.mass / problem.total  # one where the coefficients are global
-        assert_allclose(leaf.start * share, start[:, leaf.rows], rtol=1e-12)
+        share = leaf.problem.mass / problem.total  # one where the coefficients are global
+        assert_allclose(leaf.dual * share, start[:, leaf.places], rtol=1e-12)
 
 
 def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
@@ -242,24 +258,26 @@ def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
     assert outcome.history[-1]["round"] == 1
 
 
+@pytest.mark.parametrize("travelling", [False, True])
 @pytest.mark.parametrize("when", [0, 1])
-def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when):
+def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when, travelling):
     interrupted, recorder = Event(), Recorder()
-    module = (levels_module, feedback_module)[when]
-    original = module.solve_nodes
+    module = (cascade_module, feedback_module)[when]
+    original = module.solve_parts
 
-    def interrupting(plan, nodes, limits, level, *place, **options):
+    def interrupting(plan, parts, limits, level, *place, **options):
         if when or level == 0:
             interrupted.set()
-        return original(plan, nodes, limits, level, *place, **options)
+        return original(plan, parts, limits, level, *place, **options)
 
-    monkeypatch.setattr(module, "solve_nodes", interrupting)
+    monkeypatch.setattr(module, "solve_parts", interrupting)
     plan = training(weighted(HINGE, 1000), TREE, tol=1e-6, progress=recorder)
-    outcome = Cascade().train(replace(plan, limits=replace(plan.limits, interrupted=interrupted)))
+    rows = TravellingEngine().scatter(plan.rows.collect()) if travelling else plan.rows
+    outcome = Cascade().train(replace(plan, rows=rows, limits=replace(plan.limits, interrupted=interrupted)))
     assert (outcome.status, outcome.reason) == ("stopped", "it was interrupted")
     assert outcome.scope == ("partitioned", "global")[when]
     if when == 0:
-        assert_array_equal(outcome.dual, recorder.duals[1])
+        assert_array_equal(outcome.model.coefficients, recorder.models[1].coefficients)
 
 
 def test_a_tolerance_beyond_the_arithmetic_ends_the_rounds():

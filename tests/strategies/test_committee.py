@@ -6,7 +6,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from helpers import HINGE, LOSSES, ODM, blobs, counted, fit, make_problem, name
+from helpers import HINGE, LOSSES, ODM, blobs, clusters_of, counted, dual_of, fit, make_problem, name, routed
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
@@ -32,22 +32,22 @@ def trained(loss=HINGE, n_outputs=1, shape=LEVEL_2, n=600, strategy=BCM, **optio
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_log_odds_add_up(loss, steeper):
     X, labels, problem, outcome = trained(loss, n_outputs=2)
-    committee, fresh = outcome.router, X[600:]
-    assert isinstance(committee, Committee)
-    committee = replace(committee, slopes=steeper * committee.slopes)
+    model, fresh = outcome.model, X[600:]
+    assert isinstance(model.router, Committee)
+    committee = replace(model.router, slopes=steeper * model.router.slopes)
     share = (problem.weights * (labels[:, :600] > 0)).sum(axis=1) / problem.weights.sum()
     expected = np.empty((2, 300))
-    matrix = KernelMatrix(problem.kernel.transform, X[:600], queries=fresh)
-    cross = matrix.block(np.arange(300), np.arange(600))
+    matrix = KernelMatrix(problem.kernel.transform, model.vectors, queries=fresh)
+    cross = matrix.block(np.arange(300), np.arange(len(model.places)))
     for q in range(2):
         log_odds = -3 * np.log(share[q] / (1 - share[q]))
         for c in range(4):
             own = committee.clusters == c
-            f = cross[:, own] @ (labels[q, :600] * outcome.dual[q])[own]
+            f = cross[:, own] @ model.coefficients[q, own]
             p = np.clip(expit(np.log(share[q] / (1 - share[q])) + committee.slopes[c, q] * f), 1e-6, 1 - 1e-6)
             log_odds = log_odds + np.log(p / (1 - p))
         expected[q] = log_odds
-    values = committee.decision_values(matrix, fresh, labels[:, :600] * outcome.dual)
+    values = committee.decision_values(matrix, fresh, model.coefficients)
     assert_allclose(values, expected, rtol=1e-6, atol=1e-4 * steeper)
 
 
@@ -82,37 +82,53 @@ def test_members_are_judged_on_rows_that_they_have_not_seen():
     rng = np.random.default_rng(0)
     X, labels = rng.normal(size=(600, 2)), np.where(rng.random((1, 600)) < 0.5, 1.0, -1.0)
     problem = make_problem(X, labels, replace(HINGE, C=1e3), replace(RBF, gamma=50.0))
-    outcome = DivideAndConquer(prediction="bcm").train(training(problem, LEVEL_2, tol=1e-3))
-    values = outcome.router.decision_values(problem.kernel, X, labels * outcome.dual)[0]
+    model = DivideAndConquer(prediction="bcm").train(training(problem, LEVEL_2, tol=1e-3)).model
+    (values,), dual, clusters = routed(problem, model, X), dual_of(problem, model), clusters_of(problem, model)
     seen = [
         _slope(v, labels[0, own], np.ones(own.sum()), 0.0)
         for own, v in (
-            (own, problem.kernel.multiply(np.flatnonzero(own), (labels * outcome.dual)[:, own])[0, own])
-            for own in (outcome.router.clusters == c for c in range(4))
+            (own, problem.kernel.multiply(np.flatnonzero(own), (labels * dual)[:, own])[0, own])
+            for own in (clusters == c for c in range(4))
         )
     ]
-    assert outcome.router.slopes.max() < 0.25 * min(seen)
+    assert model.router.slopes.max() < 0.25 * min(seen)
     assert np.abs(values).max() < 2
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_folds_are_solved_as_pieces_of_the_whole_problem(loss):
     _, labels, problem, outcome = trained(loss)
-    rows = np.flatnonzero(outcome.router.clusters == 2)
-    folds = np.random.default_rng([0, 2]).permutation(len(rows)) % 3
+    committee, rows = outcome.model.router, np.flatnonzero(clusters_of(problem, outcome.model) == 2)
+    folds = np.arange(len(rows)) % 3
     values = np.zeros(len(rows))
     for fold in range(3):
         kept, held_out = rows[folds != fold], rows[folds == fold]
         solution = fit(problem.restrict(kept, problem.total), tol=1e-9)
         values[folds == fold] = problem.kernel.multiply(kept, labels[:, kept] * solution.dual, held_out)[0]
-    slope = _slope(values, labels[0, rows], problem.weights[rows], float(outcome.router.prior[0]))
-    assert outcome.router.slopes[2, 0] == pytest.approx(slope, rel=1e-4)
+    slope = _slope(values, labels[0, rows], problem.weights[rows], float(committee.prior[0]))
+    assert committee.slopes[2, 0] == pytest.approx(slope, rel=1e-4)
+
+
+def test_large_folds_are_solved_to_their_tolerance():
+    # folds of more than one block, which would be solved to rounding in any case
+    X, labels = blobs(2400)
+    problem = make_problem(X, labels, HINGE, RBF)
+    shape = replace(LEVEL_2, n_levels=1, stop_level=1)
+    model = DivideAndConquer(prediction="bcm", level_tol=1e-4).train(training(problem, shape, tol=1e-4)).model
+    rows = np.flatnonzero(clusters_of(problem, model) == 0)
+    folds, values = np.arange(len(rows)) % 3, np.zeros(len(rows))
+    assert len(rows) * 2 / 3 > 512
+    for fold in range(3):
+        kept, held_out = rows[folds != fold], rows[folds == fold]
+        solution = fit(problem.restrict(kept, problem.total), tol=1e-6)
+        values[folds == fold] = problem.kernel.multiply(kept, labels[:, kept] * solution.dual, held_out)[0]
+    slope = _slope(values, labels[0, rows], problem.weights[rows], float(model.router.prior[0]))
+    assert model.router.slopes[0, 0] == pytest.approx(slope, rel=1e-3)
 
 
 def test_probabilities_are_better_than_those_of_single_members():
     X, labels, problem, outcome = trained()
-    matrix = KernelMatrix(problem.kernel.transform, X[:600], queries=X[600:])
-    values = outcome.router.decision_values(matrix, X[600:], labels[:, :600] * outcome.dual)[0]
+    (values,) = routed(problem, outcome.model, X[600:])
     truth = labels[0, 600:] > 0
     assert np.mean((values > 0) == truth) > 0.75
     assert log_loss(truth, expit(values)) < 0.6 < log_loss(truth, np.full(300, truth.mean()))
@@ -122,8 +138,8 @@ def test_a_cluster_of_one_row_says_the_prior():
     X = np.array([[0.0, 0.0], [0.2, 0.0], [0.1, 0.1], [9.0, 9.0]])
     problem = make_problem(X, [[1.0, -1.0, 1.0, -1.0]], HINGE, RBF)
     outcome = BCM.train(training(problem, replace(LEVEL_2, n_levels=1, stop_level=1)))
-    assert_array_equal(outcome.router.clusters, [0, 0, 0, 1])
-    assert outcome.router.slopes[1, 0] == 0.0
+    assert_array_equal(clusters_of(problem, outcome.model), [0, 0, 0, 1])
+    assert outcome.model.router.slopes[1, 0] == 0.0
 
 
 @pytest.mark.parametrize(("loss", "times"), [(HINGE, 1.5), (ODM, 2)], ids=name)
@@ -132,7 +148,7 @@ def test_the_folds_are_counted_and_threads_change_nothing(monkeypatch, loss, tim
         _, _, _, outcome = trained(loss)
     assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
     again = trained(loss, n_threads=2)[-1]
-    assert_array_equal(again.router.slopes, outcome.router.slopes)
+    assert_array_equal(again.model.router.slopes, outcome.model.router.slopes)
     early = trained(loss, strategy=DivideAndConquer(sample_size=100))[-1]
     assert outcome.history[0]["kernel_evaluations"] > times * early.history[0]["kernel_evaluations"]
 
@@ -143,8 +159,8 @@ def test_only_the_last_level_is_calibrated(monkeypatch):
     assert [e["kernel_evaluations"] for e in whole.history] == [e["kernel_evaluations"] for e in plain.history]
     listening = Recorder()
     trained(shape=TREE, progress=listening)  # asks for the models of all levels
-    assert len(listening.duals) == 3
-    assert (whole.status, whole.router) == ("converged", None)
+    assert len(listening.models) == 3
+    assert (whole.status, whole.model.router) == ("converged", None)
 
 
 @pytest.mark.parametrize("why", ["deadline", "interrupt"])
@@ -156,6 +172,6 @@ def test_without_time_to_calibrate_the_nearest_cluster_answers_and_the_status_sa
         interrupted.set()
     deadline = time.perf_counter() if why == "deadline" else None
     outcome = BCM.train(replace(plan, limits=replace(plan.limits, deadline=deadline, interrupted=interrupted)))
-    assert not isinstance(outcome.router, Committee) and outcome.router is not None
+    assert not isinstance(outcome.model.router, Committee) and outcome.model.router is not None
     assert outcome.status == {"deadline": "max_time", "interrupt": "stopped"}[why]
     assert outcome.reason.endswith("no time to calibrate the committee, prediction is 'early' instead")

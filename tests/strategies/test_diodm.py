@@ -2,37 +2,35 @@
 
 import time
 from dataclasses import replace
-from threading import Event
 
 import numpy as np
 import pytest
-from helpers import HINGE, ODM, blobs, certificate, counted, gram, make_problem, name
+from helpers import HINGE, ODM, blobs, certificate, counted, dual_of, gram, make_problem, name, scattered
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import DiODM, ODMClassifier
-from dimargin.engines import LocalEngine
 from dimargin.kernels import Kernel
-from dimargin.parts import Part
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
-from dimargin.strategies import Exact, Progress, Training, TreeShape
+from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape
+from dimargin.strategies.diodm import merged
 from dimargin.strategies.levels import Step
+from dimargin.strategies.solves import Solved, told
 from dimargin.tree import Level
 
 RBF = Kernel("rbf", gamma=0.8)
 
 
-def training(problem, shape, tol=1e-6, n_threads=1, **options):
-    cancelled = Event()
-    engine = LocalEngine(n_threads, cancelled)
+def training(problem, shape, tol=1e-6, n_threads=1, start=None, **options):
+    rows = scattered(problem, start=start, n_threads=n_threads)
     return Training(
-        problem=problem,
-        rows=engine.scatter(Part.split(problem, 3)),
-        limits=Limits(tol=tol, cancelled=cancelled),
-        engine=engine,
+        facts=Facts.of(problem),
+        rows=rows,
+        limits=Limits(tol=tol, cancelled=rows.engine.cancelled),
         shape=shape,
         random_state=0,
+        started=start is not None,
         **options,
     )
 
@@ -41,13 +39,13 @@ class Recorder(Progress):
     """Keeps the model of every level."""
 
     def __init__(self):
-        self.duals, self.begun = [], []
+        self.models, self.begun = [], []
 
     def level_begin(self, level, n_tasks):
         self.begun.append((level, n_tasks))
 
     def level_end(self, entry, found):
-        self.duals.append(found().dual)
+        self.models.append(found())
         return False
 
 
@@ -69,7 +67,7 @@ def test_level_zero_is_the_exact_solution(loss, warm_start):
     assert tree.scope == exact.scope == "global"
     assert tree.status == exact.status == "converged"
     assert_allclose(tree.objectives.primal, exact.objectives.primal, rtol=2e-6)
-    primal, _, gap = certificate(problem, tree.dual)
+    primal, _, gap = certificate(problem, dual_of(problem, tree.model))
     assert_allclose(tree.objectives.primal, primal, rtol=1e-7)
     assert gap.max() <= 1.1e-6
 
@@ -86,40 +84,39 @@ def test_a_level_is_the_weighted_average_of_its_local_machines(weighted):
     assert outcome.scope == "partitioned"
     assert recorder.begun == [(2, 4), (1, 2)]
     # the same leaves again, each solved as a problem of its own on its rows and mass alone
-    leaves = DiODM()._leaves(training(weighted, shape), 2, 2)
+    leaves = DiODM()._leaves(training(weighted, shape), 2, 2).parts.collect()
     K = gram(weighted)
     values = np.zeros(1300)
     for pair in (leaves[:2], leaves[2:]):
-        rows = np.concatenate([leaf.rows for leaf in pair])
+        rows = np.concatenate([leaf.places for leaf in pair])
         part = make_problem(weighted.kernel.rows(rows), weighted.labels[:, rows], ODM, RBF, weighted.weights[rows])
         local = solve(part, BlockCoordinateDescent(), None, Limits(tol=1e-9))
         mass = weighted.weights[rows].sum()
-        assert mass == pytest.approx(sum(leaf.mass for leaf in pair))
+        assert mass == pytest.approx(sum(leaf.problem.mass for leaf in pair))
         values += mass / weighted.total * (K[:, rows] @ (weighted.labels[0, rows] * local.dual[0]))
-    ours = K @ (weighted.labels[0] * outcome.dual[0])
+    ours = K[:, outcome.model.places] @ outcome.model.coefficients[0]
     allowed = 4 * np.sqrt(2e-8 * outcome.objectives.primal[0])
     assert_allclose(ours, values, rtol=0, atol=allowed)
-    assert_array_equal(recorder.duals[-1], outcome.dual)
+    assert_array_equal(recorder.models[-1].coefficients, outcome.model.coefficients)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_rescaled_warm_starts_beat_concatenation(seed):
     X, labels = blobs(1100, seed)
     problem = make_problem(X, labels, replace(ODM, lam=10.0 ** (1 + seed % 4)), Kernel("rbf", gamma=0.2 + 0.3 * seed))
-    strategy, shape = DiODM(), TreeShape(branching=4, n_levels=1, n_landmarks=5)
-    leaves = strategy._leaves(training(problem, shape), 4, 1)
+    shape = TreeShape(branching=4, n_levels=1, n_landmarks=5)
+    leaves = DiODM()._leaves(training(problem, shape), 4, 1).parts.collect()
     children = [
-        (leaf, solve(problem.restrict(leaf.rows, leaf.mass), BlockCoordinateDescent(), None, Limits(tol=1e-4)))
-        for leaf in leaves
+        Solved.of(leaf, solve(leaf.problem, BlockCoordinateDescent(), None, Limits(tol=1e-4))) for leaf in leaves
     ]
     optimum = certificate(problem, solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-6)).dual)[1]
 
-    def suboptimality(rule):
-        node = DiODM(warm_start=rule)._merge(children)
-        merged = problem.restrict(node.rows, node.mass)
-        return ((optimum - certificate(merged, node.start)[1]) / np.abs(optimum))[0]
+    def suboptimality(rescale):
+        whole = merged(children, rescale)
+        assert_array_equal(whole.places, np.arange(1100))
+        return ((optimum - certificate(whole.problem, whole.dual)[1]) / np.abs(optimum))[0]
 
-    assert suboptimality("rescale") < (0.1 if seed % 4 < 2 else 0.8) * suboptimality("concatenate")
+    assert suboptimality(True) < (0.1 if seed % 4 < 2 else 0.8) * suboptimality(False)
 
 
 def test_history_is_complete_and_counts_every_kernel_value(weighted, monkeypatch):
@@ -163,12 +160,13 @@ def test_levels_above_the_last_are_no_tighter_than_the_tolerance(weighted):
 
 def test_one_start_that_misses_the_tolerance_keeps_the_tree_going(weighted):
     plan = training(weighted, TreeShape(branching=2, n_levels=2), tol=0.1)
-    nodes = DiODM()._leaves(plan, 2, 1)
-    solution = solve(weighted.restrict(nodes[0].rows, nodes[0].mass), BlockCoordinateDescent(), None, Limits(tol=0.1))
-    met, missed = (replace(solution, history=[{"relative_gap": gap}]) for gap in (0.1, 0.11))
+    part, *_ = plan.rows.collect()
+    solution = solve(part.problem, BlockCoordinateDescent(), None, Limits(tol=0.1))
+    summary = told(Solved.of(part, solution), None)
+    met, missed = (replace(summary, history=[{"relative_gap": gap}]) for gap in (0.1, 0.11))
     history = [{"kernel_evaluations": 1, "seconds": 1.0}] * 2
     for results, verdict in (([met, met], "converged"), ([met, missed], None), ([missed, met], None)):
-        found = DiODM()._verdict(plan, history, Step(Level(1, nodes, results), lambda: None), False)
+        found = DiODM()._verdict(plan, history, Step(Level(1, results, plan.rows), lambda: None), False)
         assert (found and found[0]) == verdict
 
 
@@ -176,10 +174,11 @@ def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):
     plan = training(weighted, TreeShape(branching=2, n_levels=1, n_landmarks=5, stop_level=1), tol=1e-2)
     outcome = DiODM().train(plan)
     primal, dual, gaps = 0.0, 0.0, []
-    for leaf in DiODM()._leaves(plan, 2, 1):
-        local = outcome.dual[:, leaf.rows] * weighted.total / leaf.mass
-        p, d, gap = certificate(weighted.restrict(leaf.rows, leaf.mass), local)
-        primal, dual, gaps = primal + leaf.mass * p[0], dual + leaf.mass * d[0], [*gaps, gap[0]]
+    for leaf in DiODM()._leaves(plan, 2, 1).parts.collect():
+        mass = leaf.problem.mass
+        local = dual_of(weighted, outcome.model)[:, leaf.places] * weighted.total / mass
+        p, d, gap = certificate(leaf.problem, local)
+        primal, dual, gaps = primal + mass * p[0], dual + mass * d[0], [*gaps, gap[0]]
     assert outcome.objectives.primal[0] == pytest.approx(primal / weighted.total, rel=1e-5)
     assert outcome.objectives.dual[0] == pytest.approx(dual / weighted.total, rel=1e-5)
     assert outcome.objectives.worst_gap == pytest.approx(max(gaps), rel=0.05)
@@ -189,17 +188,17 @@ def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):
 def test_threads_do_not_change_a_bit(weighted):
     shape = TreeShape(branching=2, n_levels=2, n_landmarks=5)
     one, two = (DiODM().train(training(weighted, shape, tol=1e-3, n_threads=k)) for k in (1, 2))
-    assert_array_equal(one.dual, two.dual)
+    assert_array_equal(one.model.coefficients, two.model.coefficients)
 
 
 def test_a_warm_start_reaches_the_leaves(weighted):
     shape = TreeShape(branching=2, n_levels=2, n_landmarks=5)
     solved = DiODM(early_stop=False).train(training(weighted, shape, tol=1e-7))
-    again = DiODM(early_stop=False).train(training(weighted, shape, tol=1e-3, start=solved.dual))
+    start = dual_of(weighted, solved.model)
+    again = DiODM(early_stop=False).train(training(weighted, shape, tol=1e-3, start=start))
     assert again.history[0]["relative_gap"] <= 0.1
-    leaves = DiODM()._leaves(training(weighted, shape, start=solved.dual), 2, 2)
-    for leaf in leaves:
-        assert_allclose(leaf.start * leaf.mass / weighted.total, solved.dual[:, leaf.rows])
+    for leaf in DiODM()._leaves(training(weighted, shape, start=start), 2, 2).parts.collect():
+        assert_allclose(leaf.dual * leaf.problem.mass / weighted.total, start[:, leaf.places])
 
 
 def test_a_warm_start_of_several_outputs():
@@ -207,7 +206,8 @@ def test_a_warm_start_of_several_outputs():
     problem = make_problem(X, labels, ODM, RBF)
     shape = TreeShape(branching=2, n_levels=1, n_landmarks=5)
     solved = DiODM(early_stop=False).train(training(problem, shape, tol=1e-7))
-    again = DiODM(early_stop=False).train(training(problem, shape, tol=1e-3, start=solved.dual))
+    start = dual_of(problem, solved.model)
+    again = DiODM(early_stop=False).train(training(problem, shape, tol=1e-3, start=start))
     assert again.objectives.worst_gap <= 1e-3
 
 

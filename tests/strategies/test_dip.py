@@ -11,10 +11,11 @@ from test_diodm import training
 
 from dimargin import DiP, ODMClassifier, SVMClassifier
 from dimargin.partition import InputClusterPartition
+from dimargin.parts import Part
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module
-from dimargin.strategies.feedback import passed_on
+from dimargin.strategies.solves import Solved
 
 TREE = TreeShape(branching=2, n_levels=2)
 every_rule = pytest.mark.parametrize("relevance", ["sv", "margin"])
@@ -50,9 +51,10 @@ def test_one_partition_is_the_exact_machine():
 def test_what_is_relevant_is_a_support_vector_or_near_the_boundary(intercept):
     problem = replace(weighted(HINGE, 900), intercept=intercept)
     solution = solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-4))
-    support = passed_on(solution)
-    assert_array_equal(DiP(relevance="sv")._passed_on(problem.labels, solution), support)
-    relevant = DiP()._passed_on(problem.labels, solution)
+    solved = Solved.of(Part(problem, np.arange(900)), solution)
+    support = np.flatnonzero(solution.dual[0])
+    assert_array_equal(DiP(relevance="sv")._passed_on(solved), support)
+    relevant = DiP()._passed_on(solved)
     decision = problem.labels * solution.margins + solution.objectives.intercept[:, None]
     distance = np.abs(decision[0])
     near = distance <= distance.mean()
@@ -64,16 +66,17 @@ def test_the_leaves_preserve_the_distribution(monkeypatch):
     problem, dealt = weighted(HINGE, 1300), []
     climb = cascade_module.climb
 
-    def watched(nodes, *others):
-        dealt.extend(node.rows for node in nodes)
-        return climb(nodes, *others)
+    def watched(leaves, *others):
+        dealt.extend(leaves.collect())
+        return climb(leaves, *others)
 
     monkeypatch.setattr(cascade_module, "climb", watched)
     plan = training(problem, TREE, tol=0.1)
     DiP(rounds=1, n_clusters=9, sample_size=300).train(plan)
-    expected = InputClusterPartition(9, 300).split(problem, 4, np.random.default_rng(plan.random_state))
-    for rows, other in zip(dealt, expected, strict=True):
-        assert_array_equal(rows, other)
+    rng = np.random.default_rng(plan.random_state)
+    expected = InputClusterPartition(9, 300).deal(plan.rows, 1300, 4, rng).parts.collect()
+    for part, other in zip(dealt, expected, strict=True):
+        assert_array_equal(part.places, other.places)
 
 
 def test_options_are_checked():

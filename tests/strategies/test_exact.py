@@ -19,4 +19,4 @@ def test_history_has_an_entry_a_check_with_counts_of_its_own(monkeypatch):
     assert outcome.history[0]["relative_gap"] == 1.0  # at zero the dual objective is zero
     assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-3
     assert len(outcome.history) > 3
-    np.testing.assert_array_equal(recorder.duals[0], outcome.dual)
+    np.testing.assert_array_equal(recorder.models[0].coefficients, outcome.model.coefficients)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import ODM, SQUARED_HINGE, blobs, certificate, counted, fit, gram, make_problem, name
+from helpers import ODM, SQUARED_HINGE, blobs, certificate, counted, dual_of, fit, gram, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -27,7 +27,7 @@ def test_with_all_rows_as_landmarks_it_is_exact(loss, intercept):
     outcome, exact = train(problem, 700), fit(problem, tol=1e-9)
     assert outcome.scope == "landmark" and outcome.status == "converged"
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=1e-7)
-    signed = problem.labels * outcome.dual
+    signed = problem.labels * dual_of(problem, outcome.model)
     scores = signed @ gram(problem) + outcome.model.intercept[:, None]
     expected = labels * exact.margins + exact.objectives.intercept[:, None]
     assert_allclose(scores, expected, atol=1e-3)
@@ -39,7 +39,7 @@ def test_with_few_it_is_the_best_of_their_span(loss, choice):
     X, labels = blobs(300)
     problem = make_problem(X, labels, loss, RBF)
     outcome = train(problem, 12, choice=choice)
-    landmarks = np.flatnonzero(outcome.dual[0])
+    landmarks = outcome.model.places
     assert len(landmarks) == 12
     K = gram(problem)
     to, among = K[:, landmarks], K[np.ix_(landmarks, landmarks)]
@@ -48,7 +48,7 @@ def test_with_few_it_is_the_best_of_their_span(loss, choice):
         margins = labels[0] * (to @ beta)
         return 0.5 * beta @ among @ beta + loss.value(margins, problem.weights, problem.mass, problem.total).sum()
 
-    beta = (labels * outcome.dual)[0, landmarks]
+    (beta,) = outcome.model.coefficients
     assert outcome.objectives.primal[0] == pytest.approx(primal(beta), rel=1e-9)
     found = minimize(primal, np.zeros(12), method="BFGS", options={"gtol": 1e-8, "maxiter": 5000})
     assert outcome.objectives.primal[0] <= found.fun * (1 + 1e-7)
@@ -64,7 +64,7 @@ def test_landmarks_that_add_nothing_are_dropped(kernel):
     problem = make_problem(X, labels, ODM, kernel)
     outcome = train(problem, 200)
     rank = np.linalg.matrix_rank(gram(problem), tol=1e-9 * 200)
-    assert np.count_nonzero(outcome.dual) <= rank <= 100
+    assert len(outcome.model.places) <= rank <= 100
     exact = fit(problem, tol=1e-9)
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=1e-6)
 
@@ -72,7 +72,7 @@ def test_landmarks_that_add_nothing_are_dropped(kernel):
 def test_rows_of_zeros_have_no_landmarks():
     problem = make_problem(np.zeros((40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0), ODM, Kernel("linear"))
     outcome = train(problem, 10)
-    assert outcome.status == "converged" and not outcome.dual.any()
+    assert outcome.status == "converged" and not len(outcome.model.places)
 
 
 def test_a_part_of_the_rows_begins_and_every_value_is_counted(monkeypatch):
@@ -87,8 +87,8 @@ def test_a_part_of_the_rows_begins_and_every_value_is_counted(monkeypatch):
     assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-6
     last = {entry["level"]: np.asarray(entry["objective"]) for entry in outcome.history}
     assert_allclose(last[1], last[0], rtol=0.2)  # a part represents the whole
-    assert len(recorder.duals) == 2
-    assert_array_equal(recorder.duals[-1], outcome.dual)
+    assert len(recorder.models) == 2
+    assert_array_equal(recorder.models[-1].coefficients, outcome.model.coefficients)
     assert sum(entry["level"] == 0 for entry in outcome.history) <= 6  # a good start
 
 
@@ -214,6 +214,7 @@ def test_stopped_in_part_it_is_certified_on_all_rows(place):
     outcome = Landmark(polish=True).train(training(problem, shape, tol=1e-6, progress=Stopping()))
     assert outcome.status == "stopped" and outcome.scope == "landmark"
     assert [entry["rows"] for entry in outcome.history if entry["level"] == 1] == [4000]
-    margins = labels * (labels * outcome.dual @ gram(problem))
+    dual = dual_of(problem, outcome.model)
+    margins = labels * (labels * dual @ gram(problem))
     losses = problem.values(margins).sum(axis=1)
-    assert_allclose(outcome.objectives.primal, 0.5 * (outcome.dual * margins).sum(axis=1) + losses, rtol=1e-6)
+    assert_allclose(outcome.objectives.primal, 0.5 * (dual * margins).sum(axis=1) + losses, rtol=1e-6)

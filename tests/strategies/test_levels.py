@@ -1,6 +1,7 @@
 """What a level reports of its local solves."""
 
 from dataclasses import replace
+from threading import Event
 
 import numpy as np
 import pytest
@@ -8,23 +9,32 @@ from helpers import ODM, blobs, make_problem
 from test_diodm import RBF, training
 
 from dimargin import DiODM
+from dimargin.engines import LocalEngine
+from dimargin.parts import Part
 from dimargin.solution import Objectives, Solution
-from dimargin.strategies import TreeShape
+from dimargin.strategies import LevelModel, TreeShape
 from dimargin.strategies.levels import Step, average, model
-from dimargin.tree import Level, Node
+from dimargin.strategies.solves import Solved, told
+from dimargin.tree import Level
 
 
-def solved(primal, gap, rows, first_gap=1.0, intercept=0.0):
+def solved(primal, gap, rows, mass, intercept=0.0, total=4.0):
     n = len(rows)
     objectives = Objectives(np.array([primal]), np.array([primal * (1 - gap)]), np.array([gap]), np.array([intercept]))
-    return Solution(np.ones((1, n)), np.ones((1, n)), objectives, "converged", "", 1, 1, [{"relative_gap": first_gap}])
+    part = Part(replace(make_problem(*blobs(8), ODM, RBF), total=total).restrict(rows, mass), rows)
+    solution = Solution(np.ones((1, n)), np.ones((1, n)), objectives, "converged", "", 1, 1, [{"relative_gap": 1.0}])
+    return Solved.of(part, solution)
+
+
+def level_of(*parts):
+    return Level(1, [told(part, None) for part in parts], LocalEngine(1, Event()).scatter(parts))
 
 
 @pytest.fixture
 def level():
-    nodes = [Node(np.arange(3), 1.0), Node(np.arange(3, 8), 3.0)]
-    return Level(
-        1, nodes, [solved(8.0, 0.25, nodes[0].rows, intercept=2.0), solved(4.0, 0.125, nodes[1].rows, intercept=6.0)]
+    return level_of(
+        solved(8.0, 0.25, np.array([0, 7, 3]), 1.0, intercept=2.0),
+        solved(4.0, 0.125, np.array([1, 2, 4, 5, 6]), 3.0, intercept=6.0),
     )
 
 
@@ -36,18 +46,32 @@ def test_means_are_weighted_and_the_gap_is_the_worst(level):
 
 
 def test_the_model_weighs_local_machines_by_mass(level):
+    found = model(level, 4.0)
     X, labels = blobs(8)
-    problem = replace(make_problem(X, labels, ODM, RBF), total=4.0)
-    found = model(level, problem)
-    np.testing.assert_array_equal(found.dual, [[0.25] * 3 + [0.75] * 5])
+    share = np.full((1, 8), 0.75)
+    share[0, [0, 3, 7]] = 0.25
+    np.testing.assert_array_equal(found.places, np.arange(8))
+    np.testing.assert_array_equal(found.coefficients, labels * share)
+    np.testing.assert_array_equal(found.vectors, X)
     np.testing.assert_array_equal(found.intercept, [(1 * 2.0 + 3 * 6.0) / 4.0])
 
 
-def test_pieces_of_the_whole_add_up(level):
-    X, labels = blobs(8)
-    pieces = replace(level, nodes=[replace(node, mass=8.0) for node in level.nodes])
-    found = model(pieces, make_problem(X, labels, ODM, RBF))
-    np.testing.assert_array_equal(found.dual, np.ones((1, 8)))
+def test_a_model_holds_support_vectors_in_the_order_of_their_places():
+    X, labels = blobs(8, n_outputs=2)
+    part = Part(make_problem(X, labels, ODM, RBF), np.arange(8)).take(np.array([5, 1, 7, 0]), 8.0)
+    found = LevelModel.of(part, np.array([[2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0]]), np.zeros(2))
+    np.testing.assert_array_equal(found.places, [0, 5])
+    np.testing.assert_array_equal(found.coefficients, labels[:, [0, 5]] * [[1.0, 2.0], [3.0, 0.0]])
+    np.testing.assert_array_equal(found.labels, labels[:, [0, 5]])
+    np.testing.assert_array_equal(found.vectors, X[[0, 5]])
+
+
+def test_pieces_of_the_whole_add_up():
+    pieces = level_of(
+        solved(8.0, 0.25, np.arange(3), 8.0, 2.0, 8.0), solved(4.0, 0.125, np.arange(3, 8), 8.0, 6.0, 8.0)
+    )
+    found = model(pieces, 8.0)
+    np.testing.assert_array_equal(found.coefficients, blobs(8)[1])
     np.testing.assert_array_equal(found.intercept, [(3 * 2.0 + 5 * 6.0) / 8.0])
     objectives = average(pieces, 8.0)
     assert objectives.primal == [12.0] and objectives.relative_gap == [0.25]

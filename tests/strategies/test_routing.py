@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import HINGE, KERNELS, LOSSES, blobs, counted, fit, make_problem, name
+from helpers import HINGE, KERNELS, LOSSES, blobs, clusters_of, counted, fit, make_problem, name, routed
 from numpy.testing import assert_allclose, assert_array_equal
 from test_dc import LEVEL_2
 from test_diodm import training
@@ -23,12 +23,14 @@ def test_unseen_rows_meet_a_machine_trained_on_their_cluster_alone(loss, kernel,
     X, labels = blobs(900, seed=4, n_outputs=2)
     X, fresh, labels = convert(X[:600]), convert(X[600:]), labels[:, :600]
     problem = make_problem(X, labels, loss, kernel)
-    outcome = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-9))
-    matrix = KernelMatrix(problem.kernel.transform, X, queries=fresh)
-    values = outcome.router.decision_values(matrix, fresh, labels * outcome.dual)
-    clusters = outcome.router.rule.assign(fresh)
+    model = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-9)).model
+    values, clusters, known = (
+        routed(problem, model, fresh),
+        model.router.rule.assign(fresh),
+        clusters_of(problem, model),
+    )
     for c in range(4):
-        rows, asked = np.flatnonzero(outcome.router.clusters == c), np.flatnonzero(clusters == c)
+        rows, asked = np.flatnonzero(known == c), np.flatnonzero(clusters == c)
         # a problem of its own on these rows; the weight of a row in the ODM loss is lam / W
         own = ODMLoss(loss.lam * len(rows) / 600, loss.upsilon, loss.theta) if isinstance(loss, ODMLoss) else loss
         part = make_problem(X[rows], labels[:, rows], own, kernel)
@@ -45,31 +47,26 @@ def test_unseen_rows_meet_a_machine_trained_on_their_cluster_alone(loss, kernel,
 def test_machines_have_intercepts_of_their_own():
     X, labels = blobs(900, seed=4, n_outputs=2)
     problem = replace(make_problem(X[:600], labels[:, :600], HINGE, KERNELS[2]), intercept=True)
-    outcome = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-9))
-    router = outcome.model.router
-    matrix = KernelMatrix(problem.kernel.transform, X[:600], queries=X[600:])
-    values = router.decision_values(matrix, X[600:], labels[:, :600] * outcome.dual)
-    clusters = router.rule.assign(X[600:])
+    model = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-9)).model
+    values, clusters = routed(problem, model, X[600:]), model.router.rule.assign(X[600:])
+    matrix, known = KernelMatrix(problem.kernel.transform, X[:600], queries=X[600:]), clusters_of(problem, model)
     for c in range(4):
-        rows, asked = np.flatnonzero(router.clusters == c), np.flatnonzero(clusters == c)
+        rows, asked = np.flatnonzero(known == c), np.flatnonzero(clusters == c)
         alone = fit(problem.restrict(rows, 600.0), tol=1e-9)
         expected = matrix.multiply(rows, labels[:, rows] * alone.dual, asked) + alone.objectives.intercept[:, None]
         assert_allclose(values[:, asked], expected, atol=1e-4 * np.abs(expected).max())
-    assert np.ptp(router.intercepts, axis=0).min() > 0.01
+    assert np.ptp(model.router.intercepts, axis=0).min() > 0.01
 
 
 def test_a_row_costs_the_sample_and_its_own_cluster(monkeypatch):
     X, labels = blobs(900, seed=4)
     problem = make_problem(X[:600], labels[:, :600], HINGE, KERNELS[2])
-    outcome = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-3))
-    support = np.flatnonzero(outcome.dual.any(axis=0))
-    router, signed = outcome.router.take(support), (labels[:, :600] * outcome.dual)[:, support]
-    matrix = KernelMatrix(problem.kernel.transform, X[support], queries=X[600:])
+    model = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-3)).model
     with counted(monkeypatch) as counts:
-        router.decision_values(matrix, X[600:], signed)
-    own = np.bincount(router.clusters)[router.rule.assign(X[600:])].sum()
+        routed(problem, model, X[600:])
+    own = np.bincount(model.router.clusters)[model.router.rule.assign(X[600:])].sum()
     assert sum(counts) == 300 * 100 + own
-    assert own < 300 * len(support) / 2
+    assert own < 300 * len(model.places) / 2
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
@@ -77,24 +74,19 @@ def test_values_do_not_depend_on_batches(convert):
     X, labels = blobs(900, seed=4, n_outputs=3)
     known, fresh = convert(X[:600]), convert(X[600:])
     problem = make_problem(known, labels[:, :600], HINGE, KERNELS[2])
-    outcome = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-3))
-
-    def values(rows):
-        matrix = KernelMatrix(problem.kernel.transform, known, queries=rows)
-        return outcome.router.decision_values(matrix, rows, labels[:, :600] * outcome.dual)
-
-    whole = values(fresh)
-    assert_array_equal(np.concatenate([values(fresh[i : i + 7]) for i in range(0, 300, 7)], axis=1), whole)
+    model = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-3)).model
+    whole = routed(problem, model, fresh)
+    batches = [routed(problem, model, fresh[i : i + 7]) for i in range(0, 300, 7)]
+    assert_array_equal(np.concatenate(batches, axis=1), whole)
     order = np.random.default_rng(0).permutation(300)
-    assert_array_equal(values(fresh[order]), whole[:, order])
+    assert_array_equal(routed(problem, model, fresh[order]), whole[:, order])
 
 
 def test_a_cluster_without_vectors_answers_zero():
     X, labels = blobs(600, seed=4)
     problem = make_problem(X, labels, HINGE, KERNELS[2])
-    outcome = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-3))
-    kept = np.flatnonzero(outcome.router.clusters != 1)
-    router = outcome.router.take(kept)
-    matrix = KernelMatrix(problem.kernel.transform, X[kept], queries=X)
-    values = router.decision_values(matrix, X, (labels * outcome.dual)[:, kept])
-    assert_array_equal(values[0] == 0, outcome.router.clusters == 1)
+    model = DivideAndConquer(sample_size=100).train(training(problem, LEVEL_2, tol=1e-3)).model
+    kept = np.flatnonzero(model.router.clusters != 1)
+    matrix = KernelMatrix(problem.kernel.transform, model.vectors[kept], queries=X)
+    values = model.router.take(kept).decision_values(matrix, X, model.coefficients[:, kept])
+    assert_array_equal(values[0] == 0, clusters_of(problem, model) == 1)

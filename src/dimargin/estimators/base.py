@@ -19,16 +19,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, landmark_objectives
 from dimargin.estimators.common import MarginClassifier, history_attribute, unchanged_on_failure
-from dimargin.estimators.data import STORED_DTYPES, TrainingData, canonical, gamma_value, training_data
+from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, gamma_value, training_data
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
 from dimargin.kernels import KERNEL_NAMES, Floats, Indices, Kernel, RowTransform
 from dimargin.keys import order_of_keys
 from dimargin.losses import Loss
 from dimargin.parts import Part, n_shards_for
+from dimargin.shards import Shards
 from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
-from dimargin.strategies import STRATEGIES, LevelModel, Outcome, Router, Strategy, Training, TreeShape
+from dimargin.strategies import STRATEGIES, Facts, LevelModel, Outcome, Router, Strategy, Training, TreeShape
 from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, Transform, UserKernel, kernel_matrix
 
@@ -115,10 +116,8 @@ class KernelMarginClassifier(MarginClassifier):
             needed = self._memory_needed(data) + strategy.memory_needed(len(data.y), shape, len(data.labels), n_threads)
             check_memory(needed, self.memory_limit)
             problem, seed = self._problem(data, loss, n_threads), self._seed()
-            order = np.arange(len(data.y))
-            if strategy.deals_rows and self.kernel != "precomputed":  # such values change with the order of the rows
-                order = order_of_keys(data.X, data.labels, data.weights, seed)
-                problem = problem.restrict(order, problem.mass)
+            order = self._order(data, strategy, seed)
+            problem = problem.restrict(order, problem.mass)
             cancelled = Event()
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             n_levels = strategy.n_levels(problem.n_rows, shape)
@@ -126,9 +125,10 @@ class KernelMarginClassifier(MarginClassifier):
             hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
             engine, start = LocalEngine(n_threads, cancelled), self._previous_dual(data, order)
+            origin = Origin(data.classes, data.kept[order], data.n_given, problem.kernel.transform)
             training = Training(
-                problem=problem,
-                rows=engine.scatter(Part.split(problem, n_shards_for(problem.n_rows), start)),
+                facts=Facts.of(problem),
+                rows=self._scattered(Part.split(problem, n_shards_for(problem.n_rows), start), engine),
                 limits=Limits(
                     tol=self.tol,
                     max_iter=self.max_iter,
@@ -136,22 +136,31 @@ class KernelMarginClassifier(MarginClassifier):
                     cancelled=cancelled,
                     interrupted=monitor.interrupted,
                 ),
-                engine=engine,
                 shape=shape,
                 random_state=seed,
-                start=start,
+                started=start is not None,
                 cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
-                progress=CallbackProgress(
-                    self, context, hooks, partial(self._model_attributes, data, problem, order), monitor
-                ),
+                progress=CallbackProgress(self, context, hooks, partial(self._model_attributes, origin), monitor),
             )
             outcome = strategy.train(training)
-            attributes = self._attributes(data, problem, order, outcome)
+            attributes = self._attributes(origin, outcome)
             for name, value in attributes.items():
                 setattr(self, name, value)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
         self._warn_unless_converged(outcome.reason)
         return self
+
+    def _order(self, data: TrainingData, strategy: Strategy, seed: int) -> Indices:
+        """Rows in the order in which the strategy shall have them."""
+        if not strategy.deals_rows:
+            return np.arange(len(data.y))
+        if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
+            return np.random.default_rng(seed).permutation(len(data.y))
+        return order_of_keys(data.X, data.labels, data.weights, seed)
+
+    def _scattered(self, parts: list[Part], engine: LocalEngine) -> Shards[Part]:
+        """All rows, where they are trained on."""
+        return engine.scatter(parts)
 
     def _check_parameters(self) -> None:
         """Raise for any parameter out of its range."""
@@ -258,31 +267,29 @@ class KernelMarginClassifier(MarginClassifier):
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
-    def _model_attributes(
-        self, data: TrainingData, problem: DualProblem, order: Indices, found: LevelModel
-    ) -> dict[str, Any]:
-        """What prediction needs; rows of the problem are those of the data in `order`."""
-        dual, places = found.dual, np.flatnonzero(found.dual.any(axis=0))
-        places = places[np.argsort(order[places])]
-        support = order[places]
-        precise = problem.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
-        transform = problem.kernel.transform
+    def _model_attributes(self, origin: Origin, found: LevelModel) -> dict[str, Any]:
+        """What prediction needs."""
+        places = origin.places[found.places]
+        order = np.argsort(places)
+        labels = found.labels[:, order]
+        codes = labels.argmax(axis=0) if len(labels) > 1 else (labels[0] > 0).astype(int)
+        precise = len(origin.places) <= BlockCoordinateDescent.small or self.tol < 1e-4
         return {
-            "classes_": data.classes,
-            "support_": data.kept[support].astype(np.int32),
-            "support_vectors_": data.X[support][:, :0] if self.kernel == "precomputed" else data.X[support],
-            "dual_coef_": (problem.labels * dual)[:, places],
+            "classes_": origin.classes,
+            "support_": places[order].astype(np.int32),
+            "support_vectors_": found.vectors if (np.diff(order) == 1).all() else found.vectors[order],
+            "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept.copy(),
-            "n_support_": np.bincount(data.y[support], minlength=len(data.classes)).astype(np.int32),
-            "_transform": transform.in_float64() if precise else transform,
-            "_router": None if found.router is None else found.router.take(places),
-            "_n_given": data.n_given,
+            "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
+            "_transform": origin.transform.in_float64() if precise else origin.transform,
+            "_router": None if found.router is None else found.router.take(order),
+            "_n_given": origin.n_given,
         }
 
-    def _attributes(self, data: TrainingData, problem: DualProblem, order: Indices, outcome: Outcome) -> dict[str, Any]:
+    def _attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
         own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}
         certificate = self._certificate_attributes(outcome.objectives, outcome.scope)
-        return self._model_attributes(data, problem, order, outcome.model) | certificate | own
+        return self._model_attributes(origin, outcome.model) | certificate | own
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dimargin.estimators.validation import check_finite
 from dimargin.kernels import Floats, Indices
+from dimargin.user_kernels import Transform
 
 STORED_DTYPES = [np.float64, np.float32]
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
@@ -52,6 +53,26 @@ class TrainingData:
         if len(self.classes) == 2:
             return np.where(self.y == 1, 1.0, -1.0)[None]
         return np.where(self.y == np.arange(len(self.classes))[:, None], 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the rows that a strategy has come from.
+
+    Attributes
+    ----------
+    classes : ndarray
+    places : ndarray of shape (n,)
+        Of the rows, in the order in which the strategy has them, among the caller's.
+    n_given : int
+        Rows of the caller.
+    transform : RowTransform or UserKernel
+    """
+
+    classes: NDArray[Any]
+    places: Indices
+    n_given: int
+    transform: Transform
 
 
 def canonical(X: Any) -> Any:

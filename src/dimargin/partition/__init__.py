@@ -1,24 +1,28 @@
 """Which rows go together."""
 
-from dimargin.partition.clusters import KernelClusters, Split, cluster_rows, largest_sample
+from dimargin.partition.clusters import Clustered, cluster_rows, largest_sample
+from dimargin.partition.dealing import Dealt, Partition, Strata
+from dimargin.partition.kernel_clusters import KernelClusters, Split
 from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.partition.landmark_space import LandmarkFeatures, independent_landmarks
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.partition.stratified import (
     InputClusterPartition,
-    Partition,
     RandomPartition,
     StratifiedPartition,
     stratified_rows,
 )
 
 __all__ = [
+    "Clustered",
+    "Dealt",
     "InputClusterPartition",
     "KernelClusters",
     "LandmarkFeatures",
     "Partition",
     "RandomPartition",
     "Split",
+    "Strata",
     "StratifiedPartition",
     "cluster_rows",
     "independent_landmarks",

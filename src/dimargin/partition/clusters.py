@@ -19,7 +19,9 @@ dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -27,12 +29,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-from dimargin.kernels import Floats, Indices, Kernel, KernelMatrix, RowTransform
+from dimargin.kernels import Floats, Indices, Kernel, RowTransform
+from dimargin.partition.dealing import sent
+from dimargin.partition.kernel_clusters import ROWS_AT_ONCE, KernelClusters, Split
 from dimargin.partition.kmeans import kernel_kmeans
+from dimargin.parts import Part, first_of_groups, first_rows, whole_of
+from dimargin.shards import Shards, Sums
 from dimargin.user_kernels import Transform, UserKernel, kernel_matrix
 
-_ROWS_AT_ONCE = 16384  # bounds the scratch memory
-_SIDE_BY_SIDE = 16  # centres in one product: with all 64 at once covtype takes 2.4 s, with 16 at a time 0.9 s
 _PER_CLUSTER = 10  # rows of the sample
 _AT_ONCE = 256  # clusters, so that the sample stays small
 _ROUNDING = 1e-12  # distance between equal rows, of the largest
@@ -40,173 +44,118 @@ _FOR_A_MEDIAN = 500  # rows whose distances give it
 
 
 @dataclass(frozen=True)
-class Split:
-    """Centres among which rows are divided.
+class Clustered:
+    """Rows in clusters.
 
     Attributes
     ----------
-    vectors : ndarray or CSR array of shape (m, n_features)
-        Rows of the sample, those of a centre together.
-    shares : ndarray of shape (m,)
-        Weight of each vector in the mean of its centre.
-    bounds : ndarray of shape (n_centres + 1,)
-        Centre j is the mean of ``vectors[bounds[j]:bounds[j + 1]]``.
-    norms : ndarray of shape (n_centres,)
-        Squared norms of the centres in the kernel's space.
-    targets : ndarray of shape (n_centres,)
-        Where a row goes whose nearest centre this is: to the cluster of this number, or, if it is negative, on to the
-        split ``-1 - target``.
+    rule : KernelClusters
+    parts : Shards of Part
+        A part a cluster, the largest first: pieces of the whole problem, with its mass.
+    evaluations : int
+        Kernel values that it took.
+    spent : Shards
+        What is no longer needed once the parts are there.
     """
 
-    vectors: Any
-    shares: Floats
-    bounds: Indices
-    norms: Floats
-    targets: Indices
-
-    def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
-        """Place of the centre nearest to every row, and the number of kernel values that it took."""
-        matrix = kernel_matrix(transform, self.vectors, X, n_threads)
-        smallest, nearest = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], dtype=np.int64)
-        for first in range(0, len(self.norms), _SIDE_BY_SIDE):
-            bounds = self.bounds[first : first + _SIDE_BY_SIDE + 1]
-            columns, n_centres = np.arange(bounds[0], bounds[-1]), len(bounds) - 1
-            means = np.zeros((n_centres, len(columns)))
-            means[np.repeat(np.arange(n_centres), np.diff(bounds)), columns - bounds[0]] = -2 * self.shares[columns]
-            for centre, products in enumerate(matrix.multiply(columns, means), start=first):
-                products += self.norms[centre]
-                nearer = products < smallest
-                nearest[nearer] = centre
-                np.minimum(smallest, products, out=smallest)
-        return nearest, matrix.evaluations
-
-    def keep(self, centres: Indices, targets: Indices) -> Split:
-        """These centres alone, with targets."""
-        kept = np.concatenate([np.arange(self.bounds[c], self.bounds[c + 1]) for c in centres])
-        bounds = np.concatenate([[0], np.cumsum(np.diff(self.bounds)[centres])])
-        return Split(self.vectors[kept], self.shares[kept], bounds, self.norms[centres], targets)
-
-
-@dataclass(frozen=True)
-class KernelClusters:
-    """The rule that takes a row to its cluster.
-
-    Attributes
-    ----------
-    transform : RowTransform or UserKernel
-        Of the kernel that the rows are clustered with.
-    splits : tuple of Split
-        All rows meet the first; parts that were to be divided further meet another.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dimargin.kernels import Kernel, KernelMatrix, RowTransform
-    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1]])
-    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=1.0)), X)
-    >>> rule, clusters = cluster_rows(K, np.ones(5), 2, np.random.default_rng(0))
-    >>> clusters
-    array([0, 0, 0, 1, 1])
-    >>> rule.assign(np.array([[4.0], [-1.0]]))
-    array([1, 0])
-    """
-
-    transform: Transform
-    splits: tuple[Split, ...]
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters."""
-        return 1 + max(int(split.targets.max()) for split in self.splits)
-
-    def assign(self, X: Any, n_threads: int = 1) -> Indices:
-        """Cluster of every row of X, of shape (n,); the same for a row whatever the others are."""
-        clusters = np.full(X.shape[0], -1)
-        for s, split in enumerate(self.splits):
-            rows = np.flatnonzero(clusters == -1 - s)
-            for first in range(0, len(rows), _ROWS_AT_ONCE):
-                some = rows[first : first + _ROWS_AT_ONCE]
-                clusters[some] = split.targets[split.nearest(self.transform, X[some], n_threads)[0]]
-        return clusters
+    rule: KernelClusters
+    parts: Shards[Part]
+    evaluations: int
+    spent: Shards[Any]
 
 
 def cluster_rows(
-    kernel: KernelMatrix,
-    weights: Floats,
+    rows: Shards[Part],
+    n_rows: int,
     n_clusters: int,
     rng: np.random.Generator,
     *,
+    sample: Part | None = None,
     sample_size: int = 1000,
-    candidates: Indices | None = None,
     wide: bool = True,
     max_size: int | None = None,
-) -> tuple[KernelClusters, Indices]:
+) -> Clustered:
     """Two-step kernel k-means on all rows.
 
     Parameters
     ----------
-    kernel : KernelMatrix of shape (n, n)
-        Of rows, not of values computed beforehand. The kernel values that this takes are added to its count.
-    weights : ndarray of shape (n,)
-        Positive row weights: in a sample of all rows, a weight of two equals the row given twice.
+    rows : Shards of Part
+        With kernels of rows, not of values computed beforehand.
+    n_rows : int
     n_clusters : int
         Wanted; fewer where fewer rows of the sample differ, or no row is nearest to a centre. More than 256 are found
         in steps, 256 parts that are then divided in proportion to their rows, and there may be some more or fewer.
     rng : numpy.random.Generator
+    sample : Part, optional
+        Rows that the first clusters are found on; the first `sample_size` in the order of their keys by default. A
+        weight of two equals the row given twice.
     sample_size : int, default=1000
-        Rows of the sample, as in the paper; ten a cluster where that is more (the paper's 1,000 for 256 clusters are
+        Rows of a sample, as in the paper; ten a cluster where that is more (the paper's 1,000 for 256 clusters are
         four a cluster, which leaves many empty).
-    candidates : ndarray, optional
-        Rows that the sample is drawn from; all by default.
     wide : bool, default=True
         Whether a stationary kernel is widened, see the module.
     max_size : int, optional
         Clusters with more rows are divided by kernel k-means of their own rows, and their parts again where needed:
         there are then more than `n_clusters`, and the rule for unseen rows is that of training, split by split. Rows
         that the kernel cannot tell apart stay together.
-
-    Returns
-    -------
-    rule : KernelClusters
-    clusters : ndarray of shape (n,)
-        ``rule.assign`` of the rows. Cluster 0 is the largest.
     """
-    candidates = np.arange(kernel.shape[0]) if candidates is None else candidates
-    sample = _draw(kernel, candidates, sample_size, n_clusters, rng)
-    transform = _transform(kernel, sample, weights, wide)
-    splits: list[Split] = []
-    clusters = np.full(kernel.shape[0], -1)
-    waiting = [(np.arange(kernel.shape[0]), sample, n_clusters)]
-    n_found = 0
+    if sample is None:
+        sample = first_rows(rows, largest_sample(sample_size, n_clusters))
+    sample = _by_content(sample)
+    transform, n_threads = _transform(sample, wide), rows.n_threads * rows.n_together
+    # centres are numbered over all splits; all rows begin at one of their own, number 0, and go on to the first split
+    targets, evaluations, n_found, splits = np.array([-1]), 0, 0, list[tuple[int, Split, Indices]]()
+    met: Shards[Any] = rows.map(_begun)
+    waiting = [(sample, n_clusters)]
     while waiting:
-        rows, sample, n_parts = waiting.pop(0)
-        split = _split(kernel, transform, sample, weights, min(n_parts, _AT_ONCE), rng)
-        nearest = np.empty(len(rows), dtype=np.int64)
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            some = slice(first, first + _ROWS_AT_ONCE)
-            nearest[some], evaluations = split.nearest(transform, kernel.rows(rows[some]), kernel.n_threads)
-            kernel.evaluations += evaluations
-        occupied = np.unique(nearest)
-        targets = np.empty(len(split.norms), dtype=np.int64)
-        for centre in occupied:
-            inside = rows[nearest == centre]
-            n_inside = 1 if n_parts <= _AT_ONCE else round(n_parts * len(inside) / len(rows))
-            if max_size is not None:
-                n_inside = max(n_inside, -(-len(inside) // max_size))
-            if n_inside > 1 and len(occupied) > 1:
-                targets[centre] = -2 - len(splits) - len(waiting)
-                waiting.append((inside, _draw(kernel, inside, sample_size, n_inside, rng), n_inside))
-            else:
-                targets[centre] = n_found
-                n_found += 1
-        clusters[rows] = targets[nearest]
-        splits.append(split.keep(occupied, targets[occupied]))
+        first, meeting, divided = len(splits), list[tuple[int, Split]](), dict[int, int]()
+        for own, n_parts in waiting:
+            split, spent = _split(transform, own, min(n_parts, _AT_ONCE), rng, n_threads)
+            meeting.append((len(targets), split))
+            targets = np.append(targets, np.zeros_like(split.targets))
+            evaluations += spent
+        before, met = met, met.map(_met, (transform, targets, first, meeting, rows.n_threads))
+        sums, spent_by_rows = met.aggregate(_counted, len(targets))
+        before.release()
+        sizes, evaluations = sums.astype(np.int64), evaluations + int(spent_by_rows[0])
+        for (base, split), (_, n_parts) in zip(meeting, waiting, strict=True):
+            inside = sizes[base : base + len(split.norms)]
+            splits.append((base, split, np.flatnonzero(inside)))
+            for centre, n_inside in enumerate(_parts_of(inside, n_parts, max_size)):
+                if n_inside > 1:
+                    targets[base + centre] = -1 - first - len(meeting) - len(divided)
+                    divided[base + centre] = n_inside
+                elif inside[centre]:
+                    targets[base + centre] = n_found
+                    n_found += 1
+        waiting = _samples(met, sizes, divided, sample_size, n_rows)
+    final = targets >= 0
     number = np.empty(n_found, dtype=np.int64)
-    number[np.argsort(-np.bincount(clusters), kind="stable")] = np.arange(n_found)
-    for split in splits:
-        final = split.targets >= 0
-        split.targets[final] = number[split.targets[final]]
-    return KernelClusters(transform, tuple(splits)), number[clusters]
+    number[np.argsort(-np.bincount(targets[final], sizes[final]), kind="stable")] = np.arange(n_found)
+    targets[final] = number[targets[final]]
+    rule = KernelClusters(transform, tuple(split.keep(kept, targets[base + kept]) for base, split, kept in splits))
+    return Clustered(rule, met.shuffle(_by_cluster, _piece, n_found, targets), evaluations, met)
+
+
+def _parts_of(inside: Indices, n_parts: int, max_size: int | None) -> list[int]:
+    """Clusters that the rows of every centre shall be: in proportion where there shall be many, and small enough."""
+    if np.count_nonzero(inside) == 1:  # they cannot be told apart
+        return [1] * len(inside)
+    share = n_parts / inside.sum() if n_parts > _AT_ONCE else 0.0
+    return [max(1, round(share * size), 0 if max_size is None else -(-size // max_size)) for size in inside.tolist()]
+
+
+def _samples(
+    met: Shards[_Met], sizes: Indices, divided: dict[int, int], sample_size: int, n_rows: int
+) -> list[tuple[Part, int]]:
+    """For every centre whose rows are divided further the rows that this is done on, and the clusters wanted."""
+    if not divided:
+        return []
+    centres, groups = list(divided), np.full(len(sizes), -1)
+    groups[centres] = np.arange(len(centres))
+    wanted = [largest_sample(sample_size, n_parts) for n_parts in divided.values()]
+    samples = first_of_groups(met, partial(_at_centres, groups), wanted, sizes[centres].tolist(), n_rows)
+    return list(zip(map(_by_content, samples), divided.values(), strict=True))
 
 
 def largest_sample(sample_size: int, n_clusters: int) -> int:
@@ -214,25 +163,15 @@ def largest_sample(sample_size: int, n_clusters: int) -> int:
     return max(sample_size, _PER_CLUSTER * min(n_clusters, _AT_ONCE))
 
 
-def _draw(kernel: KernelMatrix, rows: Indices, sample_size: int, n_clusters: int, rng: np.random.Generator) -> Indices:
-    """A sample of the rows to find clusters on, in an order that depends on their content alone."""
-    size = largest_sample(sample_size, n_clusters)
-    chosen = rows if len(rows) <= size else np.sort(rng.choice(rows, size, replace=False))
-    X = kernel.rows(chosen)
-    if sp.issparse(X):
-        keys = [(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in pairwise(X.indptr)]
-        return chosen[sorted(range(len(chosen)), key=keys.__getitem__)]
-    return np.asarray(chosen[np.lexsort(X.T)])
-
-
-def _transform(kernel: KernelMatrix, sample: Indices, weights: Floats, wide: bool) -> Transform:
+def _transform(sample: Part, wide: bool) -> Transform:
     """Rows prepared for the kernel to cluster with."""
+    kernel, weights = sample.problem.kernel, sample.problem.weights
     if isinstance(kernel.transform, UserKernel):
         return kernel.transform
-    X, given = kernel.rows(sample), kernel.transform.kernel
+    X, given = kernel.rows(np.arange(sample.n_rows)), kernel.transform.kernel
     if wide and given.stationary:
-        given = replace(given, gamma=_wide_gamma(X, given, weights[sample]))
-    transform = RowTransform.fit(X, given, weights[sample])
+        given = replace(given, gamma=_wide_gamma(X, given, weights))
+    transform = RowTransform.fit(X, given, weights)
     # where the precision would depend on the rows that are asked about together, it is always the higher one
     return transform if given.stationary and not sp.issparse(X) else transform.in_float64()
 
@@ -256,22 +195,75 @@ def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
 
 
 def _split(
-    kernel: KernelMatrix,
-    transform: Transform,
-    sample: Indices,
-    weights: Floats,
-    n_clusters: int,
-    rng: np.random.Generator,
-) -> Split:
-    """Centres by kernel k-means on the sample."""
-    X, every = kernel.rows(sample), np.arange(len(sample))
-    matrix = kernel_matrix(transform.in_float64(), X, n_threads=kernel.n_threads)
+    transform: Transform, sample: Part, n_clusters: int, rng: np.random.Generator, n_threads: int
+) -> tuple[Split, int]:
+    """Centres by kernel k-means on the sample, and the kernel values that it took."""
+    every, weights = np.arange(sample.n_rows), sample.problem.weights
+    X = sample.problem.kernel.rows(every)
+    matrix = kernel_matrix(transform.in_float64(), X, n_threads=n_threads)
     gram = matrix.block(every, every)
-    kernel.evaluations += matrix.evaluations
-    labels = kernel_kmeans(gram, weights[sample], n_clusters, rng)
+    labels = kernel_kmeans(gram, weights, n_clusters, rng)
     order = np.argsort(labels, kind="stable")
     bounds = np.searchsorted(labels[order], np.arange(labels.max() + 2))
-    shares = weights[sample] / np.bincount(labels, weights[sample])[labels]
+    shares = weights / np.bincount(labels, weights)[labels]
     parts = [order[a:b] for a, b in pairwise(bounds)]
     norms = [shares[part] @ gram[np.ix_(part, part)] @ shares[part] for part in parts]
-    return Split(X[order], shares[order], bounds, np.array(norms), np.zeros(len(norms), dtype=np.int64))
+    split = Split(X[order], shares[order], bounds, np.array(norms), np.zeros(len(norms), dtype=np.int64))
+    return split, matrix.evaluations
+
+
+def _by_content(sample: Part) -> Part:
+    """The rows in an order that depends on their content alone."""
+    X = sample.problem.kernel.rows(np.arange(sample.n_rows))
+    if sp.issparse(X):
+        keys = [(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in pairwise(X.indptr)]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+    else:
+        order = np.lexsort(X.T)
+    return sample.take(order, sample.problem.mass)
+
+
+# ---- what shards do ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Rows, and the centre that each was nearest to in the last split that it met."""
+
+    part: Part
+    centres: Indices
+    evaluations: int = 0
+
+
+def _begun(part: Part, _: None) -> _Met:
+    return _Met(part, np.zeros(part.n_rows, dtype=np.int64))
+
+
+def _met(before: _Met, value: tuple[Transform, Indices, int, list[tuple[int, Split]], int]) -> _Met:
+    """Let rows whose centre sends them on meet the next split."""
+    transform, targets, first, meeting, n_threads = value
+    centres, evaluations, kernel = before.centres.copy(), 0, before.part.problem.kernel
+    for number, (base, split) in enumerate(meeting, start=first):
+        rows = np.flatnonzero(targets[before.centres] == -1 - number)
+        for at in range(0, len(rows), ROWS_AT_ONCE):
+            some = rows[at : at + ROWS_AT_ONCE]
+            nearest, spent = split.nearest(transform, kernel.rows(some), n_threads)
+            centres[some] = base + nearest
+            evaluations += spent
+    return _Met(before.part, centres, evaluations)
+
+
+def _counted(met: _Met, n_centres: int) -> Sums:
+    return np.bincount(met.centres, minlength=n_centres).astype(float), np.array([met.evaluations], dtype=float)
+
+
+def _at_centres(groups: Indices, met: _Met) -> tuple[Part, Indices]:
+    return met.part, groups[met.centres]
+
+
+def _by_cluster(met: _Met, targets: Indices) -> list[tuple[int, Part]]:
+    return sent(met.part, targets[met.centres], int(targets.max()) + 1)
+
+
+def _piece(pieces: Sequence[Part], targets: Indices) -> Part:
+    return whole_of(pieces)

@@ -1,13 +1,8 @@
-"""Partitions whose parts all look like the whole: random, and stratified by landmark, or cluster, and label.
-
-A part of such a partition *represents* the whole data set, so its local problem carries the weight of its own rows as
-mass (design: ``W_k``), and coefficients are rescaled by ``W_k / W_merged`` when parts are merged.
-"""
+"""Partitions whose parts all look like the whole: random, and stratified by landmark, or cluster, and label."""
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,43 +13,22 @@ from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
 from dimargin.kernels import Floats, Indices, Kernel, KernelMatrix, RowTransform
+from dimargin.partition.dealing import Partition
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
-from dimargin.solution import DualProblem
+from dimargin.parts import Part, first_rows
+from dimargin.shards import Shards
 
 _LARGEST_SAMPLE = 20_000
 _ROWS_AT_ONCE = 65_536
 
 
-class Partition(ABC):
-    """Deals the rows of a problem into parts whose sizes differ by at most one."""
-
-    @abstractmethod
-    def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
-        """All rows, in the order in which they are dealt."""
-
-    def split(self, problem: DualProblem, n_parts: int, rng: np.random.Generator) -> list[Indices]:
-        """Rows of each part, ascending.
-
-        Raises
-        ------
-        ValueError
-            If there are more parts than rows.
-        """
-        if n_parts > problem.n_rows:
-            raise ValueError(
-                f"{n_parts} partitions (branching to the power of n_levels) are more than the {problem.n_rows} rows "
-                "with positive weight; lower n_levels or branching"
-            )
-        return _dealt(self.order(problem, rng), n_parts)
-
-
 @dataclass(frozen=True)
 class RandomPartition(Partition):
-    """Rows dealt in random order."""
+    """Rows dealt in the order of their keys, which is random."""
 
-    def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
-        """A permutation."""
-        return rng.permutation(problem.n_rows)
+    def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[None, int]:
+        """None."""
+        return None, 0
 
 
 @dataclass(frozen=True)
@@ -77,12 +51,35 @@ class StratifiedPartition(Partition):
     sample_size: int | None = None
     choice: Literal["greedy", "random"] = "greedy"
 
-    def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
-        """Strata one after the other, each in random order."""
+    def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
+        """By landmarks."""
         size = _sample_size(self.n_landmarks) if self.sample_size is None else self.sample_size
-        sample = rng.permutation(problem.n_rows)[:size]
-        landmarks = pivoted_cholesky(problem.kernel, np.sort(sample), self.n_landmarks, rng, self.choice)
-        return _stratum_by_stratum(nearest_landmark(problem.kernel, landmarks), problem.labels, rng)
+        sample = first_rows(rows, size)
+        kernel = sample.problem.kernel
+        landmarks = pivoted_cholesky(kernel, np.arange(sample.n_rows), self.n_landmarks, rng, self.choice)
+        return NearestLandmark(sample.take(landmarks, sample.problem.mass)), kernel.evaluations
+
+
+@dataclass(frozen=True)
+class NearestLandmark:
+    """Strata of rows near the same landmark.
+
+    Attributes
+    ----------
+    landmarks : Part
+    """
+
+    landmarks: Part
+
+    @property
+    def n_strata(self) -> int:
+        """See `Strata`."""
+        return max(1, self.landmarks.n_rows)
+
+    def of(self, part: Part) -> tuple[Indices, int]:
+        """See `Strata`."""
+        kernel = self.landmarks.problem.kernel.facing(part.problem.kernel, part.problem.kernel.n_threads)
+        return nearest_landmark(kernel, np.arange(self.landmarks.n_rows)), kernel.evaluations
 
 
 @dataclass(frozen=True)
@@ -103,20 +100,42 @@ class InputClusterPartition(Partition):
     n_clusters: int = 200
     sample_size: int | None = None
 
-    def order(self, problem: DualProblem, rng: np.random.Generator) -> Indices:
-        """Strata one after the other, each in random order."""
-        n = problem.n_rows
-        size = min(max(n // 2, 1), _LARGEST_SAMPLE) if self.sample_size is None else min(self.sample_size, n)
-        sample = problem.kernel.rows(np.sort(rng.permutation(n)[:size]))
+    def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestCentre, int]:
+        """By clusters."""
+        size = min(max(n_rows // 2, 1), _LARGEST_SAMPLE) if self.sample_size is None else min(self.sample_size, n_rows)
+        sample = first_rows(rows, size)
         seed = int(rng.integers(2**31))
         with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
             # fewer clusters than asked for, where rows are alike, are what there is to find
             warnings.simplefilter("ignore", ConvergenceWarning)
-            means = KMeans(min(self.n_clusters, size), n_init=1, max_iter=50, random_state=seed).fit(sample)
-            starts = range(0, n, _ROWS_AT_ONCE)
-            rows = (problem.kernel.rows(np.arange(at, min(at + _ROWS_AT_ONCE, n))) for at in starts)
-            strata = np.concatenate([means.predict(part) for part in rows])
-        return _stratum_by_stratum(strata, problem.labels, rng)
+            means = KMeans(min(self.n_clusters, size), n_init=1, max_iter=50, random_state=seed)
+            means.fit(sample.problem.kernel.rows(np.arange(size)))
+        return NearestCentre(np.asarray(means.cluster_centers_, dtype=np.float64)), 0
+
+
+@dataclass(frozen=True)
+class NearestCentre:
+    """Strata of rows near the same centre in the space of the features.
+
+    Attributes
+    ----------
+    centres : ndarray of shape (n_centres, n_features)
+    """
+
+    centres: Floats
+
+    @property
+    def n_strata(self) -> int:
+        """See `Strata`."""
+        return len(self.centres)
+
+    def of(self, part: Part) -> tuple[Indices, int]:
+        """See `Strata`."""
+        norms, strata = np.einsum("ij,ij->i", self.centres, self.centres), np.empty(part.n_rows, dtype=np.int64)
+        for first in range(0, part.n_rows, _ROWS_AT_ONCE):
+            some = np.arange(first, min(first + _ROWS_AT_ONCE, part.n_rows))
+            strata[some] = (norms - 2 * (part.problem.kernel.rows(some) @ self.centres.T)).argmin(axis=1)
+        return strata, 0
 
 
 def stratified_rows(

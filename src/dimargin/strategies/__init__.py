@@ -1,6 +1,6 @@
 """How a whole problem is put together from parts: one file a strategy."""
 
-from dimargin.strategies.base import LevelModel, Options, Outcome, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.base import Facts, LevelModel, Options, Outcome, Progress, Strategy, Training, TreeShape
 from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
@@ -28,6 +28,7 @@ __all__ = [
     "DiP",
     "DivideAndConquer",
     "Exact",
+    "Facts",
     "Landmark",
     "LevelModel",
     "LinearCoreSetSVRG",

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from dimargin.engines import LocalEngine
+from dimargin.kernels import Indices
+from dimargin.losses import Loss
 from dimargin.parts import Part
 from dimargin.shards import Shards
-from dimargin.solution import DualProblem, Floats, History, Objectives, Status
-from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
+from dimargin.solution import Floats, History, MarginLosses, Objectives, Status
+from dimargin.solvers import CACHE, Limits
 from dimargin.strategies.routing import Router
 
 Scope = Literal["global", "partitioned", "landmark"]
@@ -23,20 +24,37 @@ Scope = Literal["global", "partitioned", "landmark"]
 
 @dataclass(frozen=True)
 class LevelModel:
-    """What predicts.
+    """What predicts: support vectors and their coefficients.
 
     Attributes
     ----------
-    dual : ndarray of shape (n_outputs, n)
-        Coefficients on all rows; those of averaged models are already weighted.
+    places : ndarray of shape (n_vectors,)
+        Of the support vectors in the order in which the strategy has the rows, ascending.
+    coefficients : ndarray of shape (n_outputs, n_vectors)
+        With labels; those of averaged models are already weighted.
+    labels : ndarray of shape (n_outputs, n_vectors)
+    vectors : ndarray or CSR array of shape (n_vectors, n_features)
+        Without features for kernel values computed beforehand.
     intercept : ndarray of shape (n_outputs,)
     router : Router or None
         Which coefficients answer for a row; None where they are those of one decision function.
     """
 
-    dual: Floats
+    places: Indices
+    coefficients: Floats
+    labels: Floats
+    vectors: Any
     intercept: Floats
     router: Router | None = None
+
+    @classmethod
+    def of(cls, part: Part, dual: Floats, intercept: Floats) -> LevelModel:
+        """The model of some coefficients, without labels, of the rows of a part."""
+        index = np.flatnonzero(dual.any(axis=0))
+        index = index[np.argsort(part.places[index])]
+        labels = part.problem.labels[:, index]
+        vectors = part.problem.kernel.vectors(index)
+        return cls(part.places[index], labels * dual[:, index], labels, vectors, intercept)
 
 
 class Progress:
@@ -83,28 +101,59 @@ class TreeShape:
 
 
 @dataclass(frozen=True)
-class Training:
-    """Everything that a strategy needs to train; `cache` is the memory for remembered kernel rows, in bytes.
+class Facts:
+    """What is known of the whole problem without its rows.
 
-    For a strategy that deals rows these are in the order of their keys, wherever they were given: in `rows` dealt to
-    shards that follow one another, with the warm start.
+    Attributes
+    ----------
+    n_rows, n_outputs : int
+    total : float
+        Weight of all rows.
+    loss : Loss
+    intercept : bool
+        Whether the decision function has an unregularised intercept.
     """
 
-    problem: DualProblem
+    n_rows: int
+    n_outputs: int
+    total: float
+    loss: Loss
+    intercept: bool
+
+    @classmethod
+    def of(cls, problem: MarginLosses) -> Facts:
+        """Those of a whole problem."""
+        return cls(problem.n_rows, len(problem.labels), problem.total, problem.loss, problem.intercept)
+
+
+@dataclass(frozen=True)
+class Training:
+    """Everything that a strategy needs to train.
+
+    Attributes
+    ----------
+    facts : Facts
+    rows : Shards of Part
+        All rows, with the warm start, if there is one; for a strategy that deals rows in the order of their keys, dealt
+        to shards that follow one another.
+    limits : Limits
+    shape : TreeShape
+    random_state : int
+    started : bool
+        Whether there is a warm start.
+    progress : Progress
+    cache : int
+        Memory for remembered kernel rows, in bytes, of each machine.
+    """
+
+    facts: Facts
     rows: Shards[Part]
     limits: Limits
-    engine: LocalEngine
     shape: TreeShape
     random_state: int
-    start: Floats | None = None
+    started: bool = False
     progress: Progress = field(default_factory=Progress)
     cache: int = CACHE
-
-    def solver(self, *place: int, together: int = 1) -> BlockCoordinateDescent:
-        """The exact solver, seeded for a place of the computation; `together` share the threads and the cache."""
-        seed = np.random.SeedSequence([self.random_state, *place]).generate_state(1)[0]
-        share = min(together, self.engine.n_threads)
-        return BlockCoordinateDescent(random_state=int(seed), cache=self.cache // share)
 
 
 @dataclass(frozen=True)
@@ -129,16 +178,6 @@ class Outcome:
     reason: str
     passes: int
     history: History
-
-    @property
-    def dual(self) -> Floats:
-        """Coefficients of the model."""
-        return self.model.dual
-
-    @property
-    def router(self) -> Router | None:
-        """Router of the model."""
-        return self.model.router
 
 
 def each_step(history: History, labels: dict[str, Any]) -> History:

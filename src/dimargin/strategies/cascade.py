@@ -16,21 +16,24 @@ rows in 16 parts, hinge, one round reached 97.7% on ijcnn1 and 95.1% on cod-rna,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from typing import Literal
 
 import numpy as np
 
-from dimargin.kernels import Indices
 from dimargin.partition import Partition, RandomPartition
-from dimargin.solution import DualProblem, Floats, History, Solution
+from dimargin.parts import Part
+from dimargin.shards import Shards
+from dimargin.solution import History
+from dimargin.solvers import Limits
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
-from dimargin.strategies.feedback import again, look, passed_on
-from dimargin.tree import Node, climb
+from dimargin.strategies.feedback import again, look
+from dimargin.strategies.passing import PassedOn, merged, passed_on
+from dimargin.strategies.solves import Summary, solve_parts, support_of
+from dimargin.tree import Level, climb
 
 
 class Cascade(Strategy):
@@ -85,60 +88,53 @@ class Cascade(Strategy):
         return levels.follow(training, steps, history, verdict)
 
     def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
-        problem, p = training.problem, training.shape.branching
-        n_levels = self.n_levels(problem.n_rows, training.shape)
-        leaves = self._partition().split(problem, p**n_levels, np.random.default_rng(training.random_state))
-        nodes = []
-        for rows in leaves:
-            mass = float(problem.weights[rows].sum())
-            factor = 1 / self._share(mass, problem.total)
-            nodes.append(Node(rows, mass, None if training.start is None else training.start[:, rows] * factor))
-        solve, merge = partial(self._solve, training, history), partial(self._merge, problem)
-        for level in climb(nodes, n_levels, p, solve, merge):
+        facts, p, n_vectors = training.facts, training.shape.branching, 0
+        n_levels, rng = self.n_levels(facts.n_rows, training.shape), np.random.default_rng(training.random_state)
+        represent = self.coefficients == "represented"
+        dealt = self._partition().deal(training.rows, facts.n_rows, p**n_levels, rng, rescale=represent)
+
+        def solve(level: int, parts: Shards[Part]) -> Level[Summary]:
+            return self._solve(training, level, parts, levels.before_a_pass(training, n_vectors, history))
+
+        for level in climb(dealt.parts, n_levels, p, solve, merged, (self._passed_on, represent)):
             if level.level:
-                yield levels.Step(level, partial(levels.model, level, problem))
-        spent = level.results[0].kernel_evaluations
-        for number in count(1):
-            if training.limits.interrupted.is_set():  # looking at all rows would not wait
+                spent = dealt.evaluations if level.level == n_levels else 0
+                yield levels.Step(level, partial(levels.model, level, facts.total), spent)
+            elif training.limits.interrupted.is_set():  # looking at all rows would not wait
                 return
-            whole = look(training, levels.model(level, problem).dual, number)
-            yield levels.Step(whole, partial(levels.model, whole, problem), spent, {"round": number})
-            level, spent = again(training, leaves, n_levels, whole.results[0].dual, number, history)
+            n_vectors = sum(part.n_support for part in level.results)
+        (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
+        level.parts.release()
+        for number in count(1):
+            seen = look(training, support, number)
+            yield levels.Step(seen.level, seen.found, spent, {"round": number})
+            if number == 1:
+                dealt.keep()  # rounds shall not deal the rows again
+            support, spent = again(training, dealt.parts, n_levels, seen.support, number, history)
+            if training.limits.interrupted.is_set():
+                return
 
     def _partition(self) -> Partition:
         return RandomPartition()
 
-    def _passed_on(self, labels: Floats, solution: Solution) -> Indices:
-        """Rows of a part, in the first round, that the next one takes."""
-        return passed_on(solution)
+    @property
+    def _passed_on(self) -> PassedOn:
+        """Rows of a part, in the first round, that the next one takes: a function of a module."""
+        return passed_on
 
-    def _share(self, part: float, whole: float) -> float:
-        """Factor on coefficients of a part where it is merged."""
-        return part / whole if self.coefficients == "represented" else 1.0
-
-    def _solve(self, training: Training, history: History, level: int, nodes: Sequence[Node]) -> list[Solution]:
+    def _solve(self, training: Training, level: int, parts: Shards[Part], last: Limits) -> Level[Summary]:
         """Solve a level of the first round; of level 0 only `look` knows the gap, so it is not reported."""
         shape, tol = training.shape, training.limits.tol
-        if self.coefficients == "global":
-            nodes = [replace(node, mass=training.problem.total) for node in nodes]
+        mass = None if self.coefficients == "represented" else training.facts.total
         if level:
-            return levels.solve_level(
-                training, level, nodes, tol if level == shape.stop_level else max(tol, self.level_tol)
-            )
+            tol = tol if level == shape.stop_level else max(tol, self.level_tol)
+            return levels.solve_level(training, level, parts, tol, mass)
         training.progress.level_begin(0, None)
-        return levels.solve_nodes(training, nodes, levels.before_a_pass(training, len(nodes[0].rows), history), 0)
-
-    def _merge(self, problem: DualProblem, children: Sequence[tuple[Node, Solution]]) -> Node:
-        mass, rows, start = sum(node.mass for node, _ in children), [], []
-        for node, solution in children:
-            kept = self._passed_on(problem.labels[:, node.rows], solution)
-            rows.append(node.rows[kept])
-            start.append(solution.dual[:, kept] * self._share(node.mass, mass))
-        return Node(np.concatenate(rows), mass, np.concatenate(start, axis=1))
+        return solve_parts(training, parts, last, 0, mass=mass)
 
     def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> levels.Verdict:
         """Status and reason when there shall be no more levels, or rounds."""
-        level, n, p = step.level.level, training.problem.n_rows, training.shape.branching
+        level, n, p = step.level.level, training.facts.n_rows, training.shape.branching
         if level:
             needed = n**2 / p ** (level - 1)
             late = levels.out_of_time(training, f"no level below {level}", needed, history)
@@ -148,6 +144,5 @@ class Cascade(Strategy):
             return looked.status, looked.reason
         if number > 1 and all(history[-1][key] == history[-2][key] for key in ("objective", "relative_gap")):
             return "precision", f"another round left the relative gap at {looked.objectives.worst_gap:.2e}"
-        support = np.count_nonzero(looked.dual.any(axis=0))
-        needed = (2 * n + p ** self.n_levels(n, training.shape) * support) * support
+        needed = (2 * n + p ** self.n_levels(n, training.shape) * looked.n_support) * looked.n_support
         return levels.out_of_time(training, "no more rounds", needed, history)

@@ -23,10 +23,13 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
-from dimargin.kernels import Floats, Indices, KernelMatrix
+from dimargin.kernels import Floats, KernelMatrix
+from dimargin.shards import Sums
 from dimargin.solvers import solve
 from dimargin.strategies.base import Outcome, Training
 from dimargin.strategies.routing import Router
+from dimargin.strategies.solves import Plan, Solved, Summary
+from dimargin.tree import Level
 
 _FOLDS = 3
 _LARGEST = float(logit(1 - 1e-6))  # log odds that a member may claim
@@ -57,46 +60,30 @@ class Committee(Router):
         return values
 
 
-def calibrated(training: Training, router: Router, dual: Floats, tol: float) -> Committee | None:
-    """A committee of the machines of a level, or None where the time limit or an interrupt left it unfinished.
+def calibrated(training: Training, level: Level[Summary], router: Router, tol: float) -> tuple[Committee | None, int]:
+    """A committee of the machines of a level, and the kernel values that it takes.
+
+    None where the time limit or an interrupt left it unfinished.
 
     Parameters
     ----------
     training : Training
-        The kernel values that the folds take are added to its problem's count.
+    level : Level
+        A part a cluster; the folds start from their coefficients.
     router : Router
-        With the cluster of every row.
-    dual : ndarray of shape (n_outputs, n)
-        Coefficients of the machines, from which the folds start.
+        With the cluster of every row that has coefficients.
     tol : float
         Relative gap to which the folds are solved, unless the fit's is larger.
     """
-    problem, limits = training.problem, replace(training.limits, tol=max(training.limits.tol, tol))
-
-    def member(task: tuple[int, Indices], n_threads: int) -> tuple[Floats, int]:
-        place, rows = task
-        part = problem.restrict(rows, problem.total, n_threads)
-        rng = np.random.default_rng([training.random_state, place])
-        values, evaluations = np.zeros(part.labels.shape), 0
-        folds = rng.permutation(len(rows)) % _FOLDS
-        for fold in range(_FOLDS if len(rows) > 1 else 0):
-            kept, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            local = part.restrict(kept, problem.total)
-            solution = solve(local, training.solver(place, fold), dual[:, rows[kept]], limits)
-            values[:, held_out] = part.kernel.multiply(kept, local.labels * solution.dual, held_out)
-            evaluations += solution.kernel_evaluations
-        outputs = zip(values, part.labels, prior, strict=True)
-        slopes = [_slope(own, labels, part.weights, float(odds)) for own, labels, odds in outputs]
-        return np.array(slopes), evaluations + part.kernel.evaluations
-
-    positive = (problem.weights * (problem.labels > 0)).sum(axis=1) / problem.weights.sum()
-    prior = np.clip(logit(positive), -_LARGEST, _LARGEST)
-    members = training.engine.map(member, list(enumerate(router.members(router.clusters))))
-    problem.kernel.evaluations += sum(evaluations for _, evaluations in members)
+    limits, parts = replace(training.limits, tol=max(training.limits.tol, tol)), level.parts
+    (positive,) = parts.aggregate(_positive)
+    prior = np.clip(logit(positive / training.facts.total), -_LARGEST, _LARGEST)
+    members = parts.collect(_member, (Plan.of(training, parts, limits), prior))
+    evaluations = sum(spent for _, spent in members)
     if limits.out_of_time or limits.interrupted.is_set():
-        return None
+        return None, evaluations
     slopes = np.array([slopes for slopes, _ in members])
-    return Committee(router.rule, router.clusters, slopes, prior)
+    return Committee(router.rule, router.clusters, slopes, prior), evaluations
 
 
 def said_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
@@ -106,6 +93,33 @@ def said_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
     interrupted = training.limits.interrupted.is_set()
     reason = f"{outcome.reason}; there was no time to calibrate the committee, prediction is 'early' instead"
     return replace(outcome, status="stopped" if interrupted else "max_time", reason=reason)
+
+
+# ---- what parts do -------------------------------------------------------------------------------------------------
+
+
+def _positive(solved: Solved, _: None) -> Sums:
+    """Weight of the positive rows, of shape (n_outputs,)."""
+    problem = solved.part.problem
+    return ((problem.weights * (problem.labels > 0)).sum(axis=1),)
+
+
+def _member(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
+    """Slopes of a machine, of shape (n_outputs,), and the kernel values that they take."""
+    plan, prior = value
+    part = solved.part.with_threads(plan.n_threads)
+    labels, kernel = part.problem.labels, part.problem.kernel
+    folds = np.arange(part.n_rows) % _FOLDS  # rows are in the order of their keys, which is random
+    values, evaluations = np.zeros(labels.shape), 0
+    for fold in range(_FOLDS if part.n_rows > 1 else 0):
+        kept, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        local = part.take(kept, part.problem.mass)
+        solution = solve(local.problem, plan.solver(part.key, fold), local.dual, plan.limits)
+        values[:, held_out] = kernel.multiply(kept, labels[:, kept] * solution.dual, held_out)
+        evaluations += solution.kernel_evaluations
+    outputs = zip(values, labels, prior, strict=True)
+    slopes = [_slope(own, signs, part.problem.weights, float(odds)) for own, signs, odds in outputs]
+    return np.array(slopes), evaluations + kernel.evaluations
 
 
 def _slope(values: Floats, labels: Floats, weights: Floats, prior: float) -> float:

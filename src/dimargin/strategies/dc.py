@@ -23,18 +23,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from dimargin.partition import cluster_rows, largest_sample
-from dimargin.solution import History, Solution
-from dimargin.solvers import solve
+from dimargin.partition import KernelClusters, cluster_rows, largest_sample
+from dimargin.solution import History
 from dimargin.strategies import levels, theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.committee import calibrated, said_if_uncalibrated
-from dimargin.strategies.routing import Router
-from dimargin.tree import Level, Node
+from dimargin.strategies.refine import last_step
+from dimargin.strategies.solves import Summary, first_support, part_of
+from dimargin.tree import Level
 
 
 class DivideAndConquer(Strategy):
@@ -108,42 +108,43 @@ class DivideAndConquer(Strategy):
         return said_if_uncalibrated(training, outcome) if self.prediction == "bcm" else outcome
 
     def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
-        problem, shape, limits = training.problem, training.shape, training.limits
-        rng, support = np.random.default_rng(training.random_state), np.arange(problem.n_rows)
-        start = np.zeros(problem.labels.shape) if training.start is None else training.start
-        for depth in range(self.n_levels(problem.n_rows, shape), 0, -1):
-            clock, before = time.perf_counter(), problem.kernel.evaluations
-            rule, clusters = cluster_rows(
-                problem.kernel, problem.weights, shape.branching**depth, rng, sample_size=self.sample_size,
-                candidates=support, wide=self.clustering_kernel == "wide", max_size=self.max_cluster_size,
+        facts, shape, limits = training.facts, training.shape, training.limits
+        rng, rows, n_support = np.random.default_rng(training.random_state), training.rows, 0
+        level: Level[Summary] | None = None
+        for depth in range(self.n_levels(facts.n_rows, shape), 0, -1):
+            clock, above, n_clusters = time.perf_counter(), level, shape.branching**depth
+            most = largest_sample(self.sample_size, n_clusters)
+            sample = None if above is None else first_support(above, most, facts.n_rows)
+            clustered = cluster_rows(
+                rows, facts.n_rows, n_clusters, rng, sample=sample, sample_size=self.sample_size,
+                wide=self.clustering_kernel == "wide", max_size=self.max_cluster_size,
             )  # fmt: skip
-            router, about = Router(rule, clusters), {"clustering_seconds": time.perf_counter() - clock}
-            nodes = [Node(rows, problem.total, start[:, rows]) for rows in router.members(clusters)]
+            about: dict[str, Any] = {"clustering_seconds": time.perf_counter() - clock}
             eps = limits.tol if depth == shape.stop_level else max(limits.tol, self.level_tol)
-            level = Level(depth, nodes, levels.solve_level(training, depth, nodes, eps))
-            found = cache(partial(self._model, training, level, router))
-            start = found().dual if depth == shape.stop_level else levels.model(level, problem).dual
-            solved, rng_1 = levels.average(level, problem.total), np.random.default_rng([training.random_state, depth])
-            about |= theorem_1.bound(problem, clusters, solved, rng_1)
-            yield levels.Step(level, found, problem.kernel.evaluations - before, about)
-            support = np.flatnonzero(start.any(axis=0) | (not start.any()))  # all rows where clusters have one class
-        training.progress.level_begin(0, None)
-        start, spent = levels.refined(training, start, history) if 2 * len(support) <= problem.n_rows else (start, 0)
-        if not limits.interrupted.is_set():  # the pass that step 7 begins with would not wait
-            limits = replace(limits, stop_requested=training.progress.check)
-            whole = Node(np.arange(problem.n_rows), problem.total, start)
-            level = Level(0, [whole], [solve(problem, training.solver(0), start, limits)])
-            yield levels.Step(level, partial(levels.model, level, problem), spent)
+            level = levels.solve_level(training, depth, clustered.parts, eps)
+            for handle in (clustered.spent, clustered.parts, *([above.parts] if above else [])):
+                handle.release()
+            evaluations = [clustered.evaluations]
+            found = cache(partial(self._model, training, level, clustered.rule, evaluations))
+            if depth == shape.stop_level:
+                found()  # what it takes is part of the level
+            solved, rng_1 = levels.average(level, facts.total), np.random.default_rng([training.random_state, depth])
+            bound, values = theorem_1.bound(facts, level, solved, rng_1)
+            yield levels.Step(level, found, sum(evaluations) + values, about | bound)
+            rows, n_support = level.parts.map(part_of), sum(part.n_support for part in level.results)
+        yield from last_step(training, rows, n_support, history)
 
     def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> levels.Verdict:
         # the margins of the starts of the next level: one pass over the support vectors of its clusters
-        support = sum(np.count_nonzero(solution.dual.any(axis=0)) for solution in step.level.results)
-        needed = training.problem.n_rows * support / training.shape.branching ** max(step.level.level - 1, 0)
+        n_support = sum(part.n_support for part in step.level.results)
+        needed = training.facts.n_rows * n_support / training.shape.branching ** max(step.level.level - 1, 0)
         late = levels.out_of_time(training, f"no level below {step.level.level}", needed, history)
         return levels.last_level(training, step.level, requested) or late
 
-    def _model(self, training: Training, level: Level[Solution], router: Router) -> LevelModel:
-        found = levels.model(level, training.problem, None if self.prediction == "naive" else router)
-        if self.prediction == "bcm":
-            found = replace(found, router=calibrated(training, router, found.dual, self.level_tol) or router)
+    def _model(self, training: Training, level: Level[Summary], rule: KernelClusters, values: list[int]) -> LevelModel:
+        found = levels.model(level, training.facts.total, None if self.prediction == "naive" else rule)
+        if self.prediction == "bcm" and found.router is not None:
+            committee, spent = calibrated(training, level, found.router, self.level_tol)
+            values.append(spent)
+            found = replace(found, router=committee or found.router)
         return found

@@ -19,13 +19,16 @@ part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from dimargin.partition import StratifiedPartition
-from dimargin.solution import History, Solution
+from dimargin.partition import Dealt, StratifiedPartition
+from dimargin.parts import Part
+from dimargin.shards import Shards
+from dimargin.solution import History
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.levels import (
     Step,
@@ -37,7 +40,8 @@ from dimargin.strategies.levels import (
     out_of_time,
     solve_level,
 )
-from dimargin.tree import Node, climb, merged_rows
+from dimargin.strategies.solves import Solved, Summary
+from dimargin.tree import Level, climb
 
 
 class DiODM(Strategy):
@@ -100,32 +104,21 @@ class DiODM(Strategy):
         return follow(training, self._levels(training), history, partial(self._verdict, training, history))
 
     def _levels(self, training: Training) -> Iterator[Step]:
-        shape, problem = training.shape, training.problem
-        p, L, eps = shape.branching, self.n_levels(problem.n_rows, shape), training.limits.tol
+        shape, facts = training.shape, training.facts
+        p, L, eps = shape.branching, self.n_levels(facts.n_rows, shape), training.limits.tol
         leaves = self._leaves(training, p, L)
-        strata = problem.kernel.evaluations
 
-        def solve(level: int, nodes: Sequence[Node]) -> list[Solution]:
-            return solve_level(training, level, nodes, eps if level <= shape.stop_level else max(eps, self.level_tol))
+        def solve(level: int, parts: Shards[Part]) -> Level[Summary]:
+            return solve_level(training, level, parts, eps if level <= shape.stop_level else max(eps, self.level_tol))
 
-        for level in climb(leaves, L, p, solve, self._merge):
-            yield Step(level, partial(model, level, problem), strata if level.level == L else 0)
+        rescale, spent = self.warm_start == "rescale", (*leaves.spent, leaves.parts)
+        for level in climb(leaves.parts, L, p, solve, merged, rescale, spent):
+            yield Step(level, partial(model, level, facts.total), leaves.evaluations if level.level == L else 0)
 
-    def _leaves(self, training: Training, p: int, L: int) -> list[Node]:
-        problem, rng = training.problem, np.random.default_rng(training.random_state)
+    def _leaves(self, training: Training, p: int, L: int) -> Dealt:
+        rng = np.random.default_rng(training.random_state)
         strata = StratifiedPartition(training.shape.n_landmarks or 50, self.sample_size, self.landmark_choice)
-        leaves = []
-        for rows in strata.split(problem, p**L, rng):
-            mass = float(problem.weights[rows].sum())
-            start = None if training.start is None else training.start[:, rows] * (problem.total / mass)
-            leaves.append(Node(rows, mass, start))
-        return leaves
-
-    def _merge(self, children: Sequence[tuple[Node, Solution]]) -> Node:
-        mass = sum(node.mass for node, _ in children)
-        rescale = self.warm_start == "rescale"
-        start = [solution.dual * (node.mass / mass if rescale else 1.0) for node, solution in children]
-        return Node(merged_rows([node for node, _ in children]), mass, np.concatenate(start, axis=1))
+        return strata.deal(training.rows, training.facts.n_rows, p**L, rng)
 
     def _verdict(self, training: Training, history: History, step: Step, requested: bool) -> Verdict:
         """Status and reason when the level just solved is the last one."""
@@ -136,5 +129,13 @@ class DiODM(Strategy):
         if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
         # the margins of the merged warm starts: one pass over the kernels of the next level
-        needed = training.problem.n_rows**2 / training.shape.branching ** (level.level - 1)
+        needed = training.facts.n_rows**2 / training.shape.branching ** (level.level - 1)
         return out_of_time(training, f"no level below {level.level}", needed, history)
+
+
+def merged(children: Sequence[Solved], rescale: bool) -> Part:
+    """A task: several parts as one, with the coefficients from which it starts."""
+    mass = sum(child.part.problem.mass for child in children)
+    factors = [child.part.problem.mass / mass if rescale else 1.0 for child in children]
+    starts = [replace(child.part, dual=f * child.dual) for f, child in zip(factors, children, strict=True)]
+    return Part.joined(starts, mass).in_order()

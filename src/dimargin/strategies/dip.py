@@ -21,9 +21,9 @@ import numpy as np
 
 from dimargin.kernels import Indices
 from dimargin.partition import InputClusterPartition, Partition
-from dimargin.solution import Floats, Solution
 from dimargin.strategies.cascade import Cascade
-from dimargin.strategies.feedback import passed_on
+from dimargin.strategies.passing import PassedOn, passed_on
+from dimargin.strategies.solves import Solved
 
 
 class DiP(Cascade):
@@ -80,11 +80,15 @@ class DiP(Cascade):
     def _partition(self) -> Partition:
         return InputClusterPartition(self.n_clusters, self.sample_size)
 
-    def _passed_on(self, labels: Floats, solution: Solution) -> Indices:
-        support = passed_on(solution)
-        if self.relevance == "sv":
-            return support
-        # |f| over |w| is the distance to the boundary; |w| is the same for all rows of a part
-        distance = np.abs(solution.margins + labels * solution.objectives.intercept[:, None])
-        near = distance <= distance.mean(axis=1, keepdims=True)
-        return np.union1d(support, np.flatnonzero(near.any(axis=0)))
+    @property
+    def _passed_on(self) -> PassedOn:
+        return passed_on if self.relevance == "sv" else relevant
+
+
+def relevant(solved: Solved) -> Indices:
+    """Support vectors of a part, and rows no further from its boundary than its rows are on average."""
+    solution, labels = solved.solution, solved.part.problem.labels
+    # |f| over |w| is the distance to the boundary; |w| is the same for all rows of a part
+    distance = np.abs(solution.margins + labels * solution.objectives.intercept[:, None])
+    near = distance <= distance.mean(axis=1, keepdims=True)
+    return np.union1d(passed_on(solved), np.flatnonzero(near.any(axis=0)))

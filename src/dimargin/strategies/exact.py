@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dimargin.solvers import solve
-from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
+from dimargin.parts import whole_of
+from dimargin.strategies import levels
+from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape, each_step
+from dimargin.strategies.solves import solve_parts
 
 
 class Exact(Strategy):
@@ -30,9 +32,10 @@ class Exact(Strategy):
         """Train; the history has one entry a check of the gap, each with its own evaluations and seconds."""
         progress = training.progress
         progress.level_begin(0, None)
-        limits = replace(training.limits, stop_requested=progress.check)
-        solution = solve(training.problem, training.solver(0), training.start, limits)
+        whole = training.rows.merge(whole_of, training.rows.n_shards)
+        level = solve_parts(training, whole, replace(training.limits, stop_requested=progress.check), 0)
+        (solution,) = level.results
         history = each_step(solution.history, {"level": 0, "partitions": 1, "scope": "global"})
-        found = LevelModel(solution.dual, solution.objectives.intercept)
+        found = levels.model(level, training.facts.total)
         progress.level_end({**history[-1], **solution.history[-1]}, lambda: found)
         return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)

@@ -8,81 +8,99 @@ of a part is at most the whole one, so that the gap of the whole is met when no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dimargin.kernels import Indices
-from dimargin.solution import Floats, History, Solution
-from dimargin.solvers import solve
-from dimargin.strategies.base import Training
-from dimargin.strategies.levels import before_a_pass, solve_nodes
-from dimargin.tree import Level, Node, climb
+from dimargin.parts import Part, whole_of
+from dimargin.shards import Shards
+from dimargin.solution import History, Status
+from dimargin.solvers import BlockCoordinateDescent
+from dimargin.strategies import levels
+from dimargin.strategies.base import LevelModel, Training
+from dimargin.strategies.gap import whole_objectives
+from dimargin.strategies.passing import best_of, with_support
+from dimargin.strategies.solves import Summary, solve_parts, support_of
+from dimargin.tree import Level, climb
 
-_SINGLE_PRECISION_TOL = 1e-4  # below it a gap needs float64 kernel values
+_EPSILON = float(np.finfo(float).eps)  # a gap within a smaller tolerance is luck
 
 
-def look(training: Training, dual: Floats, number: int) -> Level[Solution]:
+@dataclass(frozen=True)
+class Look:
+    """The whole problem after a round.
+
+    Attributes
+    ----------
+    level : Level
+    support : Part
+        Support vectors with their coefficients.
+    found : callable
+        The model.
+    """
+
+    level: Level[Summary]
+    support: Part
+    found: Callable[[], LevelModel]
+
+
+def look(training: Training, support: Part, number: int) -> Look:
     """The whole problem at these coefficients; status "max_iter" means that there is more to do.
 
-    The exact solver looks once, with its care for precision; a small problem it solves to rounding, as everywhere.
+    Kernel values are float64. A small problem is solved to rounding, as everywhere.
     """
-    problem, limits, solver = training.problem, training.limits, training.solver(0, number)
-    if limits.tol < _SINGLE_PRECISION_TOL:
-        problem = problem.with_kernel(problem.kernel.in_float64())
-    asked = False
+    facts, limits, rows = training.facts, training.limits, training.rows
+    if facts.n_rows <= BlockCoordinateDescent.small:
+        whole = rows.merge(whole_of, rows.n_shards).map(with_support, support)
+        level = solve_parts(training, whole, replace(limits, stop_requested=training.progress.check), 0, number)
+        (support,) = level.parts.collect(support_of)
+        return Look(level, support, partial(levels.model, level, facts.total))
+    began = time.perf_counter()
+    support = replace(support, dual=support.problem.feasible(support.coefficients))
+    objectives, evaluations = whole_objectives(rows, support, facts, limits)
+    entry = {
+        "kernel_evaluations": evaluations,
+        "seconds": time.perf_counter() - began,
+        "objective": objectives.primal.tolist(),
+        "relative_gap": objectives.worst_gap,
+    }
+    status, reason = _verdict(training, entry, number)
+    summary = Summary(0, facts.total, facts.total, support.n_rows, objectives, status, reason, 1, evaluations, [entry])
+    found = LevelModel.of(support, support.coefficients, objectives.intercept)
+    return Look(Level(0, [summary], rows), support, lambda: found)
 
-    def once(entry: dict[str, Any]) -> bool:
-        nonlocal asked
-        asked = training.progress.check(entry)
-        return asked or problem.n_rows > solver.small
 
-    solution = solve(problem, solver, dual, replace(limits, stop_requested=once))
-    if solution.status == "stopped" and not asked and not limits.interrupted.is_set():
-        done = f"{number} round{'s' if number > 1 else ''} of the cascade"
-        solution = replace(solution, status="max_iter", reason=f"{done} did not meet tol {limits.tol:.2e}")
-    return Level(0, [Node(np.arange(problem.n_rows), problem.total)], [solution])
+def _verdict(training: Training, entry: dict[str, Any], number: int) -> tuple[Status, str]:
+    gap, tol = entry["relative_gap"], training.limits.tol
+    if gap <= tol and tol >= _EPSILON:
+        return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
+    if training.progress.check(entry):
+        return "stopped", "a callback asked to stop"
+    if training.limits.interrupted.is_set():
+        return "stopped", "it was interrupted"
+    return "max_iter", f"{number} round{'s' if number > 1 else ''} of the cascade did not meet tol {tol:.2e}"
 
 
 def again(
-    training: Training,
-    leaves: Sequence[Indices],
-    n_levels: int,
-    dual: Floats,
-    number: int,
-    history: History,
-) -> tuple[Level[Solution], int]:
-    """The last part of another round, and the kernel evaluations of the round."""
-    problem, support = training.problem, np.flatnonzero(dual.any(axis=0))
-    limits = replace(before_a_pass(training, len(support), history), tol=training.limits.tol / len(leaves))
-    parts = [np.union1d(rows, support) for rows in leaves]
-    nodes = [Node(rows, problem.total, dual[:, rows]) for rows in parts]
+    training: Training, leaves: Shards[Part], n_levels: int, support: Part, number: int, history: History
+) -> tuple[Part, int]:
+    """Support vectors of the last part of another round, and the kernel evaluations of the round."""
+    limits = levels.before_a_pass(training, support.n_rows, history)
+    limits = replace(limits, tol=training.limits.tol / leaves.n_shards)
+    spent = 0
 
-    def solved(level: int, nodes: Sequence[Node]) -> list[Solution]:
-        return solve_nodes(training, nodes, limits, level, number)
+    def solve(level: int, parts: Shards[Part]) -> Level[Summary]:
+        return solve_parts(training, parts, limits, level, number)
 
-    levels = list(climb(nodes, n_levels, training.shape.branching, solved, best_of))
-    return levels[-1], sum(solution.kernel_evaluations for level in levels for solution in level.results)
-
-
-def passed_on(solution: Solution) -> Indices:
-    """Rows of a part that the next one takes: those with a nonzero coefficient.
-
-    With an intercept a part of one class has none, and passes on all of its rows.
-    """
-    kept = np.flatnonzero(solution.dual.any(axis=0))
-    return kept if len(kept) else np.arange(solution.dual.shape[1])
-
-
-def best_of(children: Sequence[tuple[Node, Solution]]) -> Node:
-    """Support vectors of parts that share some, with the coefficients of the part of the best dual objective."""
-    rows = np.unique(np.concatenate([node.rows[passed_on(solution)] for node, solution in children]))
-    best = np.argmax([solution.objectives.dual for _, solution in children], axis=0)
-    start = np.zeros((len(best), len(rows)))
-    for output, child in enumerate(best):
-        node, solution = children[child]
-        kept = np.flatnonzero(solution.dual[output])
-        start[output, np.searchsorted(rows, node.rows[kept])] = solution.dual[output, kept]
-    return Node(rows, children[0][0].mass, start)
+    fed = leaves.map(with_support, support)
+    for level in climb(fed, n_levels, training.shape.branching, solve, best_of):
+        spent += sum(part.kernel_evaluations for part in level.results)
+        if level.level == 0:
+            (support,) = level.parts.collect(support_of)
+    for handle in (fed, level.parts):
+        handle.release()
+    return support, spent

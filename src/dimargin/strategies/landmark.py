@@ -13,7 +13,6 @@ the machine restricted to this space; `certify` computes the global one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -21,17 +20,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dimargin.kernels import Floats, Indices, KernelMatrix
+from dimargin.kernels import Floats, KernelMatrix
 from dimargin.partition import LandmarkFeatures, independent_landmarks, pivoted_cholesky
-from dimargin.shards import Shards
-from dimargin.solution import DualProblem
+from dimargin.parts import Part, first_rows
+from dimargin.shards import Sums
 from dimargin.solvers import Newton, Shard, solve
 from dimargin.solvers.primal import Place, margins_at
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.exact import Exact
 
 _CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for each
-_SHARDS, _ROWS_OF_SHARD = 512, 8192  # at most, and about: whatever the number of threads, for the same sums
 _PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only has to start the next solve
 
 
@@ -86,28 +84,30 @@ class Landmark(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Newton on a part of the rows, then on all; the history has one entry a step."""
-        problem, rng, began = training.problem, np.random.default_rng(training.random_state), time.perf_counter()
-        kernel = problem.kernel.in_float64()
-        landmarks, factor = independent_landmarks(kernel, self._landmarks(kernel, training.shape, rng))
-        newton = Newton(len(landmarks), problem.intercept, factor)
-        place = self._start(training, kernel, landmarks, newton)
-        prepared = time.perf_counter() - began, kernel.evaluations
-        last, n, history, stopped = int(self.polish), problem.n_rows, list[dict[str, Any]](), False
-        stages = [(last, np.arange(n), max(training.limits.tol, _LOOSE) if self.polish else training.limits.tol)]
-        if training.start is None and self.n_levels(n, training.shape) > last:
-            part = np.sort(rng.permutation(n)[: n // _PART])
-            stages.insert(0, (last + 1, part, max(training.limits.tol, _LOOSE)))
-        for level, rows, tol in stages:
+        facts, began = training.facts, time.perf_counter()
+        landmarks, factor, evaluations = self._landmarks(training)
+        newton = Newton(landmarks.n_rows, facts.intercept, factor)
+        place = np.zeros((facts.n_outputs, landmarks.n_rows + 1))
+        if training.started:
+            products, counted = training.rows.aggregate(_projected, landmarks)
+            place[:, :-1], evaluations = newton.weights(products), evaluations + int(counted[0])
+        prepared = time.perf_counter() - began, evaluations
+        last, history, stopped = int(self.polish), list[dict[str, Any]](), False
+        stages = [(last, 1, max(training.limits.tol, _LOOSE) if self.polish else training.limits.tol)]
+        if not training.started and self.n_levels(facts.n_rows, training.shape) > last:
+            stages.insert(0, (last + 1, _PART, max(training.limits.tol, _LOOSE)))
+        for level, one_in, tol in stages:
             training.progress.level_begin(level, None)
             ask = (lambda entry: True) if stopped else training.progress.check  # stopped in part: one look at all
             limits = replace(training.limits, tol=tol, stop_requested=ask)
-            shards = training.engine.scatter(list(self._shards(problem, kernel, rows, landmarks)))
-            solution = solve(shards, newton, place, limits)
+            shards = training.rows.map(_featured, (landmarks, one_in, facts.total / one_in))
+            solution = solve(shards, replace(newton, explicit=not stopped), place, limits)
+            shards.release()
             place = np.column_stack([solution.weights, solution.objectives.intercept])
-            dual = np.zeros(problem.labels.shape)
-            dual[:, landmarks] = problem.labels[:, landmarks] * newton.coefficients(solution.weights)
-            found = LevelModel(dual, solution.objectives.intercept)
-            labels = {"level": level, "partitions": 1, "rows": len(rows), "scope": "landmark"}
+            dual = landmarks.problem.labels * newton.coefficients(solution.weights)
+            found = LevelModel.of(landmarks, dual, solution.objectives.intercept)
+            n_rows = -(-facts.n_rows // one_in)
+            labels = {"level": level, "partitions": 1, "rows": n_rows, "scope": "landmark"}
             history.extend(each_step(solution.history, labels))
             end = training.progress.level_end({**history[-1], **solution.history[-1]}, partial(copy, found))
             stopped |= end or solution.status == "stopped"
@@ -115,42 +115,60 @@ class Landmark(Strategy):
         history[0]["kernel_evaluations"] += prepared[1]
         status, reason = solution.status, solution.reason
         outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
-        go_on = self.polish and status == "converged" and not stopped
-        return (
-            self._polished(training, outcome, shards, (newton.coefficients(solution.weights), place[:, -1]))
-            if go_on
-            else outcome
-        )
+        if not self.polish or status != "converged" or stopped:
+            return outcome
+        answered = training.rows.map(_answered, (landmarks, (newton.coefficients(solution.weights), place[:, -1])))
+        return self._polished(replace(training, rows=answered), outcome)
 
-    def _polished(self, training: Training, coarse: Outcome, shards: Shards[Shard], place: Place) -> Outcome:
+    def _polished(self, training: Training, coarse: Outcome) -> Outcome:
         """The exact solve from the answers to the margins; the model with the smaller objective if time runs out."""
-        margins = np.concatenate(shards.collect(margins_at, place), axis=1)
-        coarse.history[-1]["kernel_evaluations"] += training.problem.n_rows * place[0].shape[1]
-        exact = Exact().train(replace(training, start=training.problem.pieces.response(margins)[0]))
+        coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.places)
+        exact = Exact().train(training)
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
             for cost in ("seconds", "kernel_evaluations"):
                 coarse.history[-1][cost] += sum(entry[cost] for entry in exact.history)
             exact = replace(exact, model=coarse.model, objectives=coarse.objectives, scope=coarse.scope, history=[])
         return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
 
-    def _landmarks(self, kernel: KernelMatrix, shape: TreeShape, rng: np.random.Generator) -> Indices:
-        n, wanted = kernel.shape[0], min(shape.n_landmarks or self.most_landmarks, kernel.shape[0])
-        if self.landmark_choice == "uniform":
-            return np.sort(rng.permutation(n)[:wanted])
-        candidates = np.sort(rng.permutation(n)[: _CANDIDATES * wanted])
-        return pivoted_cholesky(kernel, candidates, wanted, rng, self.landmark_choice)
+    def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
+        """Rows that are independent in the kernel's space, the factor of their Gram matrix, and what that took."""
+        wanted = min(training.shape.n_landmarks or self.most_landmarks, training.facts.n_rows)
+        sample = first_rows(training.rows, wanted * (1 if self.landmark_choice == "uniform" else _CANDIDATES))
+        kernel, chosen = sample.problem.kernel.in_float64(), np.arange(min(wanted, sample.n_rows))
+        if self.landmark_choice != "uniform":
+            rng = np.random.default_rng(training.random_state)
+            chosen = pivoted_cholesky(kernel, np.arange(sample.n_rows), wanted, rng, self.landmark_choice)
+        chosen, factor = independent_landmarks(kernel, chosen)
+        return sample.take(chosen, sample.problem.mass), factor, kernel.evaluations
 
-    def _start(self, training: Training, kernel: KernelMatrix, landmarks: Indices, newton: Newton) -> Floats:
-        """Zero, or the projection of an earlier model; without intercept."""
-        place = np.zeros((len(training.problem.labels), len(landmarks) + 1))
-        if training.start is not None:
-            support = np.flatnonzero(training.start.any(axis=0))
-            signed = (training.problem.labels * training.start)[:, support]
-            place[:, :-1] = newton.weights(kernel.multiply(support, signed, landmarks))
-        return place
 
-    def _shards(self, problem: DualProblem, kernel: KernelMatrix, rows: Indices, landmarks: Indices) -> Iterator[Shard]:
-        mass = float(problem.weights[rows].sum())
-        for part in np.array_split(rows, min(_SHARDS, -(-len(rows) // _ROWS_OF_SHARD))):
-            features = LandmarkFeatures(kernel.take(np.concatenate([landmarks, part]), 1), len(landmarks))
-            yield Shard(features, problem.of_rows(part, mass))
+# ---- what shards do ------------------------------------------------------------------------------------------------
+
+
+def _kernel(landmarks: Part, part: Part) -> KernelMatrix:
+    """Of the landmarks and behind them the rows, in float64."""
+    return KernelMatrix.joined([landmarks.problem.kernel, part.problem.kernel]).in_float64()
+
+
+def _featured(part: Part, value: tuple[Part, int, float]) -> Shard:
+    """The rows, or every so manieth, with kernel values as features, in a problem of some mass."""
+    landmarks, one_in, mass = value
+    rows = np.flatnonzero(part.places % one_in == 0)
+    own = part if one_in == 1 else part.take(rows, mass)
+    features = LandmarkFeatures(_kernel(landmarks, own), landmarks.n_rows)
+    return Shard(features, own.problem.of_rows(slice(None), mass))
+
+
+def _projected(part: Part, landmarks: Part) -> Sums:
+    """Products of the landmarks with an earlier model's part on these rows, and kernel values that it took."""
+    kernel, support = _kernel(landmarks, part), part.support
+    signed = (part.problem.labels * part.coefficients)[:, support]
+    products = kernel.multiply(landmarks.n_rows + support, signed, np.arange(landmarks.n_rows))
+    return products, np.array([kernel.evaluations], dtype=float)
+
+
+def _answered(part: Part, value: tuple[Part, Place]) -> Part:
+    """The rows with the coefficients that answer their margins."""
+    landmarks, place = value
+    shard = _featured(part, (landmarks, 1, part.problem.total))
+    return replace(part, dual=part.problem.pieces.response(margins_at(shard, place))[0])

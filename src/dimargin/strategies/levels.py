@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
-from dimargin.solvers import Limits, solve
+from dimargin.partition import KernelClusters
+from dimargin.parts import Part
+from dimargin.rows import stacked
+from dimargin.shards import Shards
+from dimargin.solution import History, Objectives, Status
+from dimargin.solvers import Limits
 from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
 from dimargin.strategies.routing import Router
-from dimargin.tree import Level, Node
+from dimargin.strategies.solves import Solved, Summary, solve_parts
+from dimargin.tree import Level
 
 Verdict = tuple[Status, str] | None
 
@@ -28,40 +33,25 @@ def default_depth(n_rows: int, shape: TreeShape) -> int:
     return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
 
 
-def solve_level(training: Training, level: int, nodes: Sequence[Node], tol: float) -> list[Solution]:
+def solve_level(
+    training: Training, level: int, parts: Shards[Part], tol: float, mass: float | None = None
+) -> Level[Summary]:
     """Solve the local problems of a level side by side, each from its warm start to `tol`, and report it."""
-    alone, progress = len(nodes) == 1, training.progress
-    progress.level_begin(level, None if alone else len(nodes))
+    alone, progress = parts.n_shards == 1, training.progress
+    progress.level_begin(level, None if alone else parts.n_shards)
     limits = replace(training.limits, tol=tol)
     if alone:
         limits = replace(limits, stop_requested=progress.check)
-    return solve_nodes(training, nodes, limits, level, done=lambda place, solution: progress.task_end(place))
+    return solve_parts(training, parts, limits, level, mass=mass, done=progress.task_end)
 
 
-def solve_nodes(
-    training: Training,
-    nodes: Sequence[Node],
-    limits: Limits,
-    *place: int,
-    done: Callable[[int, Solution], None] = lambda place, solution: None,
-) -> list[Solution]:
-    """Solve local problems side by side within `limits`; `place` seeds their solvers."""
-
-    def local(task: tuple[int, Node], n_threads: int) -> Solution:
-        number, node = task
-        problem = training.problem.restrict(node.rows, node.mass, n_threads)
-        return solve(problem, training.solver(*place, number, together=len(nodes)), node.start, limits)
-
-    return training.engine.map(local, list(enumerate(nodes)), done)
-
-
-def average(level: Level[Solution], total: float) -> Objectives:
+def average(level: Level[Summary], total: float) -> Objectives:
     """Objectives weighted by mass, which are means where each part represents the whole, and sums over its pieces.
 
     The gap is the worst local one.
     """
-    share = np.array([node.mass / total for node in level.nodes])
-    results = [solution.objectives for solution in level.results]
+    share = np.array([part.mass / total for part in level.results])
+    results = [part.objectives for part in level.results]
     return Objectives(
         primal=share @ np.array([r.primal for r in results]),
         dual=share @ np.array([r.dual for r in results]),
@@ -70,29 +60,45 @@ def average(level: Level[Solution], total: float) -> Objectives:
     )
 
 
-def model(level: Level[Solution], problem: DualProblem, router: Router | None = None) -> LevelModel:
+def model(level: Level[Summary], total: float, rule: KernelClusters | None = None) -> LevelModel:
     """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
 
-    Intercepts are averaged by mass, those of pieces by the weight of their rows; with a router each part keeps its own.
+    Intercepts are averaged by mass, those of pieces by the weight of their rows; with a rule that takes rows to parts
+    each keeps its own.
     """
-    dual = np.zeros(problem.labels.shape)
-    for node, solution in level.solved:
-        dual[:, node.rows] = (node.mass / problem.total) * solution.dual
-    intercepts = np.array([solution.objectives.intercept for solution in level.results])
-    if router is not None:
-        return LevelModel(dual, np.zeros(len(dual)), replace(router, intercepts=intercepts))
-    # pieces all have the mass of the whole
-    pieces = sum(node.mass for node in level.nodes) > 1.5 * problem.total
-    share = np.array([problem.weights[node.rows].sum() if pieces else node.mass for node in level.nodes])
-    return LevelModel(dual, share / share.sum() @ intercepts)
+    found = level.parts.collect(_machine, total)
+    order = np.argsort(np.concatenate([machine.places for machine in found]))
+    intercepts = np.array([machine.intercept for machine in found])
+    router = None
+    if rule is not None:
+        clusters = np.repeat(np.arange(len(found)), [len(machine.places) for machine in found])
+        router, intercept = Router(rule, clusters[order], intercepts=intercepts), np.zeros(intercepts.shape[1])
+    else:
+        # pieces all have the mass of the whole
+        pieces = sum(part.mass for part in level.results) > 1.5 * total
+        share = np.array([part.weight if pieces else part.mass for part in level.results])
+        intercept = share / share.sum() @ intercepts
+    return LevelModel(
+        np.concatenate([machine.places for machine in found])[order],
+        np.concatenate([machine.coefficients for machine in found], axis=1)[:, order],
+        np.concatenate([machine.labels for machine in found], axis=1)[:, order],
+        found[0].vectors if len(found) == 1 else stacked([machine.vectors for machine in found])[order],
+        intercept,
+        router,
+    )
 
 
-def history_entry(level: Level[Solution], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
+def _machine(solved: Solved, total: float) -> LevelModel:
+    part, solution = solved.part, solved.solution
+    return LevelModel.of(part, part.problem.mass / total * solution.dual, solution.objectives.intercept)
+
+
+def history_entry(level: Level[Summary], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
     """Entry of ``history_``; `evaluations` are those beside the solves (strata)."""
     objectives = average(level, total)
     return {
         "level": level.level,
-        "partitions": len(level.nodes),
+        "partitions": len(level.results),
         "scope": "partitioned" if level.level else "global",
         "seconds": seconds,
         "kernel_evaluations": evaluations + sum(s.kernel_evaluations for s in level.results),
@@ -113,21 +119,10 @@ def before_a_pass(training: Training, n_vectors: int, history: History) -> Limit
     limits = training.limits
     if limits.deadline is None:
         return limits
-    return replace(limits, deadline=limits.deadline - seconds_for(training.problem.n_rows * n_vectors, history))
+    return replace(limits, deadline=limits.deadline - seconds_for(training.facts.n_rows * n_vectors, history))
 
 
-def refined(training: Training, start: Floats, history: History) -> tuple[Floats, int]:
-    """Coefficients that solve the problem of the support vectors alone, and the kernel evaluations it took."""
-    problem, support = training.problem, np.flatnonzero(start.any(axis=0))
-    limits = before_a_pass(training, len(support), history)
-    part = problem.restrict(support, problem.total)
-    solution = solve(part, training.solver(0, 0), start[:, support], limits)
-    dual = np.zeros_like(start)
-    dual[:, support] = solution.dual
-    return dual, solution.kernel_evaluations
-
-
-def last_level(training: Training, level: Level[Solution], requested: bool) -> Verdict:
+def last_level(training: Training, level: Level[Summary], requested: bool) -> Verdict:
     """Status and reason when the level just solved is the one wanted, or a stop was requested."""
     worst = max(level.results, key=lambda s: s.objectives.worst_gap)
     if level.level == training.shape.stop_level:
@@ -161,7 +156,7 @@ class Step:
         What else its entry of ``history_`` says.
     """
 
-    level: Level[Solution]
+    level: Level[Summary]
     found: Callable[[], LevelModel]
     evaluations: int = 0
     about: dict[str, Any] = field(default_factory=dict)
@@ -186,10 +181,10 @@ def follow(
         Status and reason if a step is the last one, None otherwise; given whether a callback asked to stop after it.
         A step of level 0 that is not the last one is not reported as the end of its level.
     """
-    problem, clock, end = training.problem, time.perf_counter(), None
+    total, clock, end = training.facts.total, time.perf_counter(), None
     for step in steps:
         level, seconds = step.level, time.perf_counter() - clock
-        history.append(history_entry(level, problem.total, seconds, step.evaluations) | step.about)
+        history.append(history_entry(level, total, seconds, step.evaluations) | step.about)
         if level.level == 0:
             end = verdict(step, False)
         if level.level or end is not None:
@@ -202,7 +197,7 @@ def follow(
     status, reason = end or ("stopped", "it was interrupted")
     return Outcome(
         model=step.found(),
-        objectives=average(level, problem.total),
+        objectives=average(level, total),
         scope=history[-1]["scope"],
         status=status,
         reason=reason,

@@ -27,14 +27,13 @@ class Router:
     Examples
     --------
     >>> from dimargin.kernels import Kernel, RowTransform
-    >>> from dimargin.partition import cluster_rows
+    >>> from dimargin.partition import Split
     >>> X = np.array([[0.0], [0.5], [4.0], [4.5]])
-    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.1)), X)
-    >>> router = Router(*cluster_rows(K, np.ones(4), 2, np.random.default_rng(0)))
-    >>> router.clusters
-    array([1, 1, 0, 0])
+    >>> transform, half = RowTransform.fit(X, Kernel("rbf", gamma=0.1)), np.full(4, 0.5)
+    >>> pairs = Split(X, half, np.array([0, 2, 4]), norms=np.ones(2), targets=np.arange(2))  # each the mean of two rows
+    >>> router = Router(KernelClusters(transform, (pairs,)), np.array([0, 0, 1, 1]))
     >>> queries = np.array([[1.0], [5.0]])
-    >>> K = KernelMatrix(K.transform, X, queries)
+    >>> K = KernelMatrix(transform, X, queries)
     >>> router.decision_values(K, queries, np.array([[1.0, 0.0, -1.0, 0.0]])).round(3)  # exp(-0.1), -exp(-0.1)
     array([[ 0.905, -0.905]])
     """

@@ -18,57 +18,93 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
+from sklearn.utils import gen_batches
 
 from dimargin.kernels import Floats, Indices
-from dimargin.solution import DualProblem, Objectives
+from dimargin.parts import Part
+from dimargin.shards import Sums
+from dimargin.solution import Objectives
+from dimargin.strategies.base import Facts
+from dimargin.strategies.solves import Solved, Summary
+from dimargin.tree import Level
 
 _EXACT_ROWS, _SAMPLED_ROWS = 2048, 128
 _CONFIDENCE = 0.99
-_COLUMNS_AT_ONCE = 16384  # bounds the scratch memory
+_ROWS_AT_ONCE = 16384  # bounds the scratch memory
 
 
-def bound(problem: DualProblem, clusters: Indices, solved: Objectives, rng: np.random.Generator) -> dict[str, Any]:
-    """Entries of ``history_`` of a level; the kernel values that they take are added to the problem's count.
+def bound(
+    facts: Facts, level: Level[Summary], solved: Objectives, rng: np.random.Generator
+) -> tuple[dict[str, Any], int]:
+    """Entries of ``history_`` of a level, and the kernel values that they take.
 
     Parameters
     ----------
-    problem : DualProblem
-        The whole one.
-    clusters : ndarray of shape (n,)
+    facts : Facts
+    level : Level
+        A part a cluster.
     solved : Objectives
         Sums over the clusters; the worst output counts.
     rng : numpy.random.Generator
 
     Returns
     -------
-    dict
+    tuple of dict and int
         ``theorem_1_bound``, on the dual objective, and ``theorem_1_bound_sampled``. Up to 2,048 rows the sum is exact
         and the latter False. Beyond it the kernel values would cost as much as the whole solve, so the sums of 128
         rows, drawn in proportion to ``C_i``, estimate it: the bound is then the upper end of a one-sided 99% confidence
         interval (Student's, of the mean of the sampled sums), not a certainty. Empty for a loss without a box, or with
         an intercept.
     """
-    boxes = problem.pieces.upper
-    if problem.intercept or not np.isfinite(boxes).all():
-        return {}
-    sampled = problem.n_rows > _EXACT_ROWS
+    box = facts.loss.pieces(np.ones(1), facts.total, facts.total).upper[0]
+    if facts.intercept or not np.isfinite(box):
+        return {}, 0
+    keys = {part.key: number for number, part in enumerate(level.results)}
+    total = box * facts.total  # as weights, which boxes are in proportion to
+    sampled = facts.n_rows > _EXACT_ROWS
+    draws = _draws(level, rng) if sampled else None
+    found = level.parts.collect(_rows, draws)
+    rows = Part.joined(found, facts.total)
+    clusters = np.repeat(np.arange(len(found)), [part.n_rows for part in found])
+    sums, evaluations = level.parts.aggregate(_outside, (rows, clusters, keys, level.parts.n_threads))
     if sampled:
-        rows = rng.choice(problem.n_rows, _SAMPLED_ROWS, p=boxes / boxes.sum())
-        sums = boxes.sum() * _outside(problem, clusters, boxes, rows)
-        error = student.ppf(_CONFIDENCE, len(rows) - 1) * sums.std(ddof=1) / np.sqrt(len(rows))
-        total = float(sums.mean() + error)
+        sums *= total
+        error = student.ppf(_CONFIDENCE, len(sums) - 1) * sums.std(ddof=1) / np.sqrt(len(sums))
+        outside = float(sums.mean() + error)
     else:
-        total = float(boxes @ _outside(problem, clusters, boxes, np.arange(problem.n_rows)))
+        outside = float(rows.problem.pieces.upper @ sums)
     gap = float((solved.primal - solved.dual).max())
-    return {"theorem_1_bound": gap + total / 2, "theorem_1_bound_sampled": sampled}
+    entries = {"theorem_1_bound": gap + outside / 2, "theorem_1_bound_sampled": sampled}
+    return entries, int(evaluations[0])
 
 
-def _outside(problem: DualProblem, clusters: Indices, boxes: Floats, rows: Indices) -> Floats:
-    """``sum_j C_j |K_ij|`` over the rows of other clusters, of shape (len(rows),)."""
-    sums = np.zeros(len(rows))
-    for first in range(0, problem.n_rows, _COLUMNS_AT_ONCE):
-        columns = np.arange(first, min(first + _COLUMNS_AT_ONCE, problem.n_rows))
-        values = np.abs(problem.kernel.block(rows, columns))
-        values[clusters[rows][:, None] == clusters[columns]] = 0.0
-        sums += values @ boxes[columns]
-    return sums
+def _draws(level: Level[Summary], rng: np.random.Generator) -> dict[int, Floats]:
+    """Where in the weight of every part rows are drawn."""
+    weights = np.array([part.weight for part in level.results])
+    ends = np.cumsum(weights)
+    drawn = np.sort(rng.random(_SAMPLED_ROWS)) * ends[-1]
+    parts = np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
+    inside = drawn - (ends - weights)[parts]
+    return {part.key: inside[parts == number] for number, part in enumerate(level.results)}
+
+
+def _rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
+    """A task: rows drawn in proportion to their weights, some of them more than once; all without draws."""
+    part, mass = solved.part, solved.part.problem.total
+    if draws is None:
+        return part.take(np.arange(part.n_rows), mass)
+    ends = np.cumsum(part.problem.weights)
+    rows = np.searchsorted(ends, draws[part.key], side="right")
+    return part.take(np.minimum(rows, part.n_rows - 1), mass)
+
+
+def _outside(solved: Solved, value: tuple[Part, Indices, dict[int, int], int]) -> Sums:
+    """A task: ``sum_j C_j |K_ij|`` over the rows j of a part, for some rows i of other clusters; kernel values."""
+    rows, clusters, keys, n_threads = value
+    part, sums = solved.part, np.zeros(rows.n_rows)
+    elsewhere = np.flatnonzero(clusters != keys[part.key])
+    kernel = rows.problem.kernel.facing(part.problem.kernel, n_threads)
+    for some in gen_batches(part.n_rows, _ROWS_AT_ONCE):
+        asked = np.arange(part.n_rows)[some]
+        sums[elsewhere] += part.problem.pieces.upper[some] @ np.abs(kernel.block(asked, elsewhere))
+    return sums, np.array([kernel.evaluations], dtype=float)

@@ -1,0 +1,157 @@
+"""How rows are dealt to parts where they are: by their number.
+
+A row's number is its place in the order of the keys (`dimargin.keys`) or, where strata shall be dealt evenly, its place
+in that order inside its stratum, after all strata before: every shard counts its rows of each, and the caller adds up.
+A part *represents* the whole data set, so its local problem carries the weight of its own rows as mass (design:
+``W_k``), and coefficients are rescaled by ``W_k / W_merged`` when parts are merged.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from dimargin.kernels import Indices
+from dimargin.parts import Part
+from dimargin.shards import Shards
+
+
+class Strata(Protocol):
+    """What tells the stratum of a row, wherever the row is."""
+
+    @property
+    def n_strata(self) -> int:
+        """How many there may be."""
+
+    def of(self, part: Part) -> tuple[Indices, int]:
+        """Stratum of every row of a part, and the kernel values that it took."""
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """What a partition gives.
+
+    Attributes
+    ----------
+    parts : Shards of Part
+    evaluations : int
+        Kernel values that it took.
+    spent : tuple of Shards
+        What is no longer needed once the parts are there.
+    """
+
+    parts: Shards[Part]
+    evaluations: int = 0
+    spent: tuple[Shards[Any], ...] = ()
+
+    def keep(self) -> None:
+        """Ask for the parts alone, so that an engine keeps them, and release what they are made of."""
+        self.parts.collect(_asked)
+        for handle in self.spent:
+            handle.release()
+
+
+class Partition(ABC):
+    """Deals rows into parts whose sizes differ by at most one."""
+
+    @abstractmethod
+    def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[Strata | None, int]:
+        """What is dealt evenly, crossed with the label, and the kernel values that it took; None for nothing."""
+
+    def deal(
+        self, rows: Shards[Part], n_rows: int, n_parts: int, rng: np.random.Generator, rescale: bool = True
+    ) -> Dealt:
+        """Parts that represent the whole, rows in the order of their keys.
+
+        Parameters
+        ----------
+        rows : Shards of Part
+            Rows that follow one another in the order of their keys.
+        n_rows, n_parts : int
+        rng : numpy.random.Generator
+        rescale : bool, default=True
+            Whether coefficients, if there are any, are those of the whole problem, and become those of the parts.
+
+        Raises
+        ------
+        ValueError
+            If there are more parts than rows.
+        """
+        if n_parts > n_rows:
+            raise ValueError(
+                f"{n_parts} partitions (branching to the power of n_levels) are more than the {n_rows} rows "
+                "with positive weight; lower n_levels or branching"
+            )
+        strata, evaluations = self.strata(rows, n_rows, rng)
+        if strata is None:
+            return Dealt(rows.shuffle(_by_place, _represent, n_parts, (n_parts, rescale)), evaluations)
+        celled = rows.map(_celled, (strata, rows.n_threads))
+        counted = celled.collect(_counted)
+        counts = np.array([own for _, own, _ in counted])
+        # cell after cell, and in a cell shard after shard; round-robin over all of it carries on from cell to cell
+        before = np.cumsum(counts.T).reshape(counts.T.shape).T - counts
+        offsets = {key: own for (key, _, _), own in zip(counted, before, strict=True)}
+        parts = celled.shuffle(_by_cell, _represent, n_parts, (n_parts, rescale, offsets))
+        return Dealt(parts, evaluations + sum(spent for _, _, spent in counted), (celled,))
+
+
+# ---- what shards do ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Celled:
+    """Rows with their strata crossed with the label."""
+
+    part: Part
+    cells: Indices
+    n_cells: int
+    evaluations: int
+
+
+def _celled(part: Part, value: tuple[Strata, int]) -> _Celled:
+    strata, n_threads = value
+    stratum, evaluations = strata.of(part.with_threads(n_threads))
+    labels = part.problem.labels
+    codes = labels.argmax(axis=0) if len(labels) > 1 else labels[0] > 0
+    return _Celled(part, codes * strata.n_strata + stratum, max(2, len(labels)) * strata.n_strata, evaluations)
+
+
+def _counted(celled: _Celled, _: None) -> tuple[int, Indices, int]:
+    return celled.part.key, np.bincount(celled.cells, minlength=celled.n_cells), celled.evaluations
+
+
+def _by_cell(celled: _Celled, value: tuple[int, bool, dict[int, Indices]]) -> list[tuple[int, Part]]:
+    n_parts, _, offsets = value
+    order = np.argsort(celled.cells, kind="stable")
+    counts = np.bincount(celled.cells, minlength=celled.n_cells)
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.arange(len(order)) + np.repeat(offsets[celled.part.key] - np.cumsum(counts) + counts, counts)
+    return sent(celled.part, numbers % n_parts, n_parts)
+
+
+def _by_place(part: Part, value: tuple[int, bool]) -> list[tuple[int, Part]]:
+    return sent(part, part.places % value[0], value[0])
+
+
+def sent(part: Part, destinations: Indices, n_parts: int) -> list[tuple[int, Part]]:
+    """Rows of a part and where they go, for `Shards.shuffle`."""
+    bounds = np.cumsum(np.bincount(destinations, minlength=n_parts))[:-1]
+    groups = np.split(np.argsort(destinations, kind="stable"), bounds)
+    return [(place, part.take(rows, part.problem.mass)) for place, rows in enumerate(groups) if len(rows)]
+
+
+def _represent(pieces: Sequence[Part], value: tuple[Any, ...]) -> Part:
+    """A part that represents the whole by the weight of its rows."""
+    mass = float(sum(piece.problem.weights.sum() for piece in pieces))
+    part = Part.joined(pieces, mass).in_order()
+    if part.dual is None or not value[1]:
+        return part
+    return replace(part, dual=part.dual * (part.problem.total / mass))
+
+
+def _asked(part: Part, _: None) -> None:
+    """Nothing: that it is asked for is enough."""

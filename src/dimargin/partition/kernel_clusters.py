@@ -1,0 +1,103 @@
+"""The rule that takes a row to its cluster in the kernel's space: see `dimargin.partition.clusters`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dimargin.kernels import Floats, Indices
+from dimargin.user_kernels import Transform, kernel_matrix
+
+ROWS_AT_ONCE = 16384  # bounds the scratch memory
+_SIDE_BY_SIDE = 16  # centres in one product: with all 64 at once covtype takes 2.4 s, with 16 at a time 0.9 s
+
+
+@dataclass(frozen=True)
+class Split:
+    """Centres among which rows are divided.
+
+    Attributes
+    ----------
+    vectors : ndarray or CSR array of shape (m, n_features)
+        Rows of the sample, those of a centre together.
+    shares : ndarray of shape (m,)
+        Weight of each vector in the mean of its centre.
+    bounds : ndarray of shape (n_centres + 1,)
+        Centre j is the mean of ``vectors[bounds[j]:bounds[j + 1]]``.
+    norms : ndarray of shape (n_centres,)
+        Squared norms of the centres in the kernel's space.
+    targets : ndarray of shape (n_centres,)
+        Where a row goes whose nearest centre this is: to the cluster of this number, or, if it is negative, on to the
+        split ``-1 - target``.
+    """
+
+    vectors: Any
+    shares: Floats
+    bounds: Indices
+    norms: Floats
+    targets: Indices
+
+    def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
+        """Place of the centre nearest to every row, and the number of kernel values that it took."""
+        matrix = kernel_matrix(transform, self.vectors, X, n_threads)
+        smallest, nearest = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], dtype=np.int64)
+        for first in range(0, len(self.norms), _SIDE_BY_SIDE):
+            bounds = self.bounds[first : first + _SIDE_BY_SIDE + 1]
+            columns, n_centres = np.arange(bounds[0], bounds[-1]), len(bounds) - 1
+            means = np.zeros((n_centres, len(columns)))
+            means[np.repeat(np.arange(n_centres), np.diff(bounds)), columns - bounds[0]] = -2 * self.shares[columns]
+            for centre, products in enumerate(matrix.multiply(columns, means), start=first):
+                products += self.norms[centre]
+                nearer = products < smallest
+                nearest[nearer] = centre
+                np.minimum(smallest, products, out=smallest)
+        return nearest, matrix.evaluations
+
+    def keep(self, centres: Indices, targets: Indices) -> Split:
+        """These centres alone, with targets."""
+        kept = np.concatenate([np.arange(self.bounds[c], self.bounds[c + 1]) for c in centres])
+        bounds = np.concatenate([[0], np.cumsum(np.diff(self.bounds)[centres])])
+        return Split(self.vectors[kept], self.shares[kept], bounds, self.norms[centres], targets)
+
+
+@dataclass(frozen=True)
+class KernelClusters:
+    """The rule that takes a row to its cluster.
+
+    Attributes
+    ----------
+    transform : RowTransform or UserKernel
+        Of the kernel that the rows are clustered with.
+    splits : tuple of Split
+        All rows meet the first; parts that were to be divided further meet another.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.kernels import Kernel, RowTransform
+    >>> centres, ones = np.array([[0.0], [5.0]]), np.ones(2)  # each the mean of one row
+    >>> split = Split(centres, ones, np.arange(3), ones, targets=np.arange(2))
+    >>> rule = KernelClusters(RowTransform.fit(centres, Kernel("rbf", gamma=1.0)), (split,))
+    >>> rule.assign(np.array([[4.0], [-1.0]]))
+    array([1, 0])
+    """
+
+    transform: Transform
+    splits: tuple[Split, ...]
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return 1 + max(int(split.targets.max()) for split in self.splits)
+
+    def assign(self, X: Any, n_threads: int = 1) -> Indices:
+        """Cluster of every row of X, of shape (n,); the same for a row whatever the others are."""
+        clusters = np.full(X.shape[0], -1)
+        for s, split in enumerate(self.splits):
+            rows = np.flatnonzero(clusters == -1 - s)
+            for first in range(0, len(rows), ROWS_AT_ONCE):
+                some = rows[first : first + ROWS_AT_ONCE]
+                clusters[some] = split.targets[split.nearest(self.transform, X[some], n_threads)[0]]
+        return clusters

@@ -1,0 +1,144 @@
+"""The whole problem at the coefficients of few rows: margins, intercept and gap of all rows, where they are.
+
+The support vectors go to every shard, in float64, and sums come back. With an intercept b the primal is minimised over
+it: the losses that have one are of one side and in proportion to a row's weight, and act on ``b < t_i`` (positive rows)
+or ``b > t_i`` (negative ones), where ``t_i = y_i - f_i``, with a slope that is constant or linear in ``b - t_i``. So
+rows of a class whose ``t_i`` lie in the same interval weigh on all b outside it as one row at their mean: shards send
+sums over narrow intervals, and then over narrower ones around the best b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from dimargin.kernels import Floats
+from dimargin.parts import Part
+from dimargin.shards import Shards, Sums
+from dimargin.solution import MarginLosses, Objectives
+from dimargin.solvers import Limits
+from dimargin.solvers.loop import Interrupted
+from dimargin.strategies.base import Facts
+
+_VALUES_AT_ONCE = 10**8  # between two looks at whether the fit was cancelled
+_INTERVALS, _ZOOMS = 2048, 3  # each zoom leaves three intervals of the last one: 2e-10 of the range in the end
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Rows of a shard at some coefficients.
+
+    Attributes
+    ----------
+    losses : MarginLosses
+    dual : ndarray of shape (n_outputs, n)
+    margins : ndarray of shape (n_outputs, n)
+        Without intercept.
+    evaluations : int
+    """
+
+    losses: MarginLosses
+    dual: Floats
+    margins: Floats
+    evaluations: int
+
+    @property
+    def kinks(self) -> Floats:
+        """Intercepts at which losses begin, of shape (n_outputs, n)."""
+        kinks: Floats = self.losses.labels * (1 - self.margins)
+        return kinks
+
+
+def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Limits) -> tuple[Objectives, int]:
+    """Objectives of the whole problem, and the kernel values that they take.
+
+    Parameters
+    ----------
+    rows : Shards of Part
+        All rows.
+    support : Part
+        The rows whose coefficients are not zero, in the order of their keys.
+    facts : Facts
+    limits : Limits
+        Only whether the fit has been cancelled.
+    """
+    exact = support.problem.with_kernel(support.problem.kernel.in_float64())
+    looked = rows.map(look_from, (replace(support, problem=exact), rows.n_threads, limits))
+    intercepts = np.zeros(len(support.problem.labels))
+    if facts.intercept:
+        intercepts = _best_intercepts(looked, facts)
+    primal, gap, evaluations = looked.aggregate(_sums, intercepts)
+    looked.release()
+    relative = gap / np.maximum(np.abs(primal), np.finfo(float).tiny)
+    return Objectives(primal, primal - gap, relative, intercepts), int(evaluations[0])
+
+
+def look_from(part: Part, value: tuple[Part, int, Limits]) -> Looked:
+    """A task: margins of the rows of a shard."""
+    support, n_threads, limits = value
+    kernel, labels = support.problem.kernel.facing(part.problem.kernel, n_threads), part.problem.labels
+    rows, columns, margins = np.arange(part.n_rows), np.arange(support.n_rows), np.zeros(labels.shape)
+    for some in gen_batches(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
+        if limits.cancelled.is_set():
+            raise Interrupted
+        scores = kernel.multiply(columns, support.problem.labels * support.coefficients, rows[some])
+        margins[:, some] = labels[:, some] * scores
+    losses = part.problem.of_rows(rows, support.problem.total)
+    return Looked(losses, coefficients_of(part, support), margins, kernel.evaluations)
+
+
+def coefficients_of(part: Part, support: Part) -> Floats:
+    """Coefficients of the rows of a part: zero for those that are not among the support vectors."""
+    dual = np.zeros(part.problem.labels.shape)
+    _, own, theirs = np.intersect1d(part.places, support.places, assume_unique=True, return_indices=True)
+    dual[:, own] = support.coefficients[:, theirs]
+    return dual
+
+
+def _sums(looked: Looked, intercepts: Floats) -> Sums:
+    losses, dual, margins = looked.losses, looked.dual, looked.margins
+    shifted = losses.shifted(margins, intercepts)
+    primal = 0.5 * (dual * margins).sum(axis=1) + losses.values(shifted).sum(axis=1)
+    return primal, losses.gaps(dual, shifted).sum(axis=1), np.array([looked.evaluations], dtype=float)
+
+
+def _best_intercepts(looked: Shards[Looked], facts: Facts) -> Floats:
+    ends = np.array(looked.collect(_ends))
+    low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
+    best: Floats = (low + high) / 2
+    for _ in range(_ZOOMS):
+        width = (high - low) / _INTERVALS
+        weights, moments = looked.aggregate(_binned, (low, width), wide=True)
+        for output in range(len(best)):
+            b = _best_of_means(weights[output], moments[output], facts)
+            best[output] = min(max(b, low[output]), high[output])
+        place = np.floor((best - low) / np.where(width > 0, width, 1.0))
+        # one more on either side, where rounding may have put a row
+        low, high = low + (place - 1) * width, low + (place + 2) * width
+    return best
+
+
+def _ends(looked: Looked, _: None) -> tuple[Floats, Floats]:
+    return looked.kinks.min(axis=1), looked.kinks.max(axis=1)
+
+
+def _binned(looked: Looked, value: tuple[Floats, Floats]) -> Sums:
+    """Weights and moments of rows by class and interval, of shape (n_outputs, 2, intervals and both outsides)."""
+    size, weights = _INTERVALS + 2, looked.losses.weights
+    sums: list[list[Floats]] = [[], []]
+    for kinks, labels, low, width in zip(looked.kinks, looked.losses.labels, *value, strict=True):
+        interval = np.clip(np.floor((kinks - low) / (width or 1.0)), -1, _INTERVALS).astype(np.int64) + 1
+        bins = interval + size * (labels > 0)
+        for own, terms in zip(sums, (weights, weights * kinks), strict=True):
+            own.append(np.bincount(bins, terms, 2 * size).reshape(2, size).astype(float))
+    return np.array(sums[0]), np.array(sums[1])
+
+
+def _best_of_means(weights: Floats, moments: Floats, facts: Facts) -> float:
+    """The best intercept where the rows of a class and an interval are one row."""
+    rows = np.nonzero(weights)
+    labels, own = np.where(rows[0] > 0, 1.0, -1.0), np.asarray(weights[rows])
+    pieces = facts.loss.pieces(own, facts.total, facts.total)
+    return facts.loss.best_intercept(labels - moments[rows] / own, labels, pieces)

@@ -1,0 +1,53 @@
+"""What the parts of a cascade pass on, and what is made of it: tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dimargin.kernels import Indices
+from dimargin.parts import Part
+from dimargin.strategies.gap import coefficients_of
+from dimargin.strategies.solves import Solved
+
+PassedOn = Callable[[Solved], Indices]
+
+
+def passed_on(solved: Solved) -> Indices:
+    """Rows of a part that the next one takes: those with a nonzero coefficient.
+
+    With an intercept a part of one class has none, and passes on all of its rows.
+    """
+    kept = solved.part.support
+    return kept if len(kept) else np.arange(solved.part.n_rows)
+
+
+def merged(children: Sequence[Solved], value: tuple[PassedOn, bool]) -> Part:
+    """What several parts pass on as one part, with the coefficients from which it starts."""
+    passed, represent = value
+    mass = sum(child.part.problem.mass for child in children)
+    starts = []
+    for child in children:
+        part = child.part.take(passed(child), child.part.problem.mass)
+        share = part.problem.mass / mass if represent else 1.0
+        starts.append(replace(part, dual=share * part.coefficients))
+    return Part.joined(starts, mass).in_order()
+
+
+def with_support(part: Part, support: Part) -> Part:
+    """Rows of a part and support vectors, with global coefficients."""
+    own = replace(part, dual=coefficients_of(part, support))
+    others = support.take(np.flatnonzero(~np.isin(support.places, part.places)), support.problem.mass)
+    return Part.joined([own, others], support.problem.total).in_order()
+
+
+def best_of(children: Sequence[Solved], _: None = None) -> Part:
+    """Support vectors of parts that share some, with the coefficients of the best part, output by output."""
+    total = children[0].part.problem.total
+    kept = Part.joined([child.part.take(passed_on(child), total) for child in children], total)
+    together = kept.take(np.unique(kept.places, return_index=True)[1], total)
+    best = np.argmax([child.solution.objectives.dual for child in children], axis=0)
+    dual = np.array([coefficients_of(together, children[child].part)[output] for output, child in enumerate(best)])
+    return replace(together, dual=dual)

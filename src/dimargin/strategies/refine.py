@@ -1,0 +1,64 @@
+"""The last two steps of divide and conquer: the support vectors of the clusters alone, then the whole problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dimargin.parts import Part, whole_of
+from dimargin.shards import Shards
+from dimargin.solution import History
+from dimargin.strategies.base import Training
+from dimargin.strategies.levels import Step, before_a_pass, model
+from dimargin.strategies.solves import Plan, Solved, Summary, told
+from dimargin.tree import Level
+
+
+def last_step(training: Training, rows: Shards[Part], n_support: int, history: History) -> Iterator[Step]:
+    """Solve the whole problem from coefficients, and if most of them are zero first those rows alone whose are not.
+
+    There is no step if an interrupt comes before the pass that the last solve begins with, which would not wait.
+
+    Parameters
+    ----------
+    training : Training
+    rows : Shards of Part
+        All rows, with coefficients.
+    n_support : int
+        How many are not zero.
+    history : list of dict
+        Of the levels so far.
+    """
+    training.progress.level_begin(0, None)
+    whole = rows.merge(whole_of, rows.n_shards)
+    plan = Plan.of(training, whole, replace(training.limits, stop_requested=training.progress.check), 0)
+    first = None
+    if 0 < 2 * n_support <= training.facts.n_rows:
+        first = replace(plan, limits=before_a_pass(training, n_support, history))
+    solved = whole.map(refined_and_solved, (first, plan))
+    (summary,) = solved.collect(_told)
+    if summary is not None:
+        level = Level(0, [summary], solved)
+        yield Step(level, partial(model, level, training.facts.total))
+
+
+def refined_and_solved(part: Part, plans: tuple[Plan | None, Plan]) -> Solved | None:
+    """A task."""
+    first, plan = plans
+    spent = 0
+    if first is not None:
+        alone = first.solve(part.take(part.support, part.problem.total))
+        dual = np.zeros_like(part.coefficients)
+        dual[:, part.support] = alone.dual
+        part, spent = replace(part, dual=dual), alone.kernel_evaluations
+    if plan.limits.interrupted.is_set():
+        return None
+    solution = plan.solve(part)
+    return Solved.of(part, replace(solution, kernel_evaluations=spent + solution.kernel_evaluations))
+
+
+def _told(solved: Solved | None, _: None) -> Summary | None:
+    return None if solved is None else told(solved, None)

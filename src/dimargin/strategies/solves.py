@@ -1,0 +1,174 @@
+"""Local problems solved side by side: what travels to the parts, what is done there, and what the caller is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dimargin.kernels import Indices
+from dimargin.parts import Part, first_of_groups
+from dimargin.shards import Shards
+from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.strategies.base import Training
+from dimargin.tree import Level
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How parts are solved: what travels to the tasks.
+
+    Attributes
+    ----------
+    limits : Limits
+    random_state : int
+    place : tuple of int
+        Of the parts in the computation: seeds their solvers, with what tells a part from its neighbours.
+    cache : int
+        Memory of a task for remembered kernel rows, in bytes.
+    n_threads : int
+        Of a task.
+    mass : float or None
+        Weight that every part represents in its loss; None for that of the part.
+    """
+
+    limits: Limits
+    random_state: int
+    place: tuple[int, ...]
+    cache: int
+    n_threads: int
+    mass: float | None = None
+
+    @classmethod
+    def of(cls, training: Training, parts: Shards[Any], limits: Limits, *place: int, mass: float | None = None) -> Plan:
+        """The plan for some parts, which share the threads and the cache of a machine."""
+        share = training.cache // parts.n_together
+        return cls(limits, training.random_state, place, share, parts.n_threads, mass)
+
+    def problem(self, part: Part) -> DualProblem:
+        """What is solved of a part."""
+        problem = part.with_threads(self.n_threads).problem
+        return problem if self.mass is None else replace(problem, mass=self.mass)
+
+    def solver(self, *number: int) -> BlockCoordinateDescent:
+        """The exact solver, seeded for a place in the computation."""
+        seed = np.random.SeedSequence([self.random_state, *self.place, *number]).generate_state(1)[0]
+        return BlockCoordinateDescent(random_state=int(seed), cache=self.cache)
+
+    def solve(self, part: Part) -> Solution:
+        """The solution of a part, from its coefficients."""
+        return solve(self.problem(part), self.solver(part.key), part.dual, self.limits)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A part with the coefficients of its solution.
+
+    Attributes
+    ----------
+    part : Part
+    solution : Solution
+    """
+
+    part: Part
+    solution: Solution
+
+    @classmethod
+    def of(cls, part: Part, solution: Solution) -> Solved:
+        """The part takes over the coefficients."""
+        return cls(replace(part, dual=solution.dual), solution)
+
+    @property
+    def dual(self) -> Floats:
+        """Coefficients of the solution."""
+        return self.solution.dual
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the caller is told of a solved part: nothing that grows with its rows.
+
+    Attributes
+    ----------
+    key : int
+        See `Part.key`.
+    mass, weight : float
+        Of the rows that the part represents, and of its own.
+    n_support : int
+        Rows with a nonzero coefficient.
+    objectives, status, reason, passes, kernel_evaluations, history
+        See `Solution`.
+    """
+
+    key: int
+    mass: float
+    weight: float
+    n_support: int
+    objectives: Objectives
+    status: Status
+    reason: str
+    passes: int
+    kernel_evaluations: int
+    history: History
+
+
+def solve_parts(
+    training: Training,
+    parts: Shards[Part],
+    limits: Limits,
+    *place: int,
+    mass: float | None = None,
+    done: Callable[[int], None] | None = None,
+) -> Level[Summary]:
+    """Solve local problems side by side within `limits`; `place`, the level first, seeds their solvers."""
+    solved = parts.map(solve_part, Plan.of(training, parts, limits, *place, mass=mass), done)
+    return Level(place[0], solved.collect(told), solved)
+
+
+def solve_part(part: Part, plan: Plan) -> Solved:
+    """A task."""
+    return Solved.of(part, plan.solve(part))
+
+
+def told(solved: Solved, _: None) -> Summary:
+    """A task: the summary of a solved part."""
+    part, solution = solved.part, solved.solution
+    return Summary(
+        part.key,
+        part.problem.mass,
+        float(part.problem.weights.sum()),
+        len(part.support),
+        solution.objectives,
+        solution.status,
+        solution.reason,
+        solution.passes,
+        solution.kernel_evaluations,
+        solution.history,
+    )
+
+
+def part_of(solved: Solved, _: None) -> Part:
+    """A task: the part, with the coefficients of its solution."""
+    return solved.part
+
+
+def support_of(solved: Solved, _: None) -> Part:
+    """A task: the support vectors of a part, as a piece of the whole problem."""
+    part = solved.part
+    return part.take(part.support, part.problem.total)
+
+
+def first_support(level: Level[Summary], wanted: int, n_rows: int) -> Part | None:
+    """The first support vectors of a level's parts in the order of their keys; None if there is none."""
+    n_support = sum(part.n_support for part in level.results)
+    if not n_support:
+        return None
+    (sample,) = first_of_groups(level.parts, _support_group, [wanted], [n_support], n_rows)
+    return sample
+
+
+def _support_group(solved: Solved) -> tuple[Part, Indices]:
+    return solved.part, np.where(solved.dual.any(axis=0), 0, -1)
