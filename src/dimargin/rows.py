@@ -9,9 +9,10 @@ Errors of unbounded kernels are relative to the largest value that rows of such 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -85,10 +86,19 @@ def stacked(parts: Sequence[Any]) -> Any:
     return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
-def _means(X: Any, weights: Floats | None) -> Floats:
-    """Column means, in float64 whatever the type of X."""
+def column_means(X: Any, weights: Floats | None = None) -> Floats:
+    """Weighted means of the columns of dense rows, in float64 whatever the type of X."""
     weights = np.ones(len(X)) if weights is None else weights
-    return np.asarray(sum(np.einsum("i,ij->j", weights[s], X[s]) for s in _chunks(len(X))) / weights.sum())
+    means: Floats = column_sums(X, weights) / weights.sum()
+    return means
+
+
+def column_sums(X: Any, weights: Floats) -> Floats:
+    """Weighted sums of the columns, of shape (n_features,)."""
+    if sp.issparse(X):
+        return np.asarray(weights @ X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(sum(np.einsum("i,ij->j", weights[s], X[s]) for s in _chunks(len(X))))
 
 
 def _centred(X: Any, center: Floats | None) -> Floats:
@@ -124,12 +134,17 @@ def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
     return sums
 
 
+def column_reach(X: Any, center: Floats | None = None) -> Floats:
+    """Largest distance of every column from the centre (by default zero), of shape (n_features,)."""
+    if sp.issparse(X):
+        return np.asarray(_absolute(X).max(axis=0).toarray(), dtype=np.float64).ravel()
+    reach: Floats = np.max([np.abs(_centred(X[s], center)).max(axis=0) for s in _chunks(len(X))], axis=0)
+    return reach
+
+
 def largest_column(X: Any, center: Floats | None = None) -> int:
     """Return the place of the column that reaches furthest from the centre (by default zero)."""
-    if sp.issparse(X):
-        return int(_absolute(X).max(axis=0).toarray().argmax())
-    reach = np.max([np.abs(_centred(X[s], center)).max(axis=0) for s in _chunks(len(X))], axis=0)
-    return int(reach.argmax())
+    return int(column_reach(X, center).argmax())
 
 
 def _longest_sum(X: Any) -> int:
@@ -137,6 +152,38 @@ def _longest_sum(X: Any) -> int:
     if sp.issparse(X):
         return int(np.diff(X.indptr).max(initial=0))
     return _core.longest_sum(X.shape[1])
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far rows reach, which shards can tell each for itself.
+
+    Attributes
+    ----------
+    size, spread : float
+        Largest norm of a row, in the kernel's order and before gamma: about the kernel's centre, and about the means;
+        both about zero for sparse rows.
+    longest_sum : int
+        Additions one after the other in a kernel value.
+    """
+
+    size: float
+    spread: float
+    longest_sum: int
+
+    @classmethod
+    def of(cls, X: Any, kernel: Kernel, means: Floats | None) -> Extent:
+        """Of rows, about the means of all dense ones."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            size = _largest_norm(X, kernel, means if kernel.stationary else None)
+            spread = size if kernel.stationary or means is None else _largest_norm(X, kernel, means)
+        return cls(size, spread, _longest_sum(X))
+
+    @staticmethod
+    def joined(parts: Sequence[Extent]) -> Extent:
+        """Of the rows of several shards."""
+        sizes, spreads, sums = zip(*((part.size, part.spread, part.longest_sum) for part in parts), strict=True)
+        return Extent(max(sizes), max(spreads), max(sums))
 
 
 @dataclass(frozen=True)
@@ -179,18 +226,40 @@ class RowTransform:
         ValueError
             Where not even float64 keeps the kernel values; the message names the column.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            means = None if sp.issparse(X) else _means(X, weights)
-            center = means if kernel.stationary else None
-            size = _largest_norm(X, kernel, center)
-            spread = size if kernel.stationary or means is None else _largest_norm(X, kernel, means)
+        means = None if sp.issparse(X) else column_means(X, weights)
+        center = means if kernel.stationary else None
+        return cls.for_extent(kernel, means, Extent.of(X, kernel, means), lambda: largest_column(X, center))
+
+    @classmethod
+    def for_extent(
+        cls, kernel: Kernel, means: Floats | None, extent: Extent, furthest: Callable[[], int]
+    ) -> RowTransform:
+        """Choose centre and precision for training rows that are known by their means and their `Extent` only.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        means : ndarray of shape (n_features,) or None
+            Of dense rows, weighted.
+        extent : Extent
+            About these means.
+        furthest : callable
+            Gives the column that reaches furthest from the centre, for a message.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        center = means if kernel.stationary else None
+        size, spread = extent.size * kernel.row_scale, extent.spread * kernel.row_scale
         exact = cls(kernel, center, np.float64, kernel.name == "rbf" and center is not None, size)
-        exact._check_size(X, size)
+        exact._check_size(size, extent.longest_sum, furthest)
         # a common offset carries no information but takes the digits: float32 only where it is small
         if size <= _LARGEST_OFFSET * spread and exact._fits_float32(size):
             single = replace(exact, dtype=np.float32, difference=False)
             for form in [single, replace(single, difference=True)] if exact.difference else [single]:
-                if form._error_bound(_longest_sum(X)) <= _TOLERATED:
+                if form._error_bound(extent.longest_sum) <= _TOLERATED:
                     return form
         return exact
 
@@ -214,8 +283,8 @@ class RowTransform:
                 return none
             return self._longer_than_tolerated(X)
         with np.errstate(over="ignore"):
-            size = _largest_norm(X, self.kernel, None)
-        self._check_size(X, size)
+            size = _largest_norm(X, self.kernel, None) * self.kernel.row_scale
+        self._check_size(size, longest, lambda: largest_column(X, self.center))
         if self._error_bound(longest) <= _TOLERATED and self._fits_float32(size):
             return none
         norms = power_sums(X, 2, None) ** 0.5 * self.kernel.row_scale
@@ -266,18 +335,18 @@ class RowTransform:
             return True  # the error bound is stricter
         return norm < 1e36 and self._magnitude(self.size) > -25 and self._magnitude(norm) < 30
 
-    def _check_size(self, X: Any, norm: float) -> None:
-        """Raise where values for a row of this norm overflow, or float64 does not resolve them."""
+    def _check_size(self, norm: float, longest_sum: int, furthest: Callable[[], int]) -> None:
+        """Raise, naming the furthest column, where values for such rows overflow, or float64 does not resolve them."""
         if math.isfinite(norm):
             if self.kernel.stationary:
-                sound = self.size < 1e150 and self._error_bound(_longest_sum(X)) <= _TOLERATED
+                sound = self.size < 1e150 and self._error_bound(longest_sum) <= _TOLERATED
             else:
                 sound = self._magnitude(norm) < 250
             if sound:
                 return
         detail = f" with gamma={self.kernel.gamma:.3g}" if self.kernel.name != "linear" else ""
         with np.errstate(over="ignore", invalid="ignore"):
-            column = largest_column(X, self.center)
+            column = furthest()
         raise ValueError(
             f"column {column} of X is too large for the {self.kernel.name} kernel{detail}: kernel values "
             "would overflow or drown in rounding. Scale the columns first, to [0, 1] for example."
@@ -318,9 +387,9 @@ class RowTransform:
 
 
 def _largest_norm(X: Any, kernel: Kernel, center: Floats | None) -> float:
-    """Largest norm of a row, prepared for the kernel."""
+    """Largest norm of a row, before gamma."""
     order = 1 if kernel.name == "laplacian" else 2
-    return float(power_sums(X, order, center).max(initial=0.0) ** (1 / order)) * kernel.row_scale
+    return float(power_sums(X, order, center).max(initial=0.0) ** (1 / order))
 
 
 @dataclass(frozen=True)
@@ -331,13 +400,16 @@ class StoredRows:
     ----------
     X : ndarray or CSR array of shape (n, n_features)
         Of float32 or float64, with sorted columns.
+    span : tuple of StoredRows, int and int, or None
+        Where these are rows that follow one another in others: those, the first and one past the last.
     """
 
     X: Any
+    span: tuple[StoredRows, int, int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """The rows, which another process prepares for its own core."""
-        return {"X": self.X}
+        return {"X": self.X, "span": None}
 
     @cached_property
     def core(self) -> _core.Rows32 | _core.Rows64:
@@ -350,11 +422,23 @@ class StoredRows:
 
     def between(self, first: int, last: int) -> StoredRows:
         """Rows that follow one another, without a copy."""
+        span = self, first, last
         if not sp.issparse(self.X):
-            return StoredRows(self.X[first:last])
+            return StoredRows(self.X[first:last], span)
         offsets = self.X.indptr[first : last + 1]
         stored = slice(offsets[0], offsets[-1])
         part = sp.csr_array((last - first, self.X.shape[1]), dtype=self.X.dtype)
         # as attributes, because the constructor copies what is the smaller part of an array
         part.data, part.indices, part.indptr = self.X.data[stored], self.X.indices[stored], offsets - offsets[0]
-        return StoredRows(part)
+        return StoredRows(part, span)
+
+    @staticmethod
+    def joined(parts: Sequence[StoredRows]) -> StoredRows:
+        """The rows of several, one after the other: without a copy where they follow one another in others."""
+        spans = [part.span for part in parts]
+        whole, first, last = spans[0] or (parts[0], 0, 0)
+        follow = all(b is not None and a is not None and b[0] is whole and b[1] == a[2] for a, b in pairwise(spans))
+        if len(parts) == 1 or (spans[0] is not None and follow):
+            last = last if spans[-1] is None else spans[-1][2]
+            return parts[0] if len(parts) == 1 else whole.between(first, last)
+        return StoredRows(stacked([part.X for part in parts]))

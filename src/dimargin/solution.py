@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -61,6 +62,12 @@ class MarginLosses:
         """Those of some rows, in a problem of this mass."""
         labels = np.ascontiguousarray(self.labels[:, index])
         return MarginLosses(labels, self.weights[index], self.loss, mass, self.total, self.intercept)
+
+    @staticmethod
+    def joined(parts: Sequence[MarginLosses]) -> MarginLosses:
+        """Those of the rows of several, one after the other, in a problem of the first one's mass."""
+        labels = np.concatenate([part.labels for part in parts], axis=1)
+        return replace(parts[0], labels=labels, weights=np.concatenate([part.weights for part in parts]))
 
     def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
         """The problem with this kernel."""

@@ -14,7 +14,6 @@ from dimargin.partition import (
     StratifiedPartition,
     nearest_landmark,
     pivoted_cholesky,
-    stratified_rows,
 )
 
 PARTITIONS = [
@@ -90,18 +89,3 @@ def test_every_cluster_of_the_features_is_as_frequent_in_every_part(sparse):
     assert np.ptp(counts, axis=0).max() <= 1
     random = split(RandomPartition(), problem, 8, 1)
     assert np.ptp([np.bincount(cell[part], minlength=10) for part in random], axis=0).max() > 1
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_rows_of_a_linear_machine_are_dealt_by_label_and_nearest_landmark(sparse):
-    rng = np.random.default_rng(0)
-    corners = np.array([[9.0, 0, 0], [0, 9, 0], [0, 0, 9]])
-    places = rng.permutation(np.repeat(np.arange(3), 40))
-    X, labels = corners[places] + 0.1 * rng.normal(size=(120, 3)), rng.choice([-1.0, 1.0], (1, 120), p=[0.8, 0.2])
-    parts = stratified_rows(sp.csr_array(X) if sparse else X, labels, np.arange(len(X)), 4, 3, np.random.default_rng(1))
-    assert_array_equal(np.sort(np.concatenate(parts)), np.arange(120))
-    strata = 2 * places + (labels[0] > 0)
-    counts = np.array([np.bincount(strata[part], minlength=6) for part in parts])
-    assert (np.ptp(counts, axis=0) <= 1).all() and {len(part) for part in parts} == {30}
-    nothing = stratified_rows(0 * X, labels, np.arange(len(X)), 2, 3, np.random.default_rng(1))
-    assert len(nothing) == 2  # no landmark is to be had

@@ -1,12 +1,17 @@
 """Rows as features: the same sums whatever their storage, type and index."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from helpers import ODM
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.rows import StoredRows
-from dimargin.solvers import LinearFeatures, linear_features
+from dimargin.solution import MarginLosses
+from dimargin.solvers import LinearFeatures, Shard, linear_features
+from dimargin.strategies.linear import _sampled
 
 
 @pytest.mark.parametrize("index", [None, np.array([4, 1, 8, 3])], ids=["all", "some"])
@@ -34,3 +39,34 @@ def test_rows_that_follow_one_another_share_the_memory(sparse):
     assert_array_equal(LinearFeatures(part).rows(np.arange(4)), X[3:7])
     assert np.shares_memory(*(s.X.data if sparse else s.X for s in (stored, part)))
     assert stored.between(10, 10).X.shape == (0, 3)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_joined_rows_are_copied_only_where_they_have_no_common_place(sparse):
+    X = np.random.default_rng(0).normal(size=(10, 3))
+    stored = StoredRows(sp.csr_array(X) if sparse else X)
+
+    def joined(*parts):
+        found = LinearFeatures.joined(parts)
+        assert_array_equal(found.rows(np.arange(found.n_rows)), np.concatenate([p.rows(slice(None)) for p in parts]))
+        return np.shares_memory(*(s.X.data if sparse else s.X for s in (stored, found.stored)))
+
+    first, middle, last = (LinearFeatures(stored.between(*span)) for span in ((1, 3), (3, 7), (7, 10)))
+    some, others = LinearFeatures(stored, np.array([4, 1])), LinearFeatures(stored).take(np.array([8]))
+    assert joined(first, middle, last) and joined(middle) and joined(some, others)
+    assert not joined(first, last) and not joined(middle, first) and not joined(first, some)
+    assert not joined(*(pickle.loads(pickle.dumps(part)) for part in (first, middle)))
+    assert len(pickle.dumps(LinearFeatures(StoredRows(np.zeros((10_000, 3))), np.arange(5)))) < 2000
+
+
+def test_a_sample_stands_for_the_whole():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(3200, 2)), np.full(3200, 0.5)
+    losses = MarginLosses(np.ones((1, 3200)), weights, ODM, 1600.0, 1600.0)
+    shard = Shard(LinearFeatures(StoredRows(X)), losses, 6400)
+    part = _sampled(shard, (0, 1 / 32, 50.0))
+    assert part.losses.n_rows == 100 and len({row.tobytes() for row in part.features.rows(slice(None))}) == 100
+    value = losses.values(np.zeros((1, 3200))).sum()
+    assert part.losses.values(np.zeros((1, 100))).sum() == pytest.approx(value)
+    other = _sampled(Shard(shard.features, losses, 9600), (0, 1 / 32, 50.0))
+    assert not np.array_equal(other.features.rows(slice(None)), part.features.rows(slice(None)))

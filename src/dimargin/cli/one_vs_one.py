@@ -103,7 +103,7 @@ class OneVsOne:
     def _train_pair(self, rows: Indices, X: Any, first: NDArray[np.bool_], weights: Floats, quiet: bool) -> Expansion:
         machine = clone(self.machine)
         if self.cache is not None:
-            data = TrainingData(X, first.astype(np.int64), np.array([False, True]), weights, rows, len(rows))
+            data = TrainingData(X, first.astype(np.int64), np.array([False, True]), weights, weights, rows, len(rows))
             machine.set_params(memory_limit=machine._memory_needed(data) + self.cache)
         if not quiet:
             machine._monitor = _Dots()

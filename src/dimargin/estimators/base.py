@@ -101,18 +101,10 @@ class KernelMarginClassifier(MarginClassifier):
         """
         began = time.perf_counter()
         with unchanged_on_failure(self), single_threaded_blas():
-            loss, strategy, shape = self._loss(), self._check_strategy(), self._check_shape()
-            self._check_numbers()
+            self._check_parameters()
             n_threads = effective_n_threads(self.n_jobs)
             data = training_data(self, X, y, sample_weight, self.kernel == "precomputed")
-            strategy = self._choose(strategy, len(data.y))
-            if strategy.needs_rows and self.kernel == "precomputed":
-                raise ValueError(
-                    f"strategy {self.strategy!r} clusters rows, and kernel='precomputed' has none; choose another "
-                    "strategy, or give the kernel as a function"
-                )
-            if strategy.needs_smooth_loss and not loss.smooth:
-                raise ValueError(f"strategy {self.strategy!r} needs a loss with a derivative everywhere, not {loss}")
+            loss, strategy, shape = self._chosen(len(data.y))
             needed = self._memory_needed(data) + strategy.memory_needed(len(data.y), shape, len(data.labels), n_threads)
             check_memory(needed, self.memory_limit)
             problem, seed = self._problem(data, loss, n_threads), self._seed()
@@ -125,7 +117,7 @@ class KernelMarginClassifier(MarginClassifier):
             hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
             engine, start = LocalEngine(n_threads, cancelled), self._previous_dual(data, order)
-            origin = Origin(data.classes, data.kept[order], data.n_given, problem.kernel.transform)
+            origin = Origin(data.classes, problem.n_rows, data.n_given, problem.kernel.transform, data.kept[order])
             training = Training(
                 facts=Facts.of(problem),
                 rows=self._scattered(Part.split(problem, n_shards_for(problem.n_rows), start), engine),
@@ -150,13 +142,25 @@ class KernelMarginClassifier(MarginClassifier):
         self._warn_unless_converged(outcome.reason)
         return self
 
+    def _chosen(self, n_rows: int) -> tuple[Loss, Strategy, TreeShape]:
+        """What so many rows are trained with."""
+        loss, strategy = self._loss(), self._choose(self._check_strategy(), n_rows)
+        if strategy.needs_rows and self.kernel == "precomputed":
+            raise ValueError(
+                f"strategy {self.strategy!r} clusters rows, and kernel='precomputed' has none; choose another "
+                "strategy, or give the kernel as a function"
+            )
+        if strategy.needs_smooth_loss and not loss.smooth:
+            raise ValueError(f"strategy {self.strategy!r} needs a loss with a derivative everywhere, not {loss}")
+        return loss, strategy, self._check_shape()
+
     def _order(self, data: TrainingData, strategy: Strategy, seed: int) -> Indices:
         """Rows in the order in which the strategy shall have them."""
         if not strategy.deals_rows:
             return np.arange(len(data.y))
         if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
             return np.random.default_rng(seed).permutation(len(data.y))
-        return order_of_keys(data.X, data.labels, data.weights, seed)
+        return order_of_keys(data.X, data.y, data.row_weights, seed)
 
     def _scattered(self, parts: list[Part], engine: LocalEngine) -> Shards[Part]:
         """All rows, where they are trained on."""
@@ -269,14 +273,14 @@ class KernelMarginClassifier(MarginClassifier):
 
     def _model_attributes(self, origin: Origin, found: LevelModel) -> dict[str, Any]:
         """What prediction needs."""
-        places = origin.places[found.places]
+        places = found.places if origin.places is None else origin.places[found.places]
         order = np.argsort(places)
         labels = found.labels[:, order]
         codes = labels.argmax(axis=0) if len(labels) > 1 else (labels[0] > 0).astype(int)
-        precise = len(origin.places) <= BlockCoordinateDescent.small or self.tol < 1e-4
+        precise = origin.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         return {
             "classes_": origin.classes,
-            "support_": places[order].astype(np.int32),
+            "support_": places[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
             "support_vectors_": found.vectors if (np.diff(order) == 1).all() else found.vectors[order],
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept.copy(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dimargin.estimators.validation import check_finite
-from dimargin.kernels import Floats, Indices
+from dimargin.kernels import Floats, Indices, largest_column
 from dimargin.user_kernels import Transform
 
 STORED_DTYPES = [np.float64, np.float32]
@@ -34,6 +35,7 @@ class TrainingData:
         Labels that occur.
     weights : ndarray of shape (n,)
         Row weights times class weights.
+    row_weights : ndarray of shape (n,)
     kept : ndarray of shape (n,)
         Places of these rows in the caller's X.
     n_given : int
@@ -44,6 +46,7 @@ class TrainingData:
     y: Indices
     classes: NDArray[Any]
     weights: Floats
+    row_weights: Floats
     kept: Indices
     n_given: int
 
@@ -62,17 +65,18 @@ class Origin:
     Attributes
     ----------
     classes : ndarray
-    places : ndarray of shape (n,)
-        Of the rows, in the order in which the strategy has them, among the caller's.
-    n_given : int
-        Rows of the caller.
+    n_rows, n_given : int
+        Rows with positive weight, and all that the caller gave.
     transform : RowTransform or UserKernel
+    places : ndarray of shape (n_rows,) or None
+        Of the rows, in the order in which the strategy has them, among the caller's; None where these have no order.
     """
 
     classes: NDArray[Any]
-    places: Indices
+    n_rows: int
     n_given: int
     transform: Transform
+    places: Indices | None = None
 
 
 def canonical(X: Any) -> Any:
@@ -123,30 +127,36 @@ def training_data(
             raise ValueError(f"class_weight must be positive for every class, got {estimator.class_weight!r}")
     if len(kept) < len(y):
         X = X[np.ix_(kept, kept)] if pairwise else X[kept]
-    return TrainingData(canonical(X), codes.astype(np.int64), present, weights, kept, len(y))
+    return TrainingData(canonical(X), codes.astype(np.int64), present, weights, given[kept], kept, len(y))
 
 
 def gamma_value(gamma: str | float, data: TrainingData) -> float:
     """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
-    n_features: int = data.X.shape[1]
+    variance = np.nan
+    X, share = data.X, data.weights / data.weights.sum() / data.X.shape[1]
+    if gamma == "scale":
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = (share @ X).sum(dtype=np.float64)
+            if sp.issparse(X):
+                variance = (share @ X.multiply(X)).sum() - mean**2
+            else:
+                batches = gen_batches(len(X), _ROWS_AT_ONCE)
+                variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
+    return gamma_of(gamma, X.shape[1], variance, lambda: largest_column(X))
+
+
+def gamma_of(gamma: str | float, n_features: int, variance: float, largest: Callable[[], int]) -> float:
+    """The number behind `gamma`, for rows of this variance over all of their values.
+
+    Raises ValueError naming the largest column where "scale" needs a variance that is not finite.
+    """
     if gamma == "auto":
         return 1.0 / n_features
     if gamma != "scale":
         return float(gamma)
-    variance: float
-    X, share = data.X, data.weights / data.weights.sum() / n_features
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = (share @ X).sum(dtype=np.float64)
-        if sp.issparse(X):
-            variance = (share @ X.multiply(X)).sum() - mean**2
-        else:
-            batches = gen_batches(len(X), _ROWS_AT_ONCE)
-            variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
     if not np.isfinite(variance):
-        size = abs(X).max(axis=0)
-        column = int(np.argmax(size.toarray() if sp.issparse(size) else size))
         raise ValueError(
-            f"column {column} of X is too large for gamma='scale': the variance of X overflows. "
+            f"column {largest()} of X is too large for gamma='scale': the variance of X overflows. "
             "Scale the columns first."
         )
     return float(1 / (n_features * variance)) if variance > 0 and np.isfinite(1 / variance) else 1.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
-from threading import Event
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +20,11 @@ from dimargin.estimators.data import STORED_DTYPES, TrainingData, training_data
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite
+from dimargin.keys import order_of_keys
 from dimargin.solution import Floats, MarginLosses
-from dimargin.solvers import Limits
+from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining
+from dimargin.strategies.linear import LinearFacts, linear_shards
 from dimargin.threads import effective_n_threads, single_threaded_blas
 
 
@@ -189,34 +190,22 @@ class LinearODMClassifier(MarginClassifier):
             solver = self._check_solver()
             data = training_data(self, X, y, sample_weight)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            cancelled = Event()
             n_levels = solver.n_levels(len(data.y))
             context = self._init_callback_context(max_subtasks=n_levels + 1)
             hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
+            limits = Limits(
+                tol=self.tol,
+                max_iter=self.max_iter,
+                deadline=None if self.max_time is None else began + self.max_time,
+                interrupted=monitor.interrupted,
+            )
             training = replace(
-                self._training(data, self._start(data)),
-                limits=Limits(
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    deadline=None if self.max_time is None else began + self.max_time,
-                    cancelled=cancelled,
-                    interrupted=monitor.interrupted,
-                ),
-                engine=LocalEngine(effective_n_threads(self.n_jobs), cancelled),
-                random_state=self._seed(),
-                progress=CallbackProgress(self, context, hooks, partial(self._model_attributes, data), monitor),
+                self._training(data, self._start(data), limits, self._seed(), solver.deals_rows),
+                progress=CallbackProgress(self, context, hooks, partial(self._model_attributes, data.classes), monitor),
             )
             solution = solver.train(training)
-            place = np.column_stack([solution.weights, solution.objectives.intercept])
-            attributes = {
-                **self._model_attributes(data, place),
-                **self._certificate_attributes(solution.objectives, "global"),
-                "status_": solution.status,
-                "n_iter_": solution.passes,
-                "history_": history_attribute(solution.history),
-                "_partial": (place, float(data.weights.sum())),
-            }
+            attributes = self._attributes(solution, data.classes, float(data.weights.sum()))
             for name, value in attributes.items():
                 setattr(self, name, value)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
@@ -264,16 +253,16 @@ class LinearODMClassifier(MarginClassifier):
             iterate, seen = nothing if first else self._partial
             calls = 0 if first else self.n_iter_
             seed = self._seed() + calls
-            stage = replace(self._training(data, iterate), random_state=seed, limits=Limits(tol=0.0, max_iter=1))
+            stage = self._training(data, iterate, Limits(tol=0.0, max_iter=1), seed)
             solution = solver.train(stage)
             iterate = np.column_stack([solution.weights, solution.objectives.intercept])
             weight = float(data.weights.sum())
             mean = iterate if first else np.column_stack([self.coef_, self.intercept_])
             mean = mean + 2 * weight / (seen + 2 * weight) * (iterate - mean)
-            looked = solver.train(replace(self._training(data, mean), limits=Limits(tol=self.tol, max_iter=0)))
+            looked = solver.train(self._training(data, mean, Limits(tol=self.tol, max_iter=0)))
             entry = {**looked.history[-1], "scope": "partitioned"}
             attributes = {
-                **self._model_attributes(data, mean),
+                **self._model_attributes(data.classes, mean),
                 **self._certificate_attributes(looked.objectives, "partitioned"),
                 "status_": "converged" if looked.status == "converged" else "stopped",
                 "n_iter_": calls + 1,
@@ -318,7 +307,7 @@ class LinearODMClassifier(MarginClassifier):
         data = training_data(self, X, y, sample_weight, classes=self.classes_)
         place = np.column_stack([self.coef_, self.intercept_])
         with single_threaded_blas():
-            training = replace(self._training(data, place), limits=Limits(tol=self.tol, max_iter=0))
+            training = self._training(data, place, Limits(tol=self.tol, max_iter=0))
             objectives = LinearNewton("conjugate_gradients").train(training).objectives
         for name, value in self._certificate_attributes(objectives, "global").items():
             setattr(self, name, value)
@@ -340,11 +329,19 @@ class LinearODMClassifier(MarginClassifier):
             )
         return LINEAR_SOLVERS["newton" if self.solver == "auto" else self.solver]()
 
-    def _training(self, data: TrainingData, start: Floats) -> LinearTraining:
+    def _training(
+        self, data: TrainingData, start: Floats, limits: Limits, seed: int = 0, deals_rows: bool = False
+    ) -> LinearTraining:
+        """What a solver trains on."""
         total = float(data.weights.sum())
         losses = MarginLosses(data.labels, data.weights, odm_loss(self), total, total, bool(self.fit_intercept))
-        engine = LocalEngine(effective_n_threads(self.n_jobs), Event())
-        return LinearTraining(data.X, losses, Limits(), engine, 0, start)
+        facts = LinearFacts(
+            n_rows=losses.n_rows, n_features=data.X.shape[1], n_values=data.X.size, n_outputs=len(data.labels),
+            mass=total, intercept=losses.intercept,
+        )  # fmt: skip
+        order = order_of_keys(data.X, data.y, data.row_weights, seed) if deals_rows else None
+        engine = LocalEngine(effective_n_threads(self.n_jobs), limits.cancelled)
+        return LinearTraining(facts, engine.scatter(linear_shards(data.X, losses, order)), limits, seed, start)
 
     def _start(self, data: TrainingData) -> Floats:
         start = np.zeros((len(data.labels), data.X.shape[1] + 1))
@@ -364,9 +361,21 @@ class LinearODMClassifier(MarginClassifier):
     def _facts(self) -> dict[str, Any]:
         return {"coefficients": self.coef_.size, "privacy": "coefficients only: no training row is in the model"}
 
-    def _model_attributes(self, data: TrainingData, place: Floats) -> dict[str, Any]:
+    def _attributes(self, solution: PrimalSolution, classes: NDArray[Any], total: float) -> dict[str, Any]:
+        """Of a fit on rows of a weight of `total`."""
+        place = np.column_stack([solution.weights, solution.objectives.intercept])
+        return {
+            **self._model_attributes(classes, place),
+            **self._certificate_attributes(solution.objectives, "global"),
+            "status_": solution.status,
+            "n_iter_": solution.passes,
+            "history_": history_attribute(solution.history),
+            "_partial": (place, total),
+        }
+
+    def _model_attributes(self, classes: NDArray[Any], place: Floats) -> dict[str, Any]:
         """What prediction needs."""
-        return {"classes_": data.classes, "coef_": place[:, :-1].copy(), "intercept_": place[:, -1].copy()}
+        return {"classes_": classes, "coef_": place[:, :-1].copy(), "intercept_": place[:, -1].copy()}
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from dimargin.partition.stratified import (
     InputClusterPartition,
     RandomPartition,
     StratifiedPartition,
-    stratified_rows,
 )
 
 __all__ = [
@@ -30,5 +29,4 @@ __all__ = [
     "largest_sample",
     "nearest_landmark",
     "pivoted_cholesky",
-    "stratified_rows",
 ]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 
-from dimargin.kernels import Floats, Indices, Kernel, KernelMatrix, RowTransform
+from dimargin.kernels import Floats, Indices
 from dimargin.partition.dealing import Partition
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.parts import Part, first_rows
@@ -138,48 +137,5 @@ class NearestCentre:
         return strata, 0
 
 
-def stratified_rows(
-    X: Any, labels: Floats, order: Indices, n_parts: int, n_landmarks: int, rng: np.random.Generator
-) -> list[Indices]:
-    """Rows of each part, dealt stratum by stratum as by `StratifiedPartition` for the linear kernel.
-
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    labels : ndarray of shape (n_outputs, n)
-    order : ndarray of shape (n,)
-        Order of the rows, in all that follows.
-    n_parts : int
-        One a row at most.
-    n_landmarks : int
-        At most.
-    rng : numpy.random.Generator
-
-    Examples
-    --------
-    >>> X, labels = np.array([[1.0], [1.1], [5.0], [5.1]]), np.ones((1, 4))
-    >>> parts = stratified_rows(X, labels, np.arange(4), 2, 1, np.random.default_rng(0))
-    >>> [len(part) for part in parts]
-    [2, 2]
-    """
-    sample = X[order[np.sort(rng.permutation(len(order))[: _sample_size(n_landmarks)])]]
-    kernel = KernelMatrix(RowTransform.fit(sample, Kernel("linear")), sample)
-    landmarks = pivoted_cholesky(kernel, np.arange(sample.shape[0]), n_landmarks, rng)
-    none = np.zeros(len(order), dtype=np.int64)
-    strata = pairwise_distances_argmin(X, sample[landmarks])[order] if len(landmarks) else none
-    return [order[part] for part in _dealt(_stratum_by_stratum(strata, labels[:, order], rng), n_parts)]
-
-
 def _sample_size(n_landmarks: int) -> int:
     return max(2000, 10 * n_landmarks)
-
-
-def _stratum_by_stratum(strata: Indices, labels: Floats, rng: np.random.Generator) -> Indices:
-    """Rows ordered by label and stratum, and at random within."""
-    shuffled = rng.permutation(len(strata))
-    return shuffled[np.lexsort((strata[shuffled], *labels[:, shuffled]))]
-
-
-def _dealt(order: Indices, n_parts: int) -> list[Indices]:
-    # round-robin over the whole order carries the offset from stratum to stratum
-    return [np.sort(order[part::n_parts]) for part in range(n_parts)]

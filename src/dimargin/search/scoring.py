@@ -142,7 +142,10 @@ class Search:
 
     def _trainer(self, machine: Any, sample: Sample) -> Trainer:
         if self.linear:
-            explicit, intercept = forms_hessian(self.data.X), bool(machine.fit_intercept)
+            explicit, intercept = (
+                forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size),
+                bool(machine.fit_intercept),
+            )
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
         machine.gamma = gamma_value(machine.gamma, self.data)
         rows = replace(self.data, X=sample.rows, y=self.data.y[sample.train], weights=self.data.weights[sample.train])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,22 @@ class LinearFeatures:
     def n_rows(self) -> int:
         """How many rows."""
         return int(self.stored.X.shape[0]) if self.index is None else len(self.index)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Those rows alone, for another process."""
+        return {"stored": self.stored if self.index is None else StoredRows(self.matrix), "index": None}
+
+    def take(self, index: Indices) -> LinearFeatures:
+        """Some of the rows, without a copy."""
+        return LinearFeatures(self.stored, index if self.index is None else self.index[index])
+
+    @staticmethod
+    def joined(parts: Sequence[LinearFeatures]) -> LinearFeatures:
+        """The rows of several, one after the other: copied only where they have no common place."""
+        first = parts[0]
+        if first.index is not None and all(p.index is not None and p.stored is first.stored for p in parts):
+            return LinearFeatures(first.stored, np.concatenate([p.index for p in parts if p.index is not None]))
+        return LinearFeatures(StoredRows.joined([p.stored if p.index is None else StoredRows(p.matrix) for p in parts]))
 
     @property
     def matrix(self) -> Any:

@@ -17,7 +17,7 @@ features are scaled, none of it four times as many where they are not (Hsia, Chi
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -52,7 +52,7 @@ class BentShard(Shard):
         Second derivatives of the losses.
     """
 
-    curvature: Floats
+    curvature: Floats = field(kw_only=True)
 
 
 def _slopes(shard: Shard, line: tuple[Place, Place, Floats]) -> Sums:
@@ -133,7 +133,7 @@ class _Hessian:
 
 def _bent(shard: Shard, place: Place) -> BentShard:
     curvature = shard.losses.pieces.response(margins_at(shard, place))[1]
-    return BentShard(shard.features, shard.losses, curvature)
+    return BentShard(shard.features, shard.losses, shard.first, curvature=curvature)
 
 
 def _diagonal(shard: BentShard, _: None) -> Sums:

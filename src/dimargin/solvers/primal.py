@@ -63,10 +63,13 @@ class Shard:
     features : Features
         Or what a solver needs beyond.
     losses : MarginLosses
+    first : int, default=0
+        Place of its first row among all.
     """
 
     features: Any
     losses: MarginLosses
+    first: int = 0
 
 
 # ---- what shards do ------------------------------------------------------------------------------------------------

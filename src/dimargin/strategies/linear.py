@@ -8,13 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dimargin import solvers
-from dimargin.engines import LocalEngine
+from dimargin.kernels import Indices
 from dimargin.rows import StoredRows
+from dimargin.shards import Shards
 from dimargin.solution import Floats, MarginLosses
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.primal import PrimalSolver
@@ -26,46 +27,97 @@ _MOST, _SHORT, _LONG = 1024, 64, 10  # features for which the Hessian is formed,
 
 
 @dataclass(frozen=True)
-class LinearTraining:
-    """Everything that a linear solver needs; `start` has shape (n_outputs, n_features + 1), the intercept behind."""
+class LinearFacts:
+    """What is known of all rows together.
 
-    X: Any
-    losses: MarginLosses
+    Attributes
+    ----------
+    n_rows, n_features, n_outputs : int
+    n_values : int
+        Numbers that are stored: of sparse rows those that are not zero.
+    mass : float
+        Weight of the rows.
+    intercept : bool
+    """
+
+    n_rows: int
+    n_features: int
+    n_values: int
+    n_outputs: int
+    mass: float
+    intercept: bool
+
+
+@dataclass(frozen=True)
+class LinearTraining:
+    """Everything that a linear solver needs.
+
+    Attributes
+    ----------
+    facts : LinearFacts
+    rows : Shards of Shard
+        All rows, each shard's as they follow one another; for a solver that deals rows in the order of their keys.
+    limits : Limits
+    random_state : int
+    start : ndarray of shape (n_outputs, n_features + 1)
+        The intercept behind.
+    progress : Progress
+    """
+
+    facts: LinearFacts
+    rows: Shards[Shard]
     limits: Limits
-    engine: LocalEngine
     random_state: int
     start: Floats
     progress: Progress = field(default_factory=Progress)
 
-    def shards(self) -> list[Shard]:
-        """Rows that follow one another, without a copy."""
-        n, stored = self.losses.n_rows, StoredRows(self.X)
-        step = max(1024, _VALUES_OF_SHARD * n // max(self.X.size, 1))
-        bounds = [slice(first, min(first + step, n)) for first in range(0, n, step)]
-        mass = self.losses.mass
-        return [
-            Shard(LinearFeatures(stored.between(part.start, part.stop)), self.losses.of_rows(part, mass))
-            for part in bounds
-        ]
-
     def run(
-        self, solver: PrimalSolver[Any], shards: list[Shard], level: int = 0, stopped: bool = False
+        self, solver: PrimalSolver[Any], rows: Shards[Shard], n_rows: int, level: int = 0, stopped: bool = False
     ) -> PrimalSolution:
         """Solve, and label the history; one look, if it was stopped before."""
         self.progress.level_begin(level, None)
         ask = (lambda entry: True) if stopped else self.progress.check
         limits = replace(self.limits, stop_requested=ask)
-        solution: PrimalSolution = solve(self.engine.scatter(shards), solver, self.start, limits)
+        solution: PrimalSolution = solve(rows, solver, self.start, limits)
         scope = "partitioned" if level else "global"
-        labels = {"level": level, "partitions": 1, "rows": self.losses.n_rows, "scope": scope}
+        labels = {"level": level, "partitions": 1, "rows": n_rows, "scope": scope}
         history = each_step(solution.history, labels)
         found = partial(np.column_stack, [solution.weights, solution.objectives.intercept])
         stop = self.progress.level_end({**history[-1], **solution.history[-1]}, found)
         return replace(solution, history=history, status="stopped" if stop and level else solution.status)
 
 
+def linear_shards(X: Any, losses: MarginLosses, order: Indices | None = None) -> list[Shard]:
+    """Rows as shards of about the same size, whatever the number of threads, without a copy.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    losses : MarginLosses
+    order : ndarray of shape (n,), optional
+        As they follow one another; by default as they are stored.
+    """
+    n, stored = losses.n_rows, StoredRows(X)
+    step = max(1024, _VALUES_OF_SHARD * n // max(X.size, 1))
+    shards = []
+    for first in range(0, n, step):
+        last = min(first + step, n)
+        rows: Any = slice(first, last) if order is None else order[first:last]
+        features = LinearFeatures(stored.between(first, last)) if order is None else LinearFeatures(stored, rows)
+        shards.append(Shard(features, losses.of_rows(rows, losses.mass), first))
+    return shards
+
+
 class LinearSolver(Options, ABC):
-    """A way to train a linear machine."""
+    """A way to train a linear machine.
+
+    Attributes
+    ----------
+    deals_rows : bool
+        Whether it deals rows to parts, and wants them in the order of their keys (`dimargin.keys`).
+    """
+
+    deals_rows: ClassVar[bool] = False
 
     def n_levels(self, n_rows: int) -> int:
         """Solves of a part of the rows before that of all."""
@@ -76,10 +128,9 @@ class LinearSolver(Options, ABC):
         """Train; the history has one entry a step."""
 
 
-def forms_hessian(X: Any) -> bool:
-    """Whether forming the Hessian is cheaper than conjugate gradients."""
-    n, width = X.shape
-    return bool(width <= min(_MOST, _SHORT + _LONG * X.size / max(n, 1)))
+def forms_hessian(n_rows: int, n_features: int, n_values: int) -> bool:
+    """Whether forming the Hessian is cheaper than conjugate gradients, for so many numbers that are stored."""
+    return n_features <= min(_MOST, _SHORT + _LONG * n_values / max(n_rows, 1))
 
 
 class LinearNewton(LinearSolver):
@@ -115,17 +166,28 @@ class LinearNewton(LinearSolver):
 
     def train(self, training: LinearTraining) -> PrimalSolution:
         """On a part of the rows, whose optimum is near, and on all."""
-        X, losses, history, stopped = training.X, training.losses, list[dict[str, Any]](), False
-        n, width = X.shape
-        formed = forms_hessian(X) if self.hessian == "auto" else self.hessian == "explicit"
-        newton = solvers.Newton(width, losses.intercept, explicit=formed)
-        if self.n_levels(n) and not training.start.any():
-            rng, size = np.random.default_rng(training.random_state), max(n // _PART, _ROWS_OF_PART)
-            rows = np.sort(rng.choice(n, size, replace=False, shuffle=False))
-            part = replace(training, X=X[rows], losses=losses.of_rows(rows, float(losses.weights[rows].sum())))
-            coarse = part.run(newton, part.shards(), level=1)
+        facts, history, stopped = training.facts, list[dict[str, Any]](), False
+        cheap = forms_hessian(facts.n_rows, facts.n_features, facts.n_values)
+        formed = cheap if self.hessian == "auto" else self.hessian == "explicit"
+        newton = solvers.Newton(facts.n_features, facts.intercept, explicit=formed)
+        if self.n_levels(facts.n_rows) and not training.start.any():
+            share = max(1 / _PART, _ROWS_OF_PART / facts.n_rows)
+            rows = training.rows.map(_sampled, (training.random_state, share, share * facts.mass))
+            coarse = training.run(newton, rows, round(share * facts.n_rows), level=1)
+            rows.release()
             history = coarse.history
             training = replace(training, start=np.column_stack([coarse.weights, coarse.objectives.intercept]))
             stopped = coarse.status == "stopped"
-        solution = training.run(newton, training.shards(), stopped=stopped)
+        newton = replace(newton, explicit=formed and not stopped)  # a look needs no Hessian
+        solution = training.run(newton, training.rows, facts.n_rows, stopped=stopped)
         return replace(solution, history=history + solution.history, passes=len(history) + solution.passes)
+
+
+def _sampled(shard: Shard, value: tuple[int, float, float]) -> Shard:
+    """A task: some of the rows, in a problem of some mass."""
+    seed, share, mass = value
+    n = shard.losses.n_rows
+    rng, size = np.random.default_rng([seed, shard.first]), max(1, round(share * n))
+    rows = np.sort(rng.choice(n, size, replace=False, shuffle=False))
+    features = LinearFeatures(StoredRows(shard.features.take(rows).matrix))
+    return Shard(features, shard.losses.of_rows(rows, mass), shard.first)

@@ -8,14 +8,18 @@ dsvrg   the same on shards that are stratified partitions: acc-DiODM, the paper'
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from dimargin import solvers
-from dimargin.keys import order_of_keys
-from dimargin.partition import stratified_rows
+from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.partition import StratifiedPartition
+from dimargin.parts import Part
 from dimargin.rows import StoredRows
+from dimargin.shards import Shards
+from dimargin.solution import MarginLosses
 from dimargin.solvers import LinearFeatures, PrimalSolution, Shard
 from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.linear import LinearSolver, LinearTraining
@@ -53,20 +57,23 @@ class LinearSVRG(LinearSolver):
 
     def train(self, training: LinearTraining) -> PrimalSolution:
         """Stages on all rows."""
-        return training.run(self._solver(training), self._shards(training))
+        rows = self._rows(training)
+        solution = training.run(self._solver(training), rows, training.facts.n_rows)
+        rows.release()
+        return solution
 
     def _solver(self, training: LinearTraining) -> PrimalSolver[Any]:
         return solvers.SVRG(**self._settings(training))
 
     def _settings(self, training: LinearTraining) -> dict[str, Any]:
         return {
-            "n_features": training.X.shape[1], "intercept": training.losses.intercept,
+            "n_features": training.facts.n_features, "intercept": training.facts.intercept,
             "inner_passes": float(self.inner_passes), "step_size": self.step_size,
             "random_state": training.random_state,
         }  # fmt: skip
 
-    def _shards(self, training: LinearTraining) -> list[Shard]:
-        return [Shard(LinearFeatures(StoredRows(training.X)), training.losses)]
+    def _rows(self, training: LinearTraining) -> Shards[Shard]:
+        return training.rows.merge(_together, training.rows.n_shards)
 
 
 class LinearCoreSetSVRG(LinearSVRG):
@@ -111,6 +118,8 @@ class LinearDSVRG(LinearSVRG):
         Inner steps of a stage, in passes over the rows.
     """
 
+    deals_rows = True
+
     def __init__(
         self,
         n_partitions: int = 8,
@@ -128,11 +137,32 @@ class LinearDSVRG(LinearSVRG):
         self._check_positive("n_partitions")
         self._check_positive("n_landmarks")
 
-    def _shards(self, training: LinearTraining) -> list[Shard]:
-        losses, stored = training.losses, StoredRows(training.X)
-        parts, rng = min(self.n_partitions, losses.n_rows), np.random.default_rng(training.random_state)
-        dealt = [np.arange(losses.n_rows)]
-        if parts > 1:
-            order = order_of_keys(training.X, losses.labels, losses.weights, training.random_state)
-            dealt = stratified_rows(training.X, losses.labels, order, parts, self.n_landmarks, rng)
-        return [Shard(LinearFeatures(stored, rows), losses.of_rows(rows, losses.mass)) for rows in dealt]
+    def _rows(self, training: LinearTraining) -> Shards[Shard]:
+        """Stratified partitions of rows with the linear kernel."""
+        facts = training.facts
+        n_parts, rng = min(self.n_partitions, facts.n_rows), np.random.default_rng(training.random_state)
+        parts = training.rows.map(_part)
+        dealt = StratifiedPartition(self.n_landmarks).deal(parts, facts.n_rows, n_parts, rng)
+        return dealt.parts.map(_shard, facts.mass)
+
+
+# ---- what shards do ------------------------------------------------------------------------------------------------
+
+
+def _together(shards: Sequence[Shard], _: None) -> Shard:
+    """All rows as one shard."""
+    losses = MarginLosses.joined([shard.losses for shard in shards])
+    return Shard(LinearFeatures.joined([shard.features for shard in shards]), losses, shards[0].first)
+
+
+def _part(shard: Shard, _: None) -> Part:
+    """Rows as a partition takes them."""
+    X = shard.features.matrix
+    kernel = KernelMatrix(RowTransform.fit(X, Kernel("linear")).in_float64(), X)
+    return Part(shard.losses.with_kernel(kernel), shard.first + np.arange(shard.losses.n_rows))
+
+
+def _shard(part: Part, mass: float) -> Shard:
+    """Rows of a partition as a piece of the whole problem."""
+    every = np.arange(part.n_rows)
+    return Shard(LinearFeatures(StoredRows(part.problem.kernel.rows(every))), part.problem.of_rows(every, mass))
