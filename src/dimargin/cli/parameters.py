@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import re
 import typing
 from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ import numpy as np
 import typer
 
 from dimargin.estimators import MACHINES, MarginClassifier
+from dimargin.estimators.docstrings import parameter_texts
 from dimargin.files.pieces import label_values
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
@@ -31,20 +31,6 @@ def parameters(machine: type[Any], exclude: Collection[str] = _OWN) -> dict[str,
     return {name: parameter for name, parameter in own.items() if name not in exclude}
 
 
-def _help(machine: type[Any]) -> dict[str, str]:
-    """First lines of the parameters' descriptions in a numpydoc docstring."""
-    section = inspect.cleandoc(machine.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)*)", section + "\n", flags=re.MULTILINE)
-    return {
-        name: re.sub(r"`{1,2}", "", " ".join([_kinds(kind), *text.split()]).strip()) for name, kind, text in entries
-    }
-
-
-def _kinds(kind: str) -> str:
-    """The choices, where a description begins with some."""
-    return kind.partition(", default")[0] + "." if kind.startswith("{") else ""
-
-
 def flags(
     machines: Sequence[type[Any]] = tuple(dict.fromkeys(MACHINES.values())),
     panel: str = "Parameters of the machine",
@@ -53,7 +39,7 @@ def flags(
     """One optional keyword for every parameter of any of these classes; None is their default."""
     found: dict[str, inspect.Parameter] = {}
     for machine in machines:
-        hints, texts = typing.get_type_hints(machine.__init__), _help(machine)
+        hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
         for name in parameters(machine, exclude):
             flag = name.replace("_", "-")
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)

@@ -57,6 +57,7 @@ class LinearODMClassifier(MarginClassifier):
         are (acc-DiODM); "csvrg" svrg with a core-set, a baseline. "auto" is "newton". An object carries options of its
         own, as in ``LinearSVRG(step_size="barzilai_borwein")``.
     fit_intercept : bool, default=True
+        Whether the decision function has an intercept.
     tol : float, default=1e-3
         Relative duality gap to reach.
     max_iter : int, default=1000
