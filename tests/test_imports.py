@@ -20,7 +20,7 @@ RANKS = [
     {"estimators"},
     {"search"},
     {"callbacks", "files"},
-    {"displays"},
+    {"displays", "spark"},
     {"cli"},
     {"__main__"},
 ]

@@ -93,7 +93,10 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Class labels of shape (n_samples,)."""
-        values = self.decision_function(X)
+        return self._decide(self.decision_function(X))
+
+    def _decide(self, values: Floats) -> NDArray[Any]:
+        """Class labels from decision values."""
         places = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
         return np.asarray(self.classes_[places])
 

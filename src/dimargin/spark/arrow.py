@@ -1,0 +1,169 @@
+"""Rows from Arrow batches, on the executors: without a loop over rows, and with errors that name column and row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.rows import Floats
+from dimargin.spark.columns import FEATURES, ID, LABEL, WEIGHT, Columns
+
+_DENSE = 1  # the type of a dense vector in pyspark.ml.linalg.VectorUDT; that of a sparse one is 0
+RowName = Callable[[int], str]
+
+
+class Rows(NamedTuple):
+    """Rows of a batch.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+        float32 where the column is of that type, else float64; may be read-only.
+    labels, weights : ndarray of shape (n,) or None
+    ids : ndarray of shape (n,) or None
+        int64, or objects that are strings.
+    """
+
+    X: Any
+    labels: Floats | None
+    weights: Floats | None
+    ids: NDArray[Any] | None
+
+
+def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None) -> Rows:
+    """Rows of a batch of `Columns.select`.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+    columns : Columns
+        Their names are for the messages; `n_features`, where it is given, is what every row must have.
+    sparse : bool, optional
+        Whether X shall be sparse; by default if a batch with sparse vectors is smaller so, as Spark decides it.
+
+    Raises
+    ------
+    ValueError
+        For a null, a value that is not finite, a negative weight, or rows with another number of features.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch({"features": [[1.0, 2.0], [0.0, 3.0]], "label": [1.0, 0.0]})
+    >>> rows = rows_of(batch, Columns("features", "label"))
+    >>> rows.X.shape, rows.labels.tolist(), rows.weights
+    ((2, 2), [1.0, 0.0], None)
+    """
+    ids = None
+    if columns.id is not None:
+        _refuse_nulls(batch.column(ID), columns.id, _in_batch)
+        ids = batch.column(ID).to_numpy(zero_copy_only=False)
+
+    def name(row: int) -> str:
+        return _in_batch(row) if ids is None else f"the row with id {ids[row]!r}"
+
+    labels = None if columns.label is None else _numbers(batch.column(LABEL), columns.label, name)
+    weights = None if columns.weight is None else _numbers(batch.column(WEIGHT), columns.weight, name)
+    if weights is not None:
+        _refuse(weights < 0, columns.weight, "is negative", name)
+    return Rows(features_of(batch.column(FEATURES), columns, sparse, name), labels, weights, ids)
+
+
+def _in_batch(row: int) -> str:
+    return f"row {row} of a batch"
+
+
+def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None, name: RowName = _in_batch) -> Any:
+    """Features of the rows of an Arrow array: of structs (vectors) or of lists; see `rows_of`."""
+    called = columns.features if isinstance(columns.features, str) else "featuresCols"
+    _refuse_nulls(features, called, name)
+    vectors = pa.types.is_struct(features.type)
+    lists = features.field("values") if vectors else features
+    lengths = pc.list_value_length(lists).to_numpy().astype(np.int64)
+    stored = features.field("type").to_numpy() != _DENSE if vectors else np.zeros(len(features), dtype=bool)
+    sizes = np.where(stored, features.field("size").fill_null(0).to_numpy(), lengths) if vectors else lengths
+    n_rows, n_features = len(features), _number_of_features(sizes, columns, called, name)
+    values = lists.flatten()
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+
+    def place(k: int) -> tuple[int, int]:
+        row = int(np.searchsorted(indptr, k, side="right")) - 1
+        return row, int(k - indptr[row] if indices is None else indices[k])
+
+    indices = _indices(features.field("indices"), stored, lengths, n_features, called, name) if stored.any() else None
+    if values.null_count:
+        _refuse_value(*place(_first(values.is_null().to_numpy(zero_copy_only=False))), "null", columns, name)
+    data = values.to_numpy()
+    if not np.isfinite(data).all():
+        k = _first(~np.isfinite(data))
+        _refuse_value(*place(k), "NaN" if np.isnan(data[k]) else "infinity", columns, name)
+    if sparse is None:
+        sparse = indices is not None and 1.5 * (len(data) + n_rows) < n_rows * n_features
+    if indices is None:
+        X = data.reshape(n_rows, n_features)
+        return sp.csr_array(X) if sparse else X
+    if sparse:
+        return sp.csr_array((data, indices, indptr), shape=(n_rows, n_features))
+    X = np.zeros((n_rows, n_features))
+    X[np.repeat(np.arange(n_rows), lengths), indices] = data
+    return X
+
+
+def _indices(
+    lists: pa.Array, stored: NDArray[Any], lengths: NDArray[Any], n_features: int, column: str, name: RowName
+) -> NDArray[np.int32]:
+    """Columns of all values; those of dense vectors are not stored."""
+    given = pc.list_value_length(lists).fill_null(0).to_numpy()
+    _refuse(stored & (given != lengths), column, "is a sparse vector with more indices than values, or fewer,", name)
+    indices = np.empty(int(lengths.sum()), dtype=np.int32)
+    own = np.repeat(stored, lengths)
+    indices[own] = lists.flatten().to_numpy()
+    indices[~own] = np.tile(np.arange(n_features, dtype=np.int32), np.count_nonzero(~stored))
+    outside = (indices < 0) | (indices >= n_features)
+    if outside.any():
+        row = int(np.searchsorted(np.cumsum(lengths), _first(outside), side="right"))
+        raise ValueError(f"column {column!r} has an index that is not below its size {n_features} in {name(row)}")
+    return indices
+
+
+def _number_of_features(sizes: NDArray[Any], columns: Columns, called: str, name: RowName) -> int:
+    n_features = columns.n_features
+    if n_features is None:
+        n_features = int(sizes[0]) if len(sizes) else 0
+    if (sizes != n_features).any():
+        row = _first(sizes != n_features)
+        raise ValueError(f"column {called!r} has {sizes[row]} features in {name(row)}, expected {n_features}")
+    return n_features
+
+
+def _numbers(array: pa.Array, column: str, name: RowName) -> Floats:
+    _refuse_nulls(array, column, name)
+    values: Floats = array.to_numpy()
+    _refuse(~np.isfinite(values), column, "is not finite", name)
+    return values
+
+
+def _refuse_nulls(array: pa.Array, column: str, name: RowName) -> None:
+    if array.null_count:
+        _refuse(array.is_null().to_numpy(zero_copy_only=False), column, "is null", name)
+
+
+def _refuse(bad: NDArray[Any], column: str | None, what: str, name: RowName) -> None:
+    if bad.any():
+        raise ValueError(f"column {column!r} {what} in {name(_first(bad))}; drop or mend such rows first")
+
+
+def _refuse_value(row: int, feature: int, what: str, columns: Columns, name: RowName) -> None:
+    many = isinstance(columns.features, tuple)
+    where = f"column {columns.features[feature]!r}" if many else f"column {columns.features!r}, feature {feature},"
+    raise ValueError(f"{where} is {what} in {name(row)}; impute or drop such rows first")
+
+
+def _first(bad: NDArray[Any]) -> int:
+    return int(np.argmax(bad))

@@ -1,0 +1,174 @@
+"""What the machines of pyspark.ml share: an estimator that trains on a DataFrame, and its model."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from pyspark.ml.classification import ClassificationModel, Classifier
+from pyspark.ml.linalg import DenseVector, SparseVector, Vector
+from pyspark.ml.util import DefaultParamsReadable, MLReadable, MLWritable
+from pyspark.sql import DataFrame
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
+
+from dimargin.estimators import MarginClassifier
+from dimargin.rows import Floats
+from dimargin.solution import History
+from dimargin.spark.params import MachineParams, MachineSetters
+from dimargin.spark.persistence import ModelReader, ModelWriter, ParamsWriter
+from dimargin.spark.prediction import raw_predictions, with_predictions
+from dimargin.spark.shipping import Parcel, ready, ship
+
+
+class MarginEstimator(MachineSetters, Classifier, DefaultParamsReadable, MLWritable):
+    """Base of the estimators; a subclass names its machine and its model."""
+
+    model: type[MarginModel]
+
+    def _fit(self, dataset: DataFrame) -> MarginModel:
+        """Train on a DataFrame; whatever is wrong with Params or columns raises before any work."""
+        from dimargin.spark.training import train
+
+        prototype, columns = self._prototype(), self._columns()
+        columns.check(dataset.schema)
+        model = self.model(train(prototype, dataset, columns))
+        model.parent = self
+        self._copyValues(model._resetUid(self.uid))
+        return model
+
+    def write(self) -> ParamsWriter:
+        """Writer of the Params."""
+        return ParamsWriter(self)
+
+
+class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
+    """Base of the models: a fitted scikit-learn machine, and the columns that it predicts from and to.
+
+    Attributes
+    ----------
+    parent : MarginEstimator or None
+        What made the model, in this process.
+    """
+
+    def __init__(self, machine: MarginClassifier) -> None:
+        if type(machine) is not self.machine:
+            raise TypeError(
+                f"{type(self).__name__} wraps a dimargin.{self.machine.__name__}, got a {type(machine).__qualname__}"
+            )
+        check_is_fitted(machine)
+        if machine.classes_.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{type(self).__name__} predicts numbers, as all of pyspark.ml, and this machine was trained with the "
+                f"labels {machine.classes_.tolist()}; train it with sklearn.preprocessing.LabelEncoder's numbers"
+            )
+        super().__init__()
+        self.parent: MarginEstimator | None = None
+        self._fitted = copy.copy(machine)
+        self._parcel: Parcel | None = None
+
+    @classmethod
+    def fromSklearn(cls, machine: MarginClassifier) -> Self:
+        """Make a model of a fitted scikit-learn machine, whose parameters become Params.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a machine of another class, labels that are no numbers, or a kernel that is a function.
+        """
+        model = cls(machine)
+        model._take_parameters_of(machine)
+        return model
+
+    def toSklearn(self) -> Any:
+        """The fitted scikit-learn machine; `dimargin.save` writes it as a model file."""
+        return copy.copy(self._fitted)
+
+    # ---- facts -----------------------------------------------------------------------------------------------
+
+    @property
+    def numClasses(self) -> int:
+        """Number of classes."""
+        return len(self._fitted.classes_)
+
+    @property
+    def numFeatures(self) -> int:
+        """Number of features."""
+        return int(self._fitted.n_features_in_)
+
+    @property
+    def classes(self) -> list[float]:
+        """Labels, in the order of the raw predictions."""
+        return [float(label) for label in self._fitted.classes_]
+
+    @property
+    def objective(self) -> float | list[float]:
+        """Primal objective; for more than two classes one a class."""
+        return _plain(self._fitted.objective_)
+
+    @property
+    def dualObjective(self) -> float | list[float]:
+        """Dual objective, at most the primal one."""
+        return _plain(self._fitted.dual_objective_)
+
+    @property
+    def dualityGap(self) -> float:
+        """Relative duality gap, of the worst class."""
+        return float(self._fitted.duality_gap_)
+
+    @property
+    def certificate(self) -> str:
+        """Which problem the gap belongs to: "global", "partitioned" or "landmark"."""
+        return str(self._fitted.certificate_)
+
+    @property
+    def status(self) -> str:
+        """Why training ended."""
+        return str(self._fitted.status_)
+
+    @property
+    def history(self) -> History:
+        """One entry a level or step of the training."""
+        history: History = copy.deepcopy(self._fitted.history_)
+        return history
+
+    # ---- prediction ------------------------------------------------------------------------------------------
+
+    def predict(self, value: Vector) -> float:
+        """Label of one row."""
+        return float(self._fitted._decide(self._decision_values(value))[0])
+
+    def predictRaw(self, value: Vector) -> DenseVector:
+        """Decision values of one row, in the order of `classes`; of two classes they are opposite."""
+        return DenseVector(raw_predictions(self._decision_values(value))[0])
+
+    def _decision_values(self, value: Vector) -> Floats:
+        rows: Any = np.asarray(value.toArray(), dtype=np.float64)[None]
+        values: Floats = ready(copy.copy(self._fitted)).decision_function(
+            csr_array(rows) if isinstance(value, SparseVector) else rows
+        )
+        return values
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        """Add raw predictions and predictions, on the executors."""
+        columns = self._columns(self.numFeatures)
+        columns.check(dataset.schema)
+        self._parcel = ship(self._fitted, dataset.sparkSession, self._parcel)
+        raw, prediction = self.getOrDefault("rawPredictionCol"), self.getOrDefault("predictionCol")
+        return with_predictions(dataset, columns, self._parcel, np.asarray(self.classes), raw, prediction)
+
+    # ---- persistence -----------------------------------------------------------------------------------------
+
+    def write(self) -> ModelWriter:
+        """Writer of the model and its Params."""
+        return ModelWriter(self)
+
+    @classmethod
+    def read(cls) -> ModelReader:
+        """Reader of what `write` wrote."""
+        return ModelReader(cls)
+
+
+def _plain(objective: Any) -> float | list[float]:
+    return float(objective) if np.ndim(objective) == 0 else [float(value) for value in objective]

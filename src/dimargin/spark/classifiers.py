@@ -1,0 +1,149 @@
+"""The machines as pyspark.ml estimators and models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.ml.linalg import DenseMatrix, DenseVector
+
+from dimargin import estimators as machines
+from dimargin.spark.base import MarginEstimator, MarginModel
+
+
+class _KernelModel(MarginModel):
+    """What models with a kernel add."""
+
+    @property
+    def numSupportVectors(self) -> int:
+        """Number of support vectors, which are training rows and in the model."""
+        return len(self._fitted.support_)
+
+
+class ODMClassificationModel(_KernelModel, machine=machines.ODMClassifier):
+    """Model of `ODMClassifier`.
+
+    ``ODMClassificationModel.fromSklearn(machine)`` makes one of a fitted `dimargin.ODMClassifier`, `toSklearn` gives it
+    back; `transform` adds ``rawPrediction`` (for two classes ``[-m, m]``) and ``prediction`` (a label of training).
+
+    Examples
+    --------
+    >>> import dimargin
+    >>> from dimargin.spark import ODMClassificationModel
+    >>> from pyspark.ml.linalg import Vectors
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> model = ODMClassificationModel.fromSklearn(dimargin.ODMClassifier(random_state=0).fit(X, y))
+    >>> model.predict(Vectors.dense([0.0, 1.0])), model.numClasses, model.dualityGap <= 1e-3
+    (0.0, 2, True)
+    """
+
+
+class ODMClassifier(MarginEstimator, machine=machines.ODMClassifier):
+    """Kernel Optimal margin Distribution Machine: `dimargin.ODMClassifier` on a DataFrame.
+
+    Parameters
+    ----------
+    featuresCol : str or list of str, default="features"
+        A column of vectors or of arrays of numbers; or plain numeric columns, one a feature (`featuresCols`).
+    labelCol, predictionCol, rawPredictionCol : str
+        As in all of pyspark.ml; labels are numbers. A column with an empty name is left out of predictions.
+    weightCol, idCol : str, optional
+        Weights of rows; and keys of their own, by which they are sampled and dealt in place of their content.
+    lam, upsilon, theta, kernel, gamma, degree, coef0, strategy, ... :
+        The parameters of `dimargin.ODMClassifier` in pyspark.ml's spelling (``nLevels``, ``maxIter``), `random_state`
+        as ``seed``; ``explainParams()`` lists them with their defaults. `kernel` is a named one.
+
+    See Also
+    --------
+    dimargin.ODMClassifier : The same machine on one computer.
+
+    Examples
+    --------
+    >>> from dimargin import DivideAndConquer
+    >>> from dimargin.spark import ODMClassifier
+    >>> odm = ODMClassifier(lam=1000.0, nLevels=2, strategy=DivideAndConquer(prediction="naive")).setSeed(1)
+    >>> odm.getLam(), odm.getStrategy(), odm.getFeaturesCol()
+    (1000.0, DivideAndConquer(prediction='naive'), 'features')
+    >>> print(odm.explainParam("stopLevel").partition(",")[0])
+    stopLevel: Level whose model is returned; 0 is the whole problem. Above it
+    """
+
+    model = ODMClassificationModel
+
+
+class SVMClassificationModel(_KernelModel, machine=machines.SVMClassifier):
+    """Model of `SVMClassifier`; see `ODMClassificationModel`."""
+
+
+class SVMClassifier(MarginEstimator, machine=machines.SVMClassifier):
+    """Kernel support vector machine: `dimargin.SVMClassifier` on a DataFrame.
+
+    Parameters
+    ----------
+    C, loss, fitIntercept, kernel, gamma, degree, coef0, strategy, ... :
+        The parameters of `dimargin.SVMClassifier`, and columns, as in `ODMClassifier`.
+
+    Examples
+    --------
+    >>> from dimargin.spark import SVMClassifier
+    >>> SVMClassifier(C=10.0, fitIntercept=True, featuresCol=["width", "height"]).getFeaturesCols()
+    ['width', 'height']
+    """
+
+    model = SVMClassificationModel
+
+
+class LinearODMClassificationModel(MarginModel, machine=machines.LinearODMClassifier):
+    """Model of `LinearODMClassifier`; see `ODMClassificationModel`."""
+
+    @property
+    def coefficientMatrix(self) -> DenseMatrix:
+        """Coefficients, a row for two classes, else one a class."""
+        values: Any = self._fitted.coef_
+        return DenseMatrix(*values.shape, values.ravel().tolist(), isTransposed=True)
+
+    @property
+    def interceptVector(self) -> DenseVector:
+        """Intercepts, as many as rows of `coefficientMatrix`."""
+        return DenseVector(self._fitted.intercept_)
+
+    @property
+    def coefficients(self) -> DenseVector:
+        """Coefficients of two classes; raises ValueError for more."""
+        return DenseVector(self._only(self._fitted.coef_))
+
+    @property
+    def intercept(self) -> float:
+        """Intercept of two classes; raises ValueError for more."""
+        return float(self._only(self._fitted.intercept_))
+
+    def _only(self, values: Any) -> Any:
+        if len(values) > 1:
+            raise ValueError(f"this model has {len(values)} classes: see coefficientMatrix and interceptVector")
+        return values[0]
+
+
+class LinearODMClassifier(MarginEstimator, machine=machines.LinearODMClassifier):
+    """Linear Optimal margin Distribution Machine: `dimargin.LinearODMClassifier` on a DataFrame.
+
+    Parameters
+    ----------
+    lam, upsilon, theta, solver, fitIntercept, ... :
+        The parameters of `dimargin.LinearODMClassifier`, and columns, as in `ODMClassifier`.
+
+    Examples
+    --------
+    >>> from dimargin.spark import LinearODMClassifier
+    >>> LinearODMClassifier(solver="dsvrg", maxIter=50).getMaxIter()
+    50
+    """
+
+    model = LinearODMClassificationModel
+
+
+# saved stages are found by these names, wherever the classes are written down
+for _class in (
+    ODMClassificationModel, ODMClassifier, SVMClassificationModel, SVMClassifier, LinearODMClassificationModel,
+    LinearODMClassifier,
+):  # fmt: skip
+    _class.__module__ = "dimargin.spark"

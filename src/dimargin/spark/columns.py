@@ -1,0 +1,147 @@
+"""Columns of a DataFrame: what they must be, and how they are handed to Arrow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.ml.linalg import VectorUDT
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    NumericType,
+    StringType,
+    StructType,
+)
+
+FEATURES, LABEL, WEIGHT, ID = "features", "label", "weight", "id"  # names of the canonical columns
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that hold rows.
+
+    Attributes
+    ----------
+    features : str or tuple of str
+        A column of vectors, dense or sparse, or of arrays of numbers; or plain numeric columns, one a feature.
+    label, weight, id : str or None
+        Columns of numbers, of non-negative numbers, and of whole numbers or text; None where there is none.
+    n_features : int or None
+        Features that every row must have; None for as many as the first row of a batch.
+    """
+
+    features: str | tuple[str, ...]
+    label: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    n_features: int | None = None
+
+    def check(self, schema: StructType) -> None:
+        """Raise, before any work, for a column that is missing or of the wrong type.
+
+        Raises
+        ------
+        ValueError
+            For a missing column, or features of another number than `n_features`, as far as the schema says.
+        TypeError
+            For a column of a type that cannot be used.
+        """
+        if isinstance(self.features, tuple):
+            if not self.features:
+                raise ValueError("featuresCols must name one column at least, got []")
+            self._check_number("featuresCols", len(self.features))
+            for name in self.features:
+                _check_type("featuresCols", name, schema, (NumericType, BooleanType), "numeric columns")
+        else:
+            self._check_features(self.features, schema)
+        if self.label is not None:
+            hint = ""
+            if isinstance(_field("labelCol", self.label, schema).dataType, StringType):
+                hint = f"; number them with pyspark.ml.feature.StringIndexer(inputCol={self.label!r}, outputCol=...)"
+            _check_type("labelCol", self.label, schema, (NumericType, BooleanType), "a column of numbers", hint)
+        if self.weight is not None:
+            _check_type("weightCol", self.weight, schema, (NumericType,), "a column of numbers")
+        if self.id is not None:
+            _check_type("idCol", self.id, schema, (IntegralType, StringType), "a column of whole numbers or text")
+
+    def features_in(self, schema: StructType) -> Column:
+        """The features as an Arrow type: vectors as the struct they are stored as, all else as arrays."""
+        if isinstance(self.features, tuple):
+            single = all(isinstance(schema[name].dataType, FloatType) for name in self.features)
+            kind = FloatType() if single else DoubleType()
+            return F.array(*(quoted(name).cast(kind) for name in self.features))
+        column, kind = quoted(self.features), schema[self.features].dataType
+        if isinstance(kind, VectorUDT):
+            return F.unwrap_udt(column)
+        return column if isinstance(kind.elementType, (FloatType, DoubleType)) else column.cast("array<double>")
+
+    def select(self, dataset: DataFrame) -> DataFrame:
+        """The columns under canonical names and types, which `rows_of` takes on the executors.
+
+        Returns
+        -------
+        DataFrame
+            ``features``, and where they are there ``label`` and ``weight`` (double) and ``id`` (bigint or string).
+        """
+        schema = dataset.schema
+        chosen = [self.features_in(schema).alias(FEATURES)]
+        chosen += [
+            quoted(name).cast("double").alias(alias)
+            for name, alias in ((self.label, LABEL), (self.weight, WEIGHT))
+            if name is not None
+        ]
+        if self.id is not None:
+            kind = "string" if isinstance(schema[self.id].dataType, StringType) else "bigint"
+            chosen.append(quoted(self.id).cast(kind).alias(ID))
+        return dataset.select(*chosen)
+
+    def _check_features(self, name: str, schema: StructType) -> None:
+        field = _field("featuresCol", name, schema)
+        kind: Any = field.dataType
+        if isinstance(kind, (NumericType, BooleanType)):
+            raise TypeError(
+                f"featuresCol must name a column of vectors or of arrays, and {name!r} is of type "
+                f"{kind.simpleString()}; plain numeric columns are named in a list: featuresCols=[{name!r}, ...]"
+            )
+        if not (isinstance(kind, VectorUDT) or (isinstance(kind, ArrayType) and _is_number(kind.elementType))):
+            raise TypeError(
+                "featuresCol must name a column of vectors (pyspark.ml.linalg) or of arrays of numbers, "
+                f"and {name!r} is of type {kind.simpleString()}"
+            )
+        n_features = field.metadata.get("ml_attr", {}).get("num_attrs")  # where a transformer has noted it
+        if n_features is not None:
+            self._check_number(f"featuresCol {name!r}", n_features)
+
+    def _check_number(self, name: str, n_features: int) -> None:
+        if self.n_features not in (None, n_features):
+            raise ValueError(f"{name} has {n_features} features, and the model was trained with {self.n_features}")
+
+
+def quoted(name: str) -> Column:
+    """The column of exactly this name, which may have dots and backticks in it."""
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _field(parameter: str, name: str, schema: StructType) -> Any:
+    if name not in schema.names:
+        raise ValueError(f"{parameter} names {name!r}, and the dataset has no such column, only {schema.names}")
+    return schema[name]
+
+
+def _check_type(
+    parameter: str, name: str, schema: StructType, kinds: tuple[type[DataType], ...], expected: str, hint: str = ""
+) -> None:
+    kind = _field(parameter, name, schema).dataType
+    if not isinstance(kind, kinds):
+        raise TypeError(f"{parameter} must name {expected}, and {name!r} is of type {kind.simpleString()}{hint}")
+
+
+def _is_number(kind: DataType) -> bool:
+    return isinstance(kind, NumericType)

@@ -1,0 +1,103 @@
+"""Saving and loading in pyspark.ml's layout, on any file system that the session can write to.
+
+``metadata`` holds the Params, as for every stage; ``data`` the bytes of the model file (`dimargin.save`) in chunks,
+with their places. The chunks are written and read by the executors, a few at a time, so that no JVM holds a whole
+model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader
+from pyspark.sql import SparkSession, is_remote
+from pyspark.sql import functions as F
+
+from dimargin.files import ModelFileError
+from dimargin.spark.shipping import ship, unpacked
+
+_CHUNK = 2**18  # bytes of a row
+_AT_ONCE = 128  # chunks read by one job
+_BLOCK = 2**22  # bytes of a row group: what reader and writer hold
+
+
+class ParamsWriter(DefaultParamsWriter):
+    """Writes a stage's Params; overwrites over Spark Connect too."""
+
+    def _handleOverwrite(self, path: str) -> None:
+        if is_remote():
+            from pyspark.ml.connect.readwrite import RemoteMLWriter
+
+            RemoteMLWriter.handleOverwrite(path, True)
+        else:
+            super()._handleOverwrite(path)
+
+
+class ModelWriter(ParamsWriter):
+    """Writes a model: its chunks, and then its Params with what they must add up to."""
+
+    def saveImpl(self, path: str) -> None:
+        """Write to a new folder."""
+        model, session = self.instance, self.sparkSession
+        parcel = model._parcel = ship(model._fitted, session, model._parcel)
+        n_chunks = -(-parcel.size // _CHUNK)
+
+        def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            with parcel.file() as file, open(file, "rb") as content:
+                for batch in batches:
+                    for place in batch.column(0).to_pylist():
+                        content.seek(place * _CHUNK)
+                        yield pa.record_batch({"place": [place], "content": [content.read(_CHUNK)]})
+
+        frame = session.range(n_chunks, numPartitions=1).mapInArrow(chunks, "place bigint, content binary")
+        frame.write.option("parquet.block.size", _BLOCK).parquet(f"{path}/data")
+        self.saveMetadata(model, path, session, {"model": {"bytes": parcel.size, "sha256": parcel.checksum}})
+
+
+class ModelReader(MLReader[Any]):
+    """Reads what `ModelWriter` wrote; refuses what is damaged, and executes nothing of it."""
+
+    def __init__(self, cls: type[Any]) -> None:
+        super().__init__()
+        self.cls = cls
+
+    def load(self, path: str) -> Any:
+        """Read a model.
+
+        Raises
+        ------
+        ModelFileError
+            If chunks are missing or damaged, or do not hold a sound model of this class.
+        """
+        session = self.sparkSession
+        metadata = DefaultParamsReader.loadMetadata(path, session, f"{self.cls.__module__}.{self.cls.__name__}")
+        expected = metadata["model"]
+        content = _content(session, path, int(expected["bytes"]))
+        checksum = hashlib.sha256(content).hexdigest()
+        if checksum != expected["sha256"]:
+            raise ModelFileError(f"{path} is damaged: its checksum is {checksum}, not {expected['sha256']}")
+        try:
+            model = self.cls(unpacked(content))
+        except (ModelFileError, TypeError) as error:
+            raise ModelFileError(f"{path} holds no sound {self.cls.__name__}: {error}") from error
+        model._resetUid(metadata["uid"])
+        DefaultParamsReader.getAndSetParams(model, metadata)
+        return model
+
+
+def _content(session: SparkSession, path: str, size: int) -> bytes:
+    frame, content, n_chunks = session.read.parquet(f"{path}/data"), bytearray(), -(-size // _CHUNK)
+    for first in range(0, n_chunks, _AT_ONCE):
+        places = range(first, min(first + _AT_ONCE, n_chunks))
+        rows = frame.where(F.col("place").between(places[0], places[-1])).select("place", "content").collect()
+        found = sorted(row.place for row in rows)
+        if found != list(places):
+            raise ModelFileError(
+                f"{path} is damaged: chunks {places[0]} to {places[-1]} of {n_chunks} must be there once each, "
+                f"found {len(found)} ({len(set(found))} different ones)"
+            )
+        content += b"".join(row.content for row in sorted(rows, key=lambda row: row.place))
+    return bytes(content)

@@ -1,0 +1,88 @@
+"""Predictions as columns of a DataFrame."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.ml.functions import array_to_vector
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from dimargin.rows import Floats
+from dimargin.spark.arrow import features_of
+from dimargin.spark.columns import FEATURES, Columns, quoted
+from dimargin.spark.shipping import Parcel, arrived
+
+_ROWS, _ANSWERS = "dimargin_rows", "dimargin_answers"  # columns that come and go
+
+
+def with_predictions(
+    dataset: DataFrame, columns: Columns, parcel: Parcel, classes: Floats, raw: str, prediction: str
+) -> DataFrame:
+    """The dataset and its predictions; every column of it stays as it is.
+
+    Parameters
+    ----------
+    dataset : DataFrame
+        Streaming or not.
+    columns : Columns
+        Checked.
+    parcel : Parcel
+        The model.
+    classes : ndarray of shape (n_classes,)
+    raw, prediction : str
+        Names of the new columns; an empty one is left out.
+
+    Raises
+    ------
+    ValueError
+        If the dataset has such a column.
+    """
+    for param, name in (("rawPredictionCol", raw), ("predictionCol", prediction)):
+        if name in dataset.columns:
+            raise ValueError(f"{param} is {name!r}, and the dataset has such a column; drop it, or choose another name")
+    if not raw and not prediction:
+        warnings.warn("rawPredictionCol and predictionCol are empty: transform adds nothing", stacklevel=4)
+        return dataset
+    answers, chosen = quoted(_ANSWERS), []
+    if raw:
+        size = {"ml_attr": {"num_attrs": len(classes)}}
+        chosen.append(array_to_vector(answers.getField("raw")).alias(raw, metadata=size))
+    if prediction:
+        nominal = np.array_equal(classes, np.arange(len(classes)))
+        kind = {"ml_attr": {"type": "nominal", "num_vals": len(classes)}} if nominal else {}
+        chosen.append(answers.getField("prediction").alias(prediction, metadata=kind))
+    # A struct that is asked for twice (and sent once) stays a projection of its own: where arrow functions read the
+    # columnar batches of a file, as in Spark 4.3, they refuse vectors, in whatever column.
+    rows = F.struct(columns.features_in(dataset.schema).alias(FEATURES))
+    asked = dataset.select("*", rows.alias(_ROWS))
+    answered = asked.select("*", _predictor(parcel, columns)(_ROWS, _ROWS).alias(_ANSWERS))
+    return answered.select("*", *chosen).drop(_ROWS, _ANSWERS)
+
+
+def raw_predictions(values: Floats) -> Floats:
+    """Decision values of shape (n, n_classes): of two classes the one's and the other's are opposite."""
+    return np.column_stack([-values, values]) if values.ndim == 1 else values
+
+
+def _predictor(parcel: Parcel, columns: Columns) -> Any:
+    def answer(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        machine = arrived(parcel)
+        for batch, _ in batches:
+            yield _answers(machine, features_of(batch.field(FEATURES), columns))
+
+    return F.arrow_udf(answer, "struct<raw: array<double>, prediction: double>")
+
+
+def _answers(machine: Any, X: Any) -> pa.Array:
+    n_rows = X.shape[0]
+    values = machine.decision_function(X) if n_rows else np.zeros(0)
+    raw = raw_predictions(values)
+    predicted = machine._decide(values).astype(np.float64)
+    starts = pa.array(np.arange(0, raw.size + 1, raw.shape[1], dtype=np.int32))
+    lists = pa.ListArray.from_arrays(starts, pa.array(raw.ravel(), pa.float64()))
+    return pa.StructArray.from_arrays([lists, pa.array(predicted, pa.float64())], ["raw", "prediction"])

@@ -1,0 +1,113 @@
+"""Values of Params: checked when they are set, and kept as what JSON holds, so that they can be saved and searched."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from pyspark.ml.param import TypeConverters
+
+from dimargin.kernels import KERNEL_NAMES
+from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
+
+_OPTIONS: dict[str, type[Options]] = {
+    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
+}
+_SIMPLE: dict[type, Callable[[Any], Any]] = {
+    bool: TypeConverters.toBoolean,
+    int: TypeConverters.toInt,
+    float: TypeConverters.toFloat,
+    str: TypeConverters.toString,
+}
+
+
+def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
+    """What makes a value of a machine's parameter one of a Param, or raises TypeError or ValueError.
+
+    Parameters
+    ----------
+    name, param : str
+        Names of the parameter and of the Param.
+    hint : type
+        Of the machine's constructor.
+    """
+    if name in _SPECIAL:
+        special = _SPECIAL[name]
+        return lambda value: special(param, value)
+    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    steps = [_SIMPLE[kind] for kind in kinds if kind is not types.NoneType]
+    optional = len(steps) < len(kinds)
+
+    def convert(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        if len(steps) > 1:  # a word or a number
+            return value if isinstance(value, str) else steps[1](value)
+        return steps[0](value)
+
+    return convert
+
+
+def as_object(name: str, value: Any) -> Any:
+    """The value that the machine takes: a strategy or solver with options is an object there."""
+    if name in ("strategy", "solver") and isinstance(value, dict):
+        ((kind, options),) = value.items()
+        return _OPTIONS[kind](**options)
+    return value
+
+
+def _kernel(param: str, value: Any) -> str:
+    if callable(value):
+        raise TypeError(f"{param} must be one of {_names(KERNEL_NAMES)}: functions are not sent to executors")
+    if value == "precomputed":
+        raise ValueError(f"{param} must be one of {_names(KERNEL_NAMES)}: rows of a DataFrame hold no kernel values")
+    return str(TypeConverters.toString(value))
+
+
+def _way(param: str, value: Any) -> str | dict[str, dict[str, Any]]:
+    """A name; or an object, or what it was saved as, as its class and its options."""
+    if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
+        value = {type(value).__name__: value.get_params(deep=False)}
+    elif isinstance(value, str):
+        return value
+    if not isinstance(value, Mapping) or len(value) != 1 or not isinstance(next(iter(value.values())), Mapping):
+        raise TypeError(f"{param} must be a name or an object of dimargin, got {value!r}")
+    ((kind, options),) = value.items()
+    if kind not in _OPTIONS:
+        raise TypeError(f"{param} must be a name or an object of one of {', '.join(_OPTIONS)}, got one of {kind}")
+    plain = {key: option.item() if isinstance(option, np.generic) else option for key, option in options.items()}
+    try:
+        _OPTIONS[kind](**plain)
+    except TypeError as error:
+        raise TypeError(f"{param}: {error}") from error
+    return {kind: plain}
+
+
+def _class_weight(param: str, value: Any) -> str | dict[float, float] | None:
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return {float(label): float(weight) for label, weight in value.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TypeError(f"{param} must be 'balanced', None or a dict from labels to weights, got {value!r}") from error
+
+
+def _seed(param: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    seed = int(TypeConverters.toInt(value))
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"{param} must be a whole number in [0, 2**32), got {value!r}")
+    return seed
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(map(repr, names))
+
+
+_SPECIAL: dict[str, Callable[[str, Any], Any]] = {
+    "kernel": _kernel, "strategy": _way, "solver": _way, "class_weight": _class_weight, "random_state": _seed
+}  # fmt: skip
