@@ -150,6 +150,8 @@ class LocalShards(Generic[Item]):
         for pieces in self.collect(split, value):
             for place, piece in pieces:
                 sent[place].append(piece)
+        if [] in sent:
+            raise ValueError(f"shard {sent.index([])} was sent nothing")
         return LocalShards(self.engine, tuple(sent)).map(join, value)
 
     def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:

@@ -1,0 +1,255 @@
+"""What the Spark engine does on the executors: items come as frames, tasks run on them, results go as frames.
+
+A frame is a row of the columns place, sender, chunk and data: at most 128 KiB of a pickled item. Rows and Arrow batches
+stay small with it, however large an item is. Only frames that this module has written are ever unpickled.
+
+An exception of a task takes the place of its result, as a `Failure`, and goes through all that follows up to the
+driver, which raises it: a task that fails would fail again if Spark ran it again, as it does where a worker is lost.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext, cloudpickle
+
+from dimargin.threads import single_threaded_blas
+
+Batches = Iterator[pa.RecordBatch]
+Item = tuple[int, int, Any]  # with its place and sender
+Record = tuple[int, int, bytes]  # the same, pickled
+
+_BYTES_OF_CHUNK, _CHUNKS_OF_BATCH = 1 << 17, 64
+_COLUMNS = pa.schema([("place", pa.int64()), ("sender", pa.int64()), ("chunk", pa.int32()), ("data", pa.binary())])
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What took the place of an item."""
+
+    error: Exception
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """An exception, with a note that says where it was raised, or its text if it cannot travel."""
+        note = "On the executor:\n" + "".join(traceback.format_exception(error)).rstrip()
+        try:
+            error = cloudpickle.loads(cloudpickle.dumps(error))
+        except Exception:  # whatever a class of exceptions does when it is pickled
+            error = RuntimeError(f"{type(error).__name__}: {error}")
+        error.add_note(note)
+        return cls(error)
+
+
+# ---- items and frames ----------------------------------------------------------------------------------------------
+
+
+def pickled(item: Any) -> bytes:
+    """An item as bytes; classes and functions that only the driver knows are pickled by value."""
+    data: bytes = cloudpickle.dumps(item, protocol=5)
+    return data
+
+
+def call_of(task: Callable[..., Any], value: Any) -> bytes:
+    """A task and the value that was broadcast: pickled once, however often the plan is sent."""
+    return pickled((task, value))
+
+
+def frames(records: Iterable[Record]) -> Batches:
+    """Batches of frames of pickled items, of which none is held longer than needed."""
+    rows: list[tuple[Any, ...]] = []
+    for place, sender, data in records:
+        view = memoryview(data)
+        for k, first in enumerate(range(0, len(view), _BYTES_OF_CHUNK)):
+            rows.append((place, sender, k, view[first : first + _BYTES_OF_CHUNK]))
+            if len(rows) == _CHUNKS_OF_BATCH:
+                yield _batch(rows)
+                rows = []
+        if rows and len(view) > _BYTES_OF_CHUNK:
+            yield _batch(rows)
+            rows = []
+        del data, view
+    if rows:
+        yield _batch(rows)
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _COLUMNS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
+
+
+def items(batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
+    """Items of frames that follow one another."""
+    return _grouped(chain.from_iterable(map(_rows, batches)))
+
+
+def received(table: pa.Table) -> list[tuple[int, Any]]:
+    """Places and items of frames in any order, in that of the places; the first failure is raised."""
+    rows = sorted(chain.from_iterable(map(_rows, table.to_batches())), key=itemgetter(0, 1, 2))
+    found = [(place, item) for place, _, item in _grouped(rows)]
+    failure = _failure(item for _, item in found)
+    if failure is not None:
+        try:
+            raise failure.error
+        finally:
+            del failure, found  # or the exception would hold itself, and the shards of its callers
+    return found
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, Any]]:
+    numbers = [batch.column(name).to_pylist() for name in ("place", "sender", "chunk")]
+    return zip(*numbers, (value.as_buffer() for value in batch.column("data")), strict=True)
+
+
+def _grouped(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Item]:
+    for (place, sender), some in groupby(rows, itemgetter(0, 1)):
+        yield place, sender, _unpickled(b"".join([row[3] for row in some]))
+
+
+def _unpickled(data: bytes) -> Any:
+    try:
+        return cloudpickle.loads(data)
+    except Exception as error:  # a module that is not there, for one
+        return Failure.of(error)
+
+
+def _failure(parts: Iterable[Any]) -> Failure | None:
+    return next((part for part in parts if isinstance(part, Failure)), None)
+
+
+# ---- tasks: functions of the batches of a partition ----------------------------------------------------------------
+
+
+def mapped(calls: Sequence[bytes], batches: Batches) -> Batches:
+    """Frames of what one task after the other makes of every item.
+
+    Parameters
+    ----------
+    calls : sequence of bytes
+        Pickled tasks, each with its value.
+    batches : iterator of pyarrow.RecordBatch
+    """
+    steps = [_unpickled(call) for call in calls]
+    with single_threaded_blas():
+        yield from frames(map(lambda row: (row[0], 0, _packed(reduce(_next, steps, row[2]))), items(batches)))
+
+
+def _next(item: Any, step: Any) -> Any:
+    return _result(step, item, [item])
+
+
+def merged(call: bytes, size: int, batches: Batches) -> Batches:
+    """Frames of ``join(items, value)`` of every `size` items that follow one another."""
+    work = _unpickled(call)
+    with single_threaded_blas():
+        groups = _groups(batches, size)
+        yield from frames(map(lambda group: (group[0], 0, _packed(_result(work, group[1], group[1]))), groups))
+
+
+def summed(size: int, batches: Batches) -> Batches:
+    """Frames of the sums of every `size` items that follow one another, in their order."""
+    groups = groupby(items(batches), lambda row: row[0] // size)
+    yield from frames((group, 0, pickled(total(item for *_, item in rows))) for group, rows in groups)
+
+
+def total(parts: Iterable[Any]) -> Any:
+    """Sums of parts of sums, in their order; the first failure, if any."""
+    return reduce(_plus, parts)
+
+
+def _plus(sums: Any, part: Any) -> Any:
+    return _failure([sums, part]) or tuple(a + b for a, b in zip(sums, part, strict=True))
+
+
+def dealt(call: bytes, n_shards: int, batches: Batches) -> Batches:
+    """Frames of what ``split(item, value)`` sends, under the place where it goes and with its sender."""
+    return _dealt(call, n_shards, ((place, item) for place, _, item in items(batches)))
+
+
+def gathered(call: bytes, n_shards: int, batches: Batches) -> Batches:
+    """The same of the batches of a source."""
+    return _dealt(call, n_shards, enumerate(batches, TaskContext.get().partitionId() << 32))
+
+
+def _dealt(call: bytes, n_shards: int, senders: Iterable[tuple[int, Any]]) -> Batches:
+    work = _unpickled(call)
+    with single_threaded_blas():
+        sent = map(lambda one: (one[0], _pieces(work, one[1], n_shards)), senders)
+        yield from frames((place, sender, data) for sender, pieces in sent for place, data in pieces.items())
+
+
+def _pieces(call: Any, item: Any, n_shards: int) -> dict[int, bytes]:
+    """Pickled lists of pieces by destination; a failure goes to all of them."""
+    failure = _failure([call, item])
+    if failure is None:
+        split, value = call
+        pieces: dict[int, list[Any]] = {}
+        try:
+            for place, piece in split(item, value):
+                if not 0 <= place < n_shards:
+                    raise ValueError(f"a piece was sent to shard {place}, but there are {n_shards}")
+                pieces.setdefault(int(place), []).append(piece)
+            return {place: pickled(some) for place, some in pieces.items()}
+        except Exception as error:
+            failure = Failure.of(error)
+    return dict.fromkeys(range(n_shards), pickled(failure))
+
+
+def joined(call: bytes, n_shards: int, n_partitions: int, batches: Batches) -> Batches:
+    """Frames of ``join(pieces, value)`` of every shard of this partition; all must have been sent something."""
+    work = _unpickled(call)
+    waiting = set(range(TaskContext.get().partitionId(), n_shards, n_partitions))
+
+    def record(group: tuple[int, list[Any]]) -> Record:
+        place, came = group
+        waiting.discard(place)
+        pieces = [piece for some in came for piece in ([some] if isinstance(some, Failure) else some)]
+        return place, 0, _packed(_result(work, pieces, pieces))
+
+    with single_threaded_blas():
+        yield from frames(map(record, _groups(batches, 1)))
+    yield from frames((place, 0, _nothing_came(place)) for place in sorted(waiting))
+
+
+def _nothing_came(place: int) -> bytes:
+    return pickled(Failure.of(ValueError(f"shard {place} was sent nothing")))
+
+
+def summarised(call: bytes, batches: Batches) -> Batches:
+    """Frames of ``task(batches, value)``."""
+    work = _unpickled(call)
+    with single_threaded_blas():
+        yield from frames([(TaskContext.get().partitionId(), 0, _packed(_result(work, batches, ())))])
+
+
+def _groups(batches: Batches, size: int) -> Iterator[tuple[int, list[Any]]]:
+    """Items of every `size` places that follow one another."""
+    for group, rows in groupby(items(batches), lambda row: row[0] // size):
+        yield group, [item for *_, item in rows]
+
+
+def _result(call: Any, argument: Any, parts: Sequence[Any]) -> Any:
+    """``task(argument, value)`` for a call ``(task, value)``; the first failure among it and the parts, if any."""
+    failure = _failure([call, *parts])
+    if failure is not None:
+        return failure
+    task, value = call
+    try:
+        return task(argument, value)
+    except Exception as error:
+        return Failure.of(error)
+
+
+def _packed(result: Any) -> bytes:
+    try:
+        return pickled(result)
+    except Exception as error:
+        return pickled(Failure.of(error))

@@ -1,0 +1,159 @@
+"""Jobs of a Spark session, classic or Connect: named, counted, and cancelled where the caller is interrupted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+_LEAST_SPARK = (4, 1)  # repartitionById
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_REMEDY = (
+    "ship this environment to the executors (venv-pack or conda-pack with spark.archives, and PYSPARK_PYTHON), or "
+    "install the same versions there"
+)
+
+
+class _PlainPlans:
+    """Adaptive execution is off while jobs over cached frames are planned.
+
+    Where it is on, Spark writes down the plan of a cached frame twice, each time with those of the frames it is made
+    of: 2^n of them after n steps. The setting belongs to the session: the last of those who overlap puts it back.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.users: WeakKeyDictionary[SparkSession, tuple[int, str]] = WeakKeyDictionary()
+
+    @contextmanager
+    def __call__(self, spark: SparkSession) -> Iterator[None]:
+        with self.lock:
+            users, before = self.users.get(spark) or (0, spark.conf.get(_ADAPTIVE))
+            if users == 0:
+                spark.conf.set(_ADAPTIVE, "false")
+            self.users[spark] = users + 1, before
+        try:
+            yield
+        finally:
+            with self.lock:
+                users, before = self.users.pop(spark)
+                if users > 1:
+                    self.users[spark] = users - 1, before
+                else:
+                    spark.conf.set(_ADAPTIVE, before)
+
+
+plain_plans = _PlainPlans()
+
+
+class Jobs:
+    """What runs in a session, and how much has.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+
+    Attributes
+    ----------
+    count : int
+        Jobs run so far, in the sense of actions.
+    received_bytes : int
+        What they have brought to the driver.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.count = self.received_bytes = 0
+        self._texts: list[str] = []
+
+    @contextmanager
+    def describe(self, text: str) -> Iterator[None]:
+        """Say in Spark's user interface what the jobs inside are for."""
+        self._texts.append(text)
+        try:
+            yield
+        finally:
+            self._texts.pop()
+
+    def run(self, frame: DataFrame, verb: str) -> pa.Table:
+        """Rows of a frame, in one job."""
+        self.count += 1
+        with self._named(f"dimargin: {': '.join([*self._texts, verb])}"):
+            table = frame.toArrow()
+        self.received_bytes += table.nbytes
+        return table
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """A description where the session has a context, and a tag, by which the job is cancelled too."""
+        tag = f"{name.replace(',', ';')} [{uuid4().hex[:8]}]"
+        context = getattr(self.spark, "sparkContext", None)  # a Connect session has none
+        before = context and context.getLocalProperty("spark.job.description")
+        self.spark.addTag(tag)
+        if context:
+            context.setJobDescription(name)
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):
+            self.spark.interruptTag(tag)
+            raise
+        finally:
+            self.spark.removeTag(tag)
+            if context:
+                context.setJobDescription(before)
+
+    def check(self) -> None:
+        """Look whether the executors have this version of dimargin, and of Python.
+
+        Raises
+        ------
+        RuntimeError
+            If they have not, or if Spark is too old.
+        """
+        if tuple(int(number) for number in self.spark.version.split(".")[:2]) < _LEAST_SPARK:
+            raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
+        here = (version("dimargin"), ".".join(map(str, sys.version_info[:2])))
+        try:
+            found = self.run(
+                self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string"), "check"
+            )
+        except PySparkException as error:
+            if "PYTHON_VERSION_MISMATCH" not in str(error):
+                raise
+            raise RuntimeError(f"the driver has Python {here[1]}, the executors have another one: {_REMEDY}") from error
+        for there in sorted({(row["dimargin"], row["python"]) for row in found.to_pylist()}):
+            if there != here:
+                raise RuntimeError(
+                    f"the driver has dimargin {here[0]} with Python {here[1]}, an executor has dimargin {there[0]} "
+                    f"with Python {there[1]}: {_REMEDY}"
+                )
+
+
+def _environment() -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """A function that is pickled by value, since dimargin may be missing where it runs."""
+
+    def look(batches: Iterator[Any]) -> Iterator[Any]:
+        import sys
+        from importlib.metadata import PackageNotFoundError, version
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        try:
+            found = version("dimargin")
+        except PackageNotFoundError:
+            found = "(none)"
+        python = ".".join(map(str, sys.version_info[:2]))
+        yield pa.RecordBatch.from_pydict({"dimargin": [found], "python": [python]})
+
+    return look

@@ -1,0 +1,202 @@
+"""Tasks on a Spark cluster: plain jobs over data frames, so that they run over Spark Connect too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Generic, TypeVar
+from weakref import ref
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from dimargin.engines import frames
+from dimargin.engines.jobs import Jobs
+from dimargin.engines.stored import SCHEMA, Store, Stored, dealt, joined
+from dimargin.shards import Sums
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Value = TypeVar("Value")
+
+
+class SparkEngine:
+    """Runs independent tasks on the executors of a Spark session, one core each.
+
+    Shards are kept as frames (`dimargin.engines.frames`) in data frames that Spark caches, in memory or on disk, from
+    the first job over them until nobody holds them, `SparkShards.release` or `close`. Tasks and the values that are
+    broadcast travel in the plan of their job.
+
+    Results depend neither on the number of executors nor on that of partitions, which is that of shards, at most
+    ``spark.sql.shuffle.partitions``. An exception of a task is raised on the driver, with a note that has the
+    executor's traceback; a task whose executor or worker is lost runs again. Use it as a context manager.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        Classic or Connect, of Spark 4.1 or newer. Its setting ``spark.sql.adaptive.enabled`` is off while jobs over
+        shards run.
+
+    Raises
+    ------
+    RuntimeError
+        If Spark is too old, or if the executors have another dimargin or Python.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jobs = Jobs(spark)
+        self._jobs.check()
+        self._store = Store(spark, self._jobs)
+
+    @property
+    def jobs(self) -> int:
+        """Jobs run so far."""
+        return self._jobs.count
+
+    @property
+    def received_bytes(self) -> int:
+        """What they have brought to the driver."""
+        return self._jobs.received_bytes
+
+    def describe(self, text: str) -> AbstractContextManager[None]:
+        """Say in Spark's user interface what the jobs inside are for: as their description, or as a tag (Connect)."""
+        return self._jobs.describe(text)
+
+    def __enter__(self) -> SparkEngine:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release all shards."""
+        self._store.close()
+
+    def scatter(self, items: Sequence[Item]) -> SparkShards[Item]:
+        """Shards of the driver's own items, of which Spark's driver keeps a copy: for what is small."""
+        if not items:
+            raise ValueError("there are no items to scatter")
+        records = ((place, 0, frames.pickled(item)) for place, item in enumerate(items))
+        source = self._jobs.spark.createDataFrame(pa.Table.from_batches(frames.frames(records)))
+        n_partitions = self._store.n_partitions(len(items))
+        made = Stored(self._store, None, lambda _: dealt(n_partitions, source), range(len(items)), n_partitions)
+        return SparkShards(made)
+
+    def gather(
+        self,
+        source: DataFrame,
+        split: Callable[[pa.RecordBatch, Any], Sequence[tuple[int, Any]]],
+        join: Callable[[Sequence[Any], Any], Result],
+        n_shards: int,
+        value: Any = None,
+    ) -> SparkShards[Result]:
+        """Shards of the rows of a data frame, in one shuffle.
+
+        Parameters
+        ----------
+        source : pyspark.sql.DataFrame
+        split : callable
+            ``split(batch, value)`` gives pairs of a shard and what is sent there, for a `pyarrow.RecordBatch` of rows.
+        join : callable
+            ``join(pieces, value)`` makes a shard of what came, in no particular order. Every shard must be sent
+            something.
+        n_shards : int
+        value : object
+            For both.
+        """
+        send = partial(frames.gathered, frames.call_of(split, value), n_shards)
+        return SparkShards(joined(self._store, source, send, frames.call_of(join, value), n_shards))
+
+    def summarise(
+        self, source: DataFrame, task: Callable[[Iterator[pa.RecordBatch], Any], Result], value: Any = None
+    ) -> list[Result]:
+        """``task(batches, value)`` of every partition of a data frame, in no particular order."""
+        summaries = source.mapInArrow(partial(frames.summarised, frames.call_of(task, value)), SCHEMA)
+        return [item for _, item in frames.received(self._jobs.run(summaries, "summarise"))]
+
+
+class SparkShards(Generic[Item]):
+    """Shards on the executors; see `dimargin.shards.Shards`.
+
+    Nothing runs before results are asked for. Then all shards that somebody still holds on the way there are made
+    once, and cached; those that nobody holds are made on the way, and cached shards that nobody holds are released.
+
+    Examples
+    --------
+    Where a session is at hand::
+
+        with SparkEngine(spark) as engine:
+            shards = engine.scatter([np.array([1.0, 2.0]), np.array([3.0])])
+            (total,) = shards.map(scaled, 10.0).aggregate(sums)
+    """
+
+    n_threads = n_together = 1
+
+    def __init__(self, made: Stored) -> None:
+        self._stored: Stored | None = made
+        handle = ref(self)
+        made.held = lambda: handle() is not None
+
+    @property
+    def _made(self) -> Stored:
+        if self._stored is None:
+            raise RuntimeError("these shards were released")
+        return self._stored
+
+    @property
+    def n_shards(self) -> int:
+        """See `Shards`."""
+        return len(self._made.places)
+
+    def map(
+        self, task: Callable[[Item, Any], Result], value: Any = None, done: Callable[[int], None] | None = None
+    ) -> SparkShards[Result]:
+        """See `Shards`; `done` is not told anything."""
+        return SparkShards(self._made.mapped(task, value))
+
+    def merge(self, join: Callable[[Sequence[Item], Any], Result], size: int, value: Any = None) -> SparkShards[Result]:
+        """See `Shards`."""
+        return SparkShards(self._made.merged(partial(frames.merged, frames.call_of(join, value), size), size))
+
+    def shuffle(
+        self,
+        split: Callable[[Item, Any], Sequence[tuple[int, Any]]],
+        join: Callable[[Sequence[Any], Any], Result],
+        n_shards: int,
+        value: Any = None,
+    ) -> SparkShards[Result]:
+        """See `Shards`."""
+        send = partial(frames.dealt, frames.call_of(split, value), n_shards)
+        made = self._made
+        return SparkShards(joined(made.store, made, send, frames.call_of(join, value), n_shards))
+
+    def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
+        """See `Shards`; wide ones are summed in groups on the executors, about as many groups as shards in each."""
+        parts, n_shards = self._made.mapped(task, value), self.n_shards
+        if wide:
+            size = math.isqrt(n_shards - 1) + 1
+            parts = parts.merged(partial(frames.summed, size), size)
+        sums: Sums = frames.total(parts.store.results(parts, f"aggregate {n_shards} shards"))
+        return sums
+
+    def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
+        """See `Shards`; a job for every shard."""
+        n_shards = self.n_shards
+        for place in range(n_shards):
+            step = self._made.of_place(place).mapped(task, value)
+            (value,) = step.store.results(step, f"fold, shard {place} of {n_shards}")
+        return value
+
+    def collect(self, task: Callable[[Item, Any], Any] | None = None, value: Any = None) -> list[Any]:
+        """See `Shards`."""
+        made = self._made if task is None else self._made.mapped(task, value)
+        return made.store.results(made, f"collect {self.n_shards} shards")
+
+    def release(self) -> None:
+        """See `Shards`; afterwards these take no more verbs, and what was made of them is not affected."""
+        made, self._stored = self._made, None
+        store, made.held = made.store, lambda: False
+        del made
+        store.sweep()
