@@ -174,9 +174,14 @@ def dealt(call: bytes, n_shards: int, batches: Batches) -> Batches:
     return _dealt(call, n_shards, ((place, item) for place, _, item in items(batches)))
 
 
-def gathered(call: bytes, n_shards: int, batches: Batches) -> Batches:
-    """The same of the batches of a source."""
-    return _dealt(call, n_shards, enumerate(batches, TaskContext.get().partitionId() << 32))
+def gathered(call: bytes, n_shards: int, always: bytes | None, batches: Batches) -> Batches:
+    """The same of the batches of a source, and before them what is always sent, as a sender of its own."""
+    sender, first = TaskContext.get().partitionId() << 32, next(batches, None)
+    if first is None:
+        return
+    if always is not None:
+        yield from frames((place, sender, always) for place in range(n_shards))
+    yield from _dealt(call, n_shards, enumerate(chain([first], batches), sender + 1))
 
 
 def _dealt(call: bytes, n_shards: int, senders: Iterable[tuple[int, Any]]) -> Batches:

@@ -91,6 +91,7 @@ class SparkEngine:
         join: Callable[[Sequence[Any], Any], Result],
         n_shards: int,
         value: Any = None,
+        nothing: Any = None,
     ) -> SparkShards[Result]:
         """Shards of the rows of a data frame, in one shuffle.
 
@@ -105,8 +106,11 @@ class SparkEngine:
         n_shards : int
         value : object
             For both.
+        nothing : object, optional
+            A piece that every partition sends to all shards, so that none is sent nothing.
         """
-        send = partial(frames.gathered, frames.call_of(split, value), n_shards)
+        always = None if nothing is None else frames.pickled([nothing])
+        send = partial(frames.gathered, frames.call_of(split, value), n_shards, always)
         return SparkShards(joined(self._store, source, send, frames.call_of(join, value), n_shards))
 
     def summarise(

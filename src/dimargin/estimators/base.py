@@ -105,7 +105,9 @@ class KernelMarginClassifier(MarginClassifier):
             n_threads = effective_n_threads(self.n_jobs)
             data = training_data(self, X, y, sample_weight, self.kernel == "precomputed")
             loss, strategy, shape = self._chosen(len(data.y))
-            needed = self._memory_needed(data) + strategy.memory_needed(len(data.y), shape, len(data.labels), n_threads)
+            n_rows, n_outputs, n_values = len(data.y), len(data.labels), int(data.X.size)
+            needed = self._memory_needed(n_rows, n_values, n_outputs)
+            needed += strategy.memory_needed(n_rows, shape, n_outputs, n_threads)
             check_memory(needed, self.memory_limit)
             problem, seed = self._problem(data, loss, n_threads), self._seed()
             order = self._order(data, strategy, seed)
@@ -238,11 +240,10 @@ class KernelMarginClassifier(MarginClassifier):
             check_number("memory_limit", self.memory_limit, 0, whole=True)
         self._check_limits()
 
-    def _memory_needed(self, data: TrainingData) -> int:
-        values = data.X.nnz if sp.issparse(data.X) else data.X.size
-        n, outputs = len(data.y), 1 if len(data.classes) == 2 else len(data.classes)
-        rows = values * (4 if self.tol >= 1e-4 else 12)
-        return int(rows + 8 * n * (12 + 8 * outputs) + 24 * 2**20)
+    def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
+        """Bytes that a solve of all rows takes beside them, for so many numbers that are stored of them."""
+        rows = n_values * (4 if self.tol >= 1e-4 else 12)
+        return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
     def _row_transform(self, data: TrainingData) -> Transform:
         if callable(self.kernel) or self.kernel == "precomputed":

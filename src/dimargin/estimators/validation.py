@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import resource
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,6 +64,17 @@ def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -
     )
 
 
+def memory_of_process() -> int:
+    """Bytes that this process may use: the machine's, or those that its container or its limits leave."""
+    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        bounds.append(limit)
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        bounds.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(bounds)
+
+
 def check_memory(needed: int, limit: int | None) -> None:
     """Raise MemoryError, before any work, if the fit cannot fit.
 
@@ -69,16 +83,16 @@ def check_memory(needed: int, limit: int | None) -> None:
     needed : int
         Bytes, beside the data that the caller already holds.
     limit : int or None
-        ``memory_limit``; None compares with the memory of the machine.
+        ``memory_limit``; None compares with what the process may use.
     """
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    most = memory_of_process()
     if limit is not None and needed > limit:
         raise MemoryError(
             f"memory_limit={limit} bytes is too small: this fit needs about {needed} bytes beside the data. Raise the "
             "limit, pass fewer rows or columns, or use tol >= 1e-4, which needs no float64 copy"
         )
-    if needed > physical:
+    if needed > most:
         raise MemoryError(
-            f"this fit needs about {needed} bytes beside the data, and the machine has {physical}. Pass fewer rows or "
+            f"this fit needs about {needed} bytes beside the data, and the machine has {most}. Pass fewer rows or "
             "columns"
         )

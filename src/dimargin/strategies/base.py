@@ -243,6 +243,10 @@ class Strategy(Options, ABC):
         """Bytes beside those of a solve."""
         return 0
 
+    def joins_all_rows(self, shape: TreeShape) -> bool:
+        """Whether all rows come together in one place: at level 0 of a tree."""
+        return shape.stop_level == 0
+
     @abstractmethod
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Level of the leaves for so many rows; 0 where there is no tree."""

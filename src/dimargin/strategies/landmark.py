@@ -77,6 +77,10 @@ class Landmark(Strategy):
         """One of a part of the rows, if that is worth it, and one of the landmarks before the exact solve."""
         return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
 
+    def joins_all_rows(self, shape: TreeShape) -> bool:
+        """For the exact solve only."""
+        return self.polish
+
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Hessians: their sum, two parts a thread, a factor; and features of some rows, scaled, of every thread."""
         m = min(shape.n_landmarks or self.most_landmarks, n_rows)

@@ -104,7 +104,8 @@ class LinearCoreSetSVRG(LinearSVRG):
 class LinearDSVRG(LinearSVRG):
     """Distributed SVRG: rows stay in their partition, the iterate goes round.
 
-    Only the gradient at the anchor is computed side by side; inner steps go through the partitions one after the other.
+    Only the gradient at the anchor is computed side by side; inner steps go through the partitions one after the other,
+    which on a cluster is a job for every partition and stage.
 
     Parameters
     ----------

@@ -1,0 +1,328 @@
+"""From a DataFrame to shards of rows in the order of their keys, on the executors.
+
+    1  survey     a pass over the source: classes, sizes, and whatever is wrong with a row
+    2  scatter    every row to the shard of its key, one shuffle; a shard sorts its rows by key
+    3  measure    sums over the shards: places of their rows, means, variance, extent
+
+The number of shards depends on the number of rows alone, and what a shard holds on keys alone: neither the partitions
+of the source, nor the order in which it is read, nor the number of workers change anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from dimargin.engines.spark import SparkEngine
+from dimargin.estimators.data import canonical
+from dimargin.estimators.validation import memory_of_process
+from dimargin.kernels import Floats, Indices
+from dimargin.keys import Keys, keys_of_ids, row_keys
+from dimargin.parts import n_shards_for
+from dimargin.rows import Extent, Kernel, column_reach, column_sums, stacked
+from dimargin.shards import Shards
+from dimargin.spark.arrow import rows_of
+from dimargin.spark.columns import Columns
+
+_LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a pass over the source found.
+
+    Attributes
+    ----------
+    counts : dict
+        Rows with positive weight of every label.
+    n_given : int
+        Rows, those without weight included.
+    n_features : int or None
+        None without rows.
+    n_values : int
+        Numbers that are not zero in sparse rows, or all of them.
+    memory : int
+        Bytes that a worker may use: the least of those that looked.
+    """
+
+    counts: dict[float, int]
+    n_given: int
+    n_features: int | None
+    n_values: int
+    memory: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows with positive weight."""
+        return sum(self.counts.values())
+
+    @property
+    def classes(self) -> Floats:
+        """Labels, ascending."""
+        return np.array(sorted(self.counts))
+
+    @staticmethod
+    def joined(parts: Sequence[Survey]) -> Survey:
+        """Of several partitions of the source; raises ValueError where their rows differ in length."""
+        widths = sorted({part.n_features for part in parts if part.n_features is not None})
+        if len(widths) > 1:
+            raise ValueError(f"features have {widths[0]} numbers in some rows and {widths[1]} in others")
+        counts: dict[float, int] = {}
+        for part in parts:
+            for label, count in part.counts.items():
+                counts[label] = counts.get(label, 0) + count
+        n_given, n_values = sum(part.n_given for part in parts), sum(part.n_values for part in parts)
+        memory = min((part.memory for part in parts), default=memory_of_process())
+        return Survey(counts, n_given, widths[0] if widths else None, n_values, memory)
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows of a shard, in the order of their keys.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    codes : ndarray of shape (n,)
+        Places of the labels among the classes.
+    weights : ndarray of shape (n,)
+        Positive.
+    keys : ndarray of shape (n,)
+    first : int
+        Place of the first row in the order of all keys, once it is known.
+    """
+
+    X: Any
+    codes: Indices
+    weights: Floats
+    keys: Keys
+    first: int = 0
+
+    def take(self, index: NDArray[Any] | slice, first: int = 0) -> KeyedRows:
+        """Some of the rows."""
+        return KeyedRows(self.X[index], self.codes[index], self.weights[index], self.keys[index], first)
+
+    @staticmethod
+    def joined(pieces: Sequence[KeyedRows]) -> KeyedRows:
+        """The rows of several, one after the other."""
+        codes, weights, keys = (
+            np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("codes", "weights", "keys")
+        )
+        return KeyedRows(stacked([rows.X for rows in pieces]), codes, weights, keys, pieces[0].first)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A DataFrame with rows.
+
+    Attributes
+    ----------
+    engine : SparkEngine
+    frame : DataFrame
+        Of `dimargin.spark.columns.Columns.select`.
+    columns : Columns
+    """
+
+    engine: SparkEngine
+    frame: DataFrame
+    columns: Columns
+
+    def survey(self) -> Survey:
+        """Look at all rows; raises ValueError naming the column of what is wrong with one."""
+        with self.engine.describe("look at the rows"):
+            found = Survey.joined(self.engine.summarise(self.frame, _surveyed, self.columns))
+        if not found.n_rows:
+            raise ValueError(f"the dataset has no row with positive weight, of {found.n_given}")
+        if len(found.counts) < 2:
+            raise ValueError(
+                f"labelCol {self.columns.label!r} has one class only, {next(iter(found.counts))!r}; at least two are "
+                "needed"
+            )
+        return found
+
+    def scattered(self, survey: Survey, random_state: int) -> Shards[KeyedRows]:
+        """Rows as shards that follow one another in the order of their keys, none more than twice another."""
+        n_shards = n_shards_for(survey.n_rows)
+        sparse = survey.n_values * 1.5 < survey.n_rows * (survey.n_features or 0)
+        columns = replace(self.columns, n_features=survey.n_features)
+        scatter = _Scatter(columns, sparse, survey.classes, random_state, n_shards)
+        nothing = KeyedRows(
+            (sp.csr_array if sparse else np.empty)((0, survey.n_features)), np.empty(0, dtype=np.int64), np.empty(0),
+            np.empty(0, dtype=np.uint64),
+        )  # fmt: skip
+        rows = self.engine.gather(self.frame, _keyed, _sorted, n_shards, scatter, nothing)
+        sizes = np.array(rows.collect(_size))
+        if sizes.sum() != survey.n_rows:
+            raise ValueError(
+                f"the dataset had {survey.n_rows} rows with positive weight when it was read first, and "
+                f"{sizes.sum()} then: it changes from read to read; write it, or cache it, before it is trained on"
+            )
+        if sizes.min() >= _LEAST_SHARE * survey.n_rows / n_shards:
+            return rows.map(_numbered, sizes)
+        # rows that are equal have equal keys, and there are many of them
+        return rows.shuffle(_dealt_evenly, _together, n_shards, sizes)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Sums over shards.
+
+    Attributes
+    ----------
+    n_rows : int
+    weights : ndarray of shape (n_classes,)
+        Of the rows of every class.
+    sums : ndarray of shape (n_classes, n_features)
+        Of the rows, weighted.
+    sparse : bool
+        How the rows are stored.
+    """
+
+    n_rows: int
+    weights: Floats
+    sums: Floats
+    sparse: bool
+
+    @classmethod
+    def of(cls, rows: Shards[KeyedRows], n_classes: int) -> Measures:
+        """One job."""
+        sizes, weights, sums, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
+        return cls(sum(sizes), sum(weights, np.zeros(1)), sum(sums, np.zeros(1)), sparse[0])
+
+
+def spread_of(
+    rows: Shards[KeyedRows], factors: Floats, mean: float, means: Floats | None, kernel: Kernel
+) -> tuple[float, Extent]:
+    """Weighted sum of squared differences from one number, of all values; and the extent: one job.
+
+    Parameters
+    ----------
+    rows : Shards of KeyedRows
+    factors : ndarray of shape (n_classes,)
+        On the weights of the classes.
+    mean : float
+    means : ndarray of shape (n_features,) or None
+        About which the extent is; None for sparse rows.
+    kernel : Kernel
+        Its gamma does not matter.
+    """
+    squares, extents = zip(*rows.collect(_spread, (factors, mean, means, kernel)), strict=True)
+    return float(sum(squares)), Extent.joined(extents)
+
+
+def furthest_column(rows: Shards[KeyedRows], center: Floats | None) -> int:
+    """The column that reaches furthest: one job."""
+    return int(np.max(rows.collect(_reach, center), axis=0).argmax())
+
+
+def shard_numbers(keys: Keys, n_shards: int) -> Indices:
+    """Shards of keys, which divide the range of keys evenly."""
+    return ((keys >> np.uint64(32)) * np.uint64(n_shards) >> np.uint64(32)).astype(np.int64)
+
+
+# ---- what executors do ---------------------------------------------------------------------------------------------
+
+
+def _surveyed(batches: Iterator[pa.RecordBatch], columns: Columns) -> Survey:
+    parts = []
+    for batch in batches:
+        if batch.num_rows:
+            rows = rows_of(batch, columns)
+            given = np.asarray(rows.labels)
+            labels = given if rows.weights is None else given[rows.weights > 0]
+            present, counted = np.unique(labels, return_counts=True)
+            counts = dict(zip(present.tolist(), counted.tolist(), strict=True))
+            parts.append(Survey(counts, batch.num_rows, rows.X.shape[1], rows.X.size, memory_of_process()))
+            columns = replace(columns, n_features=rows.X.shape[1])
+    return Survey.joined(parts)
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    columns: Columns
+    sparse: bool
+    classes: Floats
+    random_state: int
+    n_shards: int
+
+
+def _keyed(batch: pa.RecordBatch, scatter: _Scatter) -> list[tuple[int, KeyedRows]]:
+    given = rows_of(batch, scatter.columns, scatter.sparse)
+    weights = np.ones(batch.num_rows) if given.weights is None else given.weights
+    X, labels = canonical(given.X), np.asarray(given.labels)
+    codes = np.searchsorted(scatter.classes, labels).astype(np.int64)
+    known = scatter.classes[np.minimum(codes, len(scatter.classes) - 1)] == labels
+    if not known[weights > 0].all():
+        raise ValueError(
+            f"column {scatter.columns.label!r} has labels that it did not have when it was read before: the dataset "
+            "changes from read to read; write it, or cache it, first"
+        )
+    keys = (
+        row_keys(X, codes, weights, scatter.random_state)
+        if given.ids is None
+        else keys_of_ids(given.ids, scatter.random_state)
+    )
+    numbers = np.where(weights > 0, shard_numbers(keys, scatter.n_shards), -1)
+    rows = KeyedRows(X, codes, weights, keys)
+    return [(int(number), rows.take(np.flatnonzero(numbers == number))) for number in np.unique(numbers[numbers >= 0])]
+
+
+def _sorted(pieces: Sequence[KeyedRows], _: _Scatter) -> KeyedRows:
+    rows = KeyedRows.joined(pieces)
+    return rows.take(np.argsort(rows.keys, kind="stable"))
+
+
+def _size(rows: KeyedRows, _: None) -> int:
+    return len(rows.codes)
+
+
+def _numbered(rows: KeyedRows, sizes: Indices) -> KeyedRows:
+    """The rows, with the place of the first one among all."""
+    number = int(shard_numbers(rows.keys[:1], len(sizes))[0]) if len(rows.keys) else 0
+    return replace(rows, first=int(sizes[:number].sum()))
+
+
+def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]]:
+    """Rows by their places, in as many shards as there are, whose sizes differ by at most one."""
+    total, n_shards, numbered = int(sizes.sum()), len(sizes), _numbered(rows, sizes)
+    bounds = np.arange(n_shards + 1) * total // n_shards
+    pieces = []
+    for number in range(n_shards):
+        low, high = np.clip(bounds[number : number + 2] - numbered.first, 0, len(rows.codes)).tolist()
+        if low < high:
+            pieces.append((number, rows.take(slice(low, high), numbered.first + low)))
+    return pieces
+
+
+def _together(pieces: Sequence[KeyedRows], _: Indices) -> KeyedRows:
+    return KeyedRows.joined(pieces)
+
+
+def _measured(rows: KeyedRows, n_classes: int) -> tuple[int, Floats, Floats, bool]:
+    sums = [column_sums(rows.X, rows.weights * (rows.codes == code)) for code in range(n_classes)]
+    weights: Floats = np.bincount(rows.codes, rows.weights, n_classes).astype(np.float64)
+    return len(rows.codes), weights, np.array(sums), bool(sp.issparse(rows.X))
+
+
+def _spread(rows: KeyedRows, value: tuple[Floats, float, Floats | None, Kernel]) -> tuple[float, Extent]:
+    factors, mean, means, kernel = value
+    weights = rows.weights * factors[rows.codes]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sp.issparse(rows.X):
+            # the values that are not stored are zero
+            squares = (weights @ (rows.X.multiply(rows.X) - 2 * mean * rows.X)).sum()
+            squares += mean**2 * weights.sum() * rows.X.shape[1]
+        else:
+            squares = weights @ np.square(rows.X - mean).sum(axis=1)
+    return float(squares), Extent.of(rows.X, kernel, means)
+
+
+def _reach(rows: KeyedRows, center: Floats | None) -> Floats:
+    return column_reach(rows.X, center)

@@ -1,0 +1,266 @@
+"""Training on a DataFrame: what `fit` of the scikit-learn machines does with arrays, on the rows of executors."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from pyspark.sql import DataFrame
+from sklearn.base import clone
+from sklearn.utils import compute_class_weight
+
+from dimargin.engines.spark import SparkEngine
+from dimargin.estimators import LinearODMClassifier
+from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.data import Origin, gamma_of
+from dimargin.estimators.odm import odm_loss
+from dimargin.kernels import Floats, KernelMatrix
+from dimargin.losses import Loss
+from dimargin.parts import Part
+from dimargin.rows import Kernel, RowTransform, StoredRows
+from dimargin.shards import Shards
+from dimargin.solution import MarginLosses
+from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
+from dimargin.spark.columns import Columns
+from dimargin.spark.source import (
+    KeyedRows,
+    Measures,
+    Source,
+    Survey,
+    furthest_column,
+    spread_of,
+)
+from dimargin.strategies import Facts, LinearTraining, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.linear import LinearFacts
+from dimargin.threads import single_threaded_blas
+
+
+class JobProgress(Progress):
+    """Tells the Spark UI what the jobs of a level are for.
+
+    Parameters
+    ----------
+    engine : SparkEngine
+    report : callable
+        Told the entry of ``history_`` of every level that has ended.
+    """
+
+    def __init__(self, engine: SparkEngine, report: Callable[[dict[str, Any]], None]) -> None:
+        self._engine, self._report, self._level = engine, report, ExitStack()
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """See `Progress`."""
+        self._level.close()
+        parts = "" if n_tasks is None else f", {n_tasks} partitions"
+        self._level.enter_context(self._engine.describe(f"level {level}{parts}"))
+
+    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
+        """See `Progress`."""
+        self._report(entry)
+        return False
+
+
+def train(
+    prototype: MarginClassifier,
+    dataset: DataFrame,
+    columns: Columns,
+    report: Callable[[dict[str, Any]], None] = lambda entry: None,
+) -> MarginClassifier:
+    """Train a machine on the rows of a DataFrame; the driver holds samples, sums and the model.
+
+    Parameters
+    ----------
+    prototype : MarginClassifier
+        With the parameters; it is left as it is.
+    dataset : DataFrame
+    columns : Columns
+        Checked against the dataset's schema.
+    report : callable, optional
+        Told the entry of ``history_`` of every level that has ended.
+
+    Returns
+    -------
+    MarginClassifier
+        Fitted. Its ``support_`` are places of rows in the order of their keys.
+
+    Raises
+    ------
+    ValueError
+        For parameters or rows out of range; the message names the column.
+    MemoryError
+        Before the work begins, where a part would not fit an executor.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the tolerance was not reached.
+    """
+    began, machine = time.perf_counter(), cast(Any, clone(prototype))
+    machine._check_parameters()
+    with SparkEngine(dataset.sparkSession) as engine, single_threaded_blas():
+        source = Source(engine, columns.select(dataset), columns)
+        survey, limits = source.survey(), Limits(
+            tol=machine.tol, max_iter=machine.max_iter,
+            deadline=None if machine.max_time is None else began + machine.max_time,
+        )  # fmt: skip
+        how = _LinearRun if isinstance(machine, LinearODMClassifier) else _KernelRun
+        run = how(machine, survey, machine._seed(), limits, JobProgress(engine, report))
+        attributes, reason = run.trained(source)
+    for name, value in attributes.items():
+        setattr(machine, name, value)
+    machine.n_features_in_ = survey.n_features
+    machine._warn_unless_converged(reason)
+    return cast(MarginClassifier, machine)
+
+
+@dataclass(frozen=True)
+class _Run(ABC):
+    """What machines of both kinds are trained with."""
+
+    machine: Any
+    survey: Survey
+    random_state: int
+    limits: Limits
+    progress: Progress
+
+    @abstractmethod
+    def trained(self, source: Source) -> tuple[dict[str, Any], str]:
+        """Attributes of the fitted machine, and why training ended."""
+
+    @property
+    def n_outputs(self) -> int:
+        return 1 if len(self.survey.counts) == 2 else len(self.survey.counts)
+
+    def factors(self, measures: Measures) -> Floats:
+        """On the weights of the classes."""
+        classes, given = self.survey.classes, self.machine.class_weight
+        if given is None:
+            return np.ones(len(classes))
+        factors = compute_class_weight(given, classes=classes, y=classes, sample_weight=measures.weights)
+        if not (np.isfinite(factors).all() and (factors > 0).all()):
+            raise ValueError(f"classWeight must be positive for every class, got {given!r}")
+        return np.asarray(factors, dtype=np.float64)
+
+    def scattered(self, source: Source) -> tuple[Shards[KeyedRows], Measures]:
+        """The rows where they are trained on, and sums over them."""
+        with source.engine.describe("deal rows to shards"):
+            rows = source.scattered(self.survey, self.random_state)
+            return rows, Measures.of(rows, len(self.survey.counts))
+
+
+class _LinearRun(_Run):
+    def trained(self, source: Source) -> tuple[dict[str, Any], str]:
+        """See `_Run`."""
+        training = self.training(source)  # which holds the only handle on the rows
+        solution = self.machine._check_solver().train(training)
+        attributes = self.machine._attributes(solution, self.survey.classes, training.facts.mass)
+        return attributes, solution.reason
+
+    def training(self, source: Source) -> LinearTraining:
+        """Rows as shards of the primal."""
+        rows, measures = self.scattered(source)
+        factors, machine = self.factors(measures), self.machine
+        total = float(measures.weights @ factors)
+        losses = _Losses(odm_loss(machine), total, bool(machine.fit_intercept), factors, self.n_outputs)
+        facts = LinearFacts(
+            n_rows=measures.n_rows, n_features=measures.sums.shape[1], n_values=self.survey.n_values,
+            n_outputs=self.n_outputs, mass=total, intercept=losses.intercept,
+        )  # fmt: skip
+        start = np.zeros((self.n_outputs, facts.n_features + 1))
+        shards = rows.map(_linear_shard, losses)
+        return LinearTraining(facts, shards, self.limits, self.random_state, start, self.progress)
+
+
+class _KernelRun(_Run):
+    def trained(self, source: Source) -> tuple[dict[str, Any], str]:
+        """See `_Run`."""
+        loss, strategy, shape = self.machine._chosen(self.survey.n_rows)
+        self.check_memory(strategy, shape)
+        training, transform = self.training(source, loss, shape)
+        outcome = strategy.train(training)
+        origin = Origin(self.survey.classes, self.survey.n_rows, self.survey.n_given, transform)
+        return self.machine._attributes(origin, outcome), outcome.reason
+
+    def training(self, source: Source, loss: Loss, shape: TreeShape) -> tuple[Training, RowTransform]:
+        """Rows as parts with a kernel."""
+        rows, measures = self.scattered(source)
+        factors, machine = self.factors(measures), self.machine
+        total, transform = float(measures.weights @ factors), _transform(machine, rows, measures, factors)
+        losses = _Losses(loss, total, machine._has_intercept, factors, self.n_outputs)
+        return Training(
+            facts=Facts(measures.n_rows, self.n_outputs, total, loss, machine._has_intercept),
+            rows=rows.map(_part, (losses, transform)),
+            limits=self.limits,
+            shape=shape,
+            random_state=self.random_state,
+            progress=self.progress,
+            cache=CACHE if machine.memory_limit is None else min(CACHE, machine.memory_limit),
+        ), transform
+
+    def check_memory(self, strategy: Strategy, shape: TreeShape) -> None:
+        """Raise MemoryError where all rows come together and would not fit."""
+        survey, limit = self.survey, self.machine.memory_limit
+        if not strategy.joins_all_rows(shape):
+            return
+        # the rows, as they came, as they are, and prepared; and what the solve takes
+        needed = 16 * survey.n_values + self.machine._memory_needed(survey.n_rows, survey.n_values, self.n_outputs)
+        most, whose = (survey.memory, "an executor has") if limit is None else (limit, "memoryLimit is")
+        if needed > most:
+            raise MemoryError(
+                f"level 0 solves all {survey.n_rows} rows in one place, which needs about {needed} bytes, and {whose} "
+                f"{most}. Stop above it (stopLevel=1), or use strategy='landmark' or LinearODMClassifier, which never "
+                "bring all rows together"
+            )
+
+
+def _transform(machine: KernelMarginClassifier, rows: Shards[KeyedRows], measures: Measures, factors: Floats) -> Any:
+    """How rows are prepared for the kernel: from sums over the shards."""
+    total, n_features = float(measures.weights @ factors), measures.sums.shape[1]
+    sums, sparse = factors @ measures.sums, measures.sparse
+    mean, means = float(sums.sum() / total / n_features), None if sparse else sums / total
+    kernel = Kernel(machine.kernel, 1.0, int(machine.degree), float(machine.coef0))  # type: ignore[arg-type]
+    squares, extent = spread_of(rows, factors, mean, means, kernel)
+    center = means if kernel.stationary else None
+    furthest = partial(furthest_column, rows, center)
+    gamma = gamma_of(machine.gamma, n_features, squares / total / n_features, furthest)
+    kernel = Kernel(kernel.name, gamma, kernel.degree, kernel.coef0)
+    return RowTransform.for_extent(kernel, means, extent, furthest)
+
+
+# ---- what shards do ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Losses:
+    """What makes the losses of a shard's rows."""
+
+    loss: Loss
+    total: float
+    intercept: bool
+    factors: Floats
+    n_outputs: int
+
+    def of(self, rows: KeyedRows) -> MarginLosses:
+        codes = rows.codes
+        labels = np.where(codes == np.arange(self.n_outputs)[:, None], 1.0, -1.0)
+        if self.n_outputs == 1:
+            labels = np.where(codes == 1, 1.0, -1.0)[None]
+        weights = rows.weights * self.factors[codes]
+        return MarginLosses(labels, weights, self.loss, self.total, self.total, self.intercept)
+
+
+def _linear_shard(rows: KeyedRows, losses: _Losses) -> Shard:
+    return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first)
+
+
+def _part(rows: KeyedRows, value: tuple[_Losses, RowTransform]) -> Part:
+    losses, transform = value
+    own, kernel = losses.of(rows), KernelMatrix(transform, rows.X)
+    return Part(own.with_kernel(kernel), np.arange(rows.first, rows.first + own.n_rows))

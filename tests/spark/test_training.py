@@ -1,0 +1,202 @@
+"""Training on executors: the machine of the same rows on one computer, however they come."""
+
+import random
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import spark_sessions
+from numpy.testing import assert_allclose, assert_array_equal
+from pyspark.ml.linalg import SparseVector
+from pyspark.sql import functions as F
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+from dimargin import (
+    Cascade,
+    DivideAndConquer,
+    LinearDSVRG,
+    LinearNewton,
+    LinearODMClassifier,
+    ODMClassifier,
+    SVMClassifier,
+    parts,
+)
+from dimargin.spark.columns import Columns
+from dimargin.spark.training import train
+
+COLUMNS = Columns("features", "label", "weight")
+ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
+SVM = SVMClassifier(C=2.0, gamma=0.3, tol=1e-6, random_state=0)
+LINEAR = LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
+TREE = {"branching": 2, "n_levels": 2}
+N = 900
+
+
+def data(n=N, n_classes=2, seed=0):
+    X, y = make_classification(
+        n, 5, n_informative=4, n_redundant=0, n_classes=n_classes, flip_y=0.05, random_state=seed
+    )
+    return X, y.astype(float), np.random.default_rng(seed).integers(0, 4, n).astype(float)
+
+
+def frame_of(spark, X, y, weights, n_partitions=3):
+    table = pd.DataFrame({"features": list(X), "label": y, "weight": weights, "id": np.arange(len(y))})
+    return spark.createDataFrame(table).repartition(n_partitions)
+
+
+@pytest.fixture(autouse=True)
+def several_shards(monkeypatch):
+    monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return data()
+
+
+@pytest.fixture(scope="module")
+def frame(spark, rows):
+    return frame_of(spark, *rows).cache()
+
+
+def same(machine, X, y, weights, frame):
+    """The machine trained on executors, which must be the one trained here."""
+    there, here = train(machine, frame, COLUMNS), clone(machine).fit(X, y, weights)
+    assert_allclose(there.objective_, here.objective_, rtol=1e-5)
+    assert there.status_ == here.status_ and there.certificate_ == here.certificate_
+    assert there.duality_gap_ <= max(machine.tol, here.duality_gap_ * 1.1)
+    values, expected = there.decision_function(X), here.decision_function(X)
+    assert_allclose(values, expected, atol=1e-2 * np.abs(expected).max())
+    assert np.mean(there.predict(X) != here.predict(X)) <= 2e-3
+    return there
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        clone(ODM).set_params(strategy="exact"),
+        clone(ODM).set_params(strategy="diodm", **TREE),
+        clone(ODM).set_params(strategy="landmark", n_landmarks=60),
+        clone(SVM).set_params(strategy=DivideAndConquer(sample_size=100), **TREE),
+        LINEAR,
+        clone(LINEAR).set_params(solver=LinearDSVRG(n_partitions=2), lam=10.0, tol=1e-2),
+    ],
+    ids=lambda machine: f"{type(machine).__name__}-{getattr(machine, 'strategy', getattr(machine, 'solver', ''))}",
+)
+def test_the_machine_is_the_one_of_the_same_rows_here(frame, rows, machine):
+    same(machine, *rows, frame)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "machine",
+    [
+        clone(SVM).set_params(strategy="exact", loss="squared_hinge"),
+        clone(SVM).set_params(strategy="diodm", **TREE),
+        clone(SVM).set_params(strategy="diodm", stop_level=1, **TREE),
+        clone(ODM).set_params(strategy="dc", **TREE),
+        clone(ODM).set_params(strategy="dc", stop_level=1, **TREE),
+        clone(ODM).set_params(strategy=DivideAndConquer(prediction="bcm"), stop_level=1, **TREE),
+        clone(SVM).set_params(strategy="cascade", fit_intercept=True, **TREE),
+        clone(ODM).set_params(strategy=Cascade(rounds=2), tol=1e-2, **TREE),
+        clone(SVM).set_params(strategy="dip", tol=1e-4, **TREE),
+        clone(ODM).set_params(strategy="landmark", n_landmarks=60, class_weight="balanced", kernel="laplacian"),
+        clone(LINEAR).set_params(solver=LinearNewton("conjugate_gradients"), class_weight={0: 1.0, 1: 3.0}),
+        clone(LINEAR).set_params(solver="svrg", tol=1e-3),
+    ],
+    ids=lambda machine: f"{type(machine).__name__}-{getattr(machine, 'strategy', getattr(machine, 'solver', ''))}",
+)
+def test_every_other_machine_is_too(frame, rows, machine):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a cascade of two rounds says that it has not converged
+        same(machine, *rows, frame)
+
+
+@pytest.mark.parametrize("machine", [LINEAR, clone(ODM).set_params(strategy="landmark", n_landmarks=30, gamma="scale")])
+def test_more_than_two_classes_and_sparse_rows(spark, machine):
+    X, y, weights = data(300, n_classes=3)
+    X[np.abs(X) < 1.2] = 0.0
+    vectors = [SparseVector(5, {k: row[k] for k in np.flatnonzero(row)}) for row in X.tolist()]
+    table = list(zip(vectors, y.tolist(), weights.tolist(), strict=True))
+    there = spark.createDataFrame(table, ["features", "label", "weight"])
+    trained = same(machine, sp.csr_array(X), y, weights, there)
+    assert_array_equal(trained.classes_, [0.0, 1.0, 2.0])
+
+
+def test_neither_order_nor_partitions_nor_skew_change_a_bit(spark, rows, frame):
+    X, y, weights = rows
+    machine = clone(ODM).set_params(strategy="landmark", n_landmarks=30, tol=1e-3)
+    first = train(machine, frame, COLUMNS)
+    order = np.argsort(y, kind="stable")[::-1]  # a partition of one class
+    most = F.when(F.col("id") < 0.9 * N, 0).otherwise(F.col("id") % 4).cast("int")
+    for other in (
+        frame_of(spark, X[order], y[order], weights[order], 1),
+        frame.repartitionById(5, most),  # nine tenths of the rows, little, nothing
+    ):
+        again = train(machine, other, COLUMNS)
+        assert_array_equal(again.dual_coef_, first.dual_coef_)
+        assert_array_equal(again.support_vectors_, first.support_vectors_)
+
+
+def test_more_partitions_than_rows(spark):
+    X, y, weights = data(20)
+    same(LINEAR, X, y, weights, frame_of(spark, X, y, weights, 30))
+
+
+def test_many_equal_rows_are_dealt_evenly(spark):
+    counts = [8000, 8000, 1000]
+    X, y = np.repeat([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], counts, axis=0), np.repeat([0.0, 1.0, 0.0], counts)
+    there = spark.range(len(y)).select(
+        F.when(F.col("id") < 8000, F.array(F.lit(0.0), F.lit(1.0)))
+        .when(F.col("id") < 16_000, F.array(F.lit(1.0), F.lit(0.0)))
+        .otherwise(F.array(F.lit(1.0), F.lit(1.0))).alias("features"),
+        (F.col("id").between(8000, 15_999)).cast("double").alias("label"), F.lit(1.0).alias("weight"),
+    )  # fmt: skip
+    same(LINEAR, X, y, np.ones(len(y)), there)
+
+
+def test_a_column_of_ids_takes_the_place_of_content(spark, rows):
+    X, y, weights = rows
+    machine = clone(ODM).set_params(strategy="landmark", n_landmarks=10, tol=1e-3)
+    columns = Columns("features", "label", "weight", "id")
+    one, other = (train(machine, frame_of(spark, X, y, weights, k), columns) for k in (1, 4))
+    assert_array_equal(one.support_vectors_, other.support_vectors_)
+    by_content = train(machine, frame_of(spark, X, y, weights), COLUMNS)
+    assert not np.array_equal(one.support_vectors_, by_content.support_vectors_)
+
+
+def test_what_is_wrong_with_rows_is_said_with_the_column(frame):
+    def refused(frame, match, machine=LINEAR):
+        with pytest.raises(ValueError, match=match):
+            train(machine, frame, COLUMNS)
+
+    here = F.col("id") == 7
+    unknown = F.transform("features", lambda x: F.when(here, float("nan")).otherwise(x))
+    refused(frame.where("label = 1"), r"labelCol 'label' has one class only, 1\.0")
+    refused(frame.where("weight = 0"), "no row with positive weight")
+    refused(frame.withColumn("label", F.when(~here, F.col("label"))), "column 'label' is null")
+    refused(frame.withColumn("weight", F.when(here, -1.0).otherwise(1.0)), "column 'weight' is negative")
+    refused(frame.withColumn("features", unknown), "column 'features'.* NaN")
+    short = F.when(here, F.slice("features", 1, 2)).otherwise(F.col("features"))
+    refused(frame.withColumn("features", short), "features")
+    chance = F.udf(lambda: random.random(), "double").asNondeterministic()
+    refused(frame.where(chance() < 0.5), "changes from read to read")
+    refused(frame, "4096 partitions", clone(ODM).set_params(strategy="diodm", n_levels=6))
+    assert spark_sessions.n_cached() == 1  # the test's own frame
+
+
+def test_rows_that_would_not_fit_are_refused_before_the_work_begins(frame):
+    machine = clone(ODM).set_params(strategy="diodm", memory_limit=10**6)
+    with pytest.raises(MemoryError, match=r"level 0 solves all \d+ rows in one place, .*stopLevel=1.*'landmark'"):
+        train(machine, frame, COLUMNS)
+
+
+def test_a_time_limit_gives_a_machine(frame, rows):
+    machine = clone(ODM).set_params(strategy="diodm", max_time=1e-3, **TREE)
+    with pytest.warns(UserWarning, match="time limit"):
+        found = train(machine, frame, COLUMNS)
+    assert found.status_ == "max_time" and found.certificate_ == "partitioned"
+    assert found.predict(rows[0]).shape == (N,)
