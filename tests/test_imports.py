@@ -1,6 +1,8 @@
 """Imports point one way: what stands on what."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,8 @@ def test_the_tree_knows_no_loss_kernel_or_engine():
     for path in (PACKAGE / "tree.py", PACKAGE / "engines" / "local.py"):
         assert set(imports(path)) <= {"shards"}
     assert "losses" not in set(imports(PACKAGE / "strategies" / "diodm.py"))
+
+
+def test_spark_is_imported_only_for_its_engine():
+    script = "import sys, dimargin, dimargin.engines; assert 'pyspark' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)

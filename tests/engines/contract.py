@@ -126,6 +126,8 @@ def test_pieces_of_one_sender_stay_in_their_order(engine):
 def test_a_shard_that_is_sent_nothing_is_named(engine):
     with pytest.raises(ValueError, match="shard 4 was sent nothing"):
         ranges(engine, 2, 3).shuffle(one_by_one, listed, 9, 9).collect()
+    with pytest.raises(ValueError, match="shard 4 was sent nothing"):
+        ranges(engine, 2, 3).shuffle(one_by_one, listed, 9, 9).merge(together, 9).collect()
 
 
 def test_a_value_is_carried_through_the_shards_in_their_order(engine):
@@ -198,7 +200,7 @@ def test_newton_takes_the_same_steps_wherever_the_rows_are(engine):
         labels = np.where(X @ [[1.0], [2.0], [-1.0], [0.5]] + rng.normal(size=(600, 1)) > 0, 1.0, -1.0).T
         losses = MarginLosses(labels, np.ones(600), ODMLoss(100.0, 0.5, 0.2), 600.0, 600.0, True)
         parts = np.array_split(np.arange(600), 5)
-        shards = [Shard.of(LinearFeatures(StoredRows(X[part])), losses.of_rows(part, 600.0)) for part in parts]
+        shards = [Shard(LinearFeatures(StoredRows(X[part])), losses.of_rows(part, 600.0)) for part in parts]
         return solve(engine.scatter(shards), Newton(4, True), np.zeros((1, 5)), Limits(tol=1e-10))
 
     from dimargin.engines import LocalEngine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib.metadata import version
 from threading import Lock
@@ -12,6 +13,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
+from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -73,6 +75,11 @@ class Jobs:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.count = self.received_bytes = 0
+        context = self._context = getattr(spark, "sparkContext", None)  # a Connect session has none
+        if context is None:
+            self._tags = spark.addTag, spark.removeTag, spark.interruptTag
+        else:
+            self._tags = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
         self._texts: list[str] = []
 
     @contextmanager
@@ -85,31 +92,41 @@ class Jobs:
             self._texts.pop()
 
     def run(self, frame: DataFrame, verb: str) -> pa.Table:
-        """Rows of a frame, in one job."""
+        """Rows of a frame, in one job, which an interrupt of this thread cancels."""
         self.count += 1
-        with self._named(f"dimargin: {': '.join([*self._texts, verb])}"):
-            table = frame.toArrow()
+        outcome = self._outcome(frame, f"dimargin: {': '.join([*self._texts, verb])}")
+        try:
+            table = outcome.result()
+        finally:
+            del outcome  # or its exception would hold itself, and the shards of its callers
         self.received_bytes += table.nbytes
         return table
 
-    @contextmanager
-    def _named(self, name: str) -> Iterator[None]:
-        """A description where the session has a context, and a tag, by which the job is cancelled too."""
+    def _outcome(self, frame: DataFrame, name: str) -> Future[pa.Table]:
+        """The rows or the exception, got by a thread: Spark's own wait for a job cannot be interrupted."""
+        outcome: Future[pa.Table] = Future()
+
+        def work() -> None:
+            try:
+                if self._context is not None:
+                    self._context.setJobDescription(name)
+                outcome.set_result(frame.toArrow())
+            except BaseException as error:
+                outcome.set_exception(error)
+
         tag = f"{name.replace(',', ';')} [{uuid4().hex[:8]}]"
-        context = getattr(self.spark, "sparkContext", None)  # a Connect session has none
-        before = context and context.getLocalProperty("spark.job.description")
-        self.spark.addTag(tag)
-        if context:
-            context.setJobDescription(name)
+        add, remove, cancel = self._tags
+        add(tag)
         try:
-            yield
+            thread = InheritableThread(work, session=self.spark, daemon=True)
+            thread.start()
+            thread.join()
         except (KeyboardInterrupt, SystemExit):
-            self.spark.interruptTag(tag)
+            cancel(tag)
             raise
         finally:
-            self.spark.removeTag(tag)
-            if context:
-                context.setJobDescription(before)
+            remove(tag)
+        return outcome
 
     def check(self) -> None:
         """Look whether the executors have this version of dimargin, and of Python.

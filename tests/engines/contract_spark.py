@@ -1,0 +1,328 @@
+"""What the Spark engine does beyond the contract. test_contract.py runs this, a kind of session at a time."""
+
+import gc
+import os
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from threading import Lock, Thread
+
+import numpy as np
+import pytest
+import spark_sessions
+from numpy.testing import assert_array_equal
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from dimargin.engines.spark import SparkEngine
+
+MODE = os.environ["DIMARGIN_TEST_ENGINE"]
+spark_sessions.travels(sys.modules[__name__])
+
+
+def scaled(numbers, factor):
+    return factor * numbers
+
+
+def sums(numbers, value):
+    return numbers.copy(), np.array([len(numbers)])
+
+
+def together(parts, value):
+    return np.concatenate(parts)
+
+
+def ranges(engine, n_shards=5):
+    return engine.scatter([np.arange(first, first + 5) for first in range(n_shards)])
+
+
+# ---- sources -------------------------------------------------------------------------------------------------------
+
+
+def by_key(batch, n_shards):
+    """Rows of a batch by the remainder of their key."""
+    keys, x = batch.column("key").to_numpy(), batch.column("x").to_numpy()
+    return [(place, (keys[keys % n_shards == place], x[keys % n_shards == place])) for place in set(keys % n_shards)]
+
+
+def in_order_of_keys(pieces, value):
+    keys, x = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
+    return np.column_stack([keys, x])[np.argsort(keys)]
+
+
+def n_rows(batches, value):
+    return value + sum(batch.num_rows for batch in batches)
+
+
+def rows(spark, n=2000):
+    return spark.range(0, n, 1, 1).select(F.col("id").alias("key"), (F.col("id") * 0.5).alias("x"))
+
+
+def skewed(frame):
+    """Nine tenths of the rows in one of eight partitions, some of the others empty."""
+    return frame.repartitionById(8, F.expr("cast(if(key % 10 > 0, 5, key % 3) as int)"))
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+@pytest.mark.parametrize("arrange", [lambda frame: frame, skewed, lambda frame: frame.repartition(3)])
+def test_shards_hold_the_rows_of_a_data_frame_however_it_is_partitioned(request, spark, engine, arrange, ansi):
+    request.addfinalizer(lambda: spark.conf.set("spark.sql.ansi.enabled", "true"))
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    shards = engine.gather(arrange(rows(spark)), by_key, in_order_of_keys, 6, 6)
+    assert shards.n_shards == 6
+    for place, found in enumerate(shards.collect()):
+        keys = np.arange(place, 2000, 6)
+        assert_array_equal(found, np.column_stack([keys, 0.5 * keys]))
+
+
+def test_every_partition_of_a_data_frame_is_summarised(spark, engine):
+    counts = engine.summarise(skewed(rows(spark)), n_rows, 1000)
+    assert sorted(counts) == [1000, 1000, 1000, 1000, 1066, 1067, 1067, 2800]
+
+
+@pytest.mark.parametrize("empty", [lambda frame: frame.limit(0), lambda frame: frame.where("key < 0")])
+def test_a_data_frame_without_rows_leaves_shards_without_anything(spark, engine, empty):
+    with pytest.raises(ValueError, match="shard 0 was sent nothing"):
+        engine.gather(empty(rows(spark)), by_key, in_order_of_keys, 6, 6).collect()
+
+
+def test_a_piece_for_a_shard_that_is_not_there_is_refused(spark, engine):
+    with pytest.raises(ValueError, match="a piece was sent to shard 6, but there are 6"):
+        engine.gather(rows(spark), by_key, in_order_of_keys, 6, 7).collect()
+
+
+def test_a_failing_split_or_summary_is_raised_as_it_is(spark, engine):
+    with pytest.raises(KeyError, match="no such column"):
+        engine.gather(rows(spark), no_such_column, in_order_of_keys, 3).collect()
+    with pytest.raises(KeyError, match="no such column"):
+        engine.summarise(rows(spark), no_such_column)
+
+
+def no_such_column(batches, value):
+    raise KeyError("no such column")
+
+
+# ---- results -------------------------------------------------------------------------------------------------------
+
+
+def test_results_do_not_depend_on_the_number_of_partitions(spark):
+    numbers = np.random.default_rng(0).normal(size=(11, 5)) * 10.0 ** np.arange(11)[:, None]
+    results = []
+    for n_partitions in ("1", "3", "16"):
+        spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
+        with SparkEngine(spark) as engine:
+            shards = engine.scatter(list(numbers))
+            results.append(shards.aggregate(sums)[0])
+            results.append(shards.aggregate(sums, wide=True)[0])
+            results.append(shards.merge(together, 4).collect()[2])
+    spark.conf.set("spark.sql.shuffle.partitions", "4")
+    for found, expected in zip(results[3:], 2 * results[:3], strict=True):
+        assert_array_equal(found, expected)
+
+
+def test_the_traceback_of_the_executor_is_noted(engine):
+    with pytest.raises(ZeroDivisionError) as caught:
+        ranges(engine).map(dividing).map(scaled, 2).collect()
+    (note,) = caught.value.__notes__
+    assert note.startswith("On the executor:") and "in dividing" in note
+
+
+def dividing(numbers, value):
+    return 1 // 0
+
+
+class UnreadableError(Exception):
+    def __init__(self, first, second):
+        super().__init__(f"{first} and {second}")
+
+
+def test_an_exception_that_cannot_travel_is_told_by_its_text(engine):
+    with pytest.raises(RuntimeError, match="UnreadableError: one and two"):
+        ranges(engine).collect(unreadable)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        ranges(engine).map(unpicklable).collect()
+
+
+def unreadable(numbers, value):
+    raise UnreadableError("one", "two")
+
+
+def unpicklable(numbers, value):
+    return Lock()
+
+
+def test_the_core_and_blas_have_one_thread(engine):
+    shards = ranges(engine)
+    assert (shards.n_threads, shards.n_together) == (1, 1)
+    assert shards.collect(blas_threads) == [{1}] * 5
+
+
+def blas_threads(numbers, value):
+    from threadpoolctl import threadpool_info
+
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+# ---- what is run, and what is kept ---------------------------------------------------------------------------------
+
+
+def noted(numbers, folder):
+    """Leave a file for every time that this runs."""
+    (folder / f"{numbers[0]}-{time.time_ns()}").touch()
+    return numbers
+
+
+def n_noted(folder):
+    return len(list(folder.iterdir()))
+
+
+def test_shards_that_are_held_are_made_once(engine, tmp_path):
+    shards = ranges(engine).map(noted, tmp_path)
+    before = engine.jobs
+    for _ in range(3):
+        shards.aggregate(sums)
+    shards.map(scaled, 2).merge(together, 2).collect()
+    assert engine.jobs - before == 4
+    assert n_noted(tmp_path) == 5
+
+
+def test_a_shuffle_and_what_follows_run_in_the_job_that_asks_and_only_once(spark, engine, tmp_path):
+    before = engine.jobs
+    shards = engine.gather(rows(spark), by_key, in_order_of_keys, 5, 5)
+    other = shards.map(noted, tmp_path).merge(together, 2)
+    last = other.map(noted, tmp_path).map(scaled, 2)
+    assert engine.jobs == before
+    last.collect()
+    assert engine.jobs == before + 1
+    other.aggregate(lambda parts, value: (parts.sum(axis=0),))
+    assert n_noted(tmp_path) == 5 + 3
+
+
+def test_what_nobody_holds_is_released_and_what_is_held_is_not(spark, tmp_path):
+    with SparkEngine(spark) as engine:
+        n_before = spark_sessions.n_cached()
+        shards = ranges(engine)
+        step = shards.map(noted, tmp_path)
+        for _ in range(3):
+            step = step.map(scaled, 2)
+            step.aggregate(sums)
+        shards.collect()
+        assert spark_sessions.n_cached() == n_before + 2
+        shards.release()
+        assert spark_sessions.n_cached() == n_before + 1
+        assert_array_equal(step.collect()[1], 8 * np.arange(1, 6))
+        assert n_noted(tmp_path) == 5
+        with pytest.raises(RuntimeError, match="were released"):
+            shards.collect()
+    assert spark_sessions.n_cached() == n_before
+    with pytest.raises(RuntimeError, match="engine is closed"):
+        step.collect()
+
+
+def test_a_caught_exception_holds_no_shards(spark):
+    gc.collect()
+    gc.disable()  # which would find them, some time later
+    n_before = spark_sessions.n_cached()
+    with SparkEngine(spark) as engine:
+        with pytest.raises(ZeroDivisionError):
+            ranges(engine).map(dividing).collect()
+        with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+            wrong = rows(spark).select("key", F.expr("double(key div 0)").alias("x"))
+            engine.gather(wrong, by_key, in_order_of_keys, 3, 3).collect()
+        shards = ranges(engine)
+        shards.collect()
+        assert spark_sessions.n_cached() == n_before + 1
+    gc.enable()
+
+
+def test_an_error_leaves_nothing_behind(spark):
+    n_before = spark_sessions.n_cached()
+    with pytest.raises(ZeroDivisionError), SparkEngine(spark) as engine:
+        shards = ranges(engine)
+        shards.collect()
+        shards.map(dividing).aggregate(sums)
+    assert spark_sessions.n_cached() == n_before
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
+
+
+def test_an_interrupt_cancels_the_job_and_releases_everything(spark, tmp_path):
+    n_before = spark_sessions.n_cached()
+    tracker = spark_sessions.context().statusTracker()
+
+    def interrupt():
+        while not n_noted(tmp_path):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    of_pyspark = signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook
+    with pytest.raises(KeyboardInterrupt), SparkEngine(spark) as engine:
+        shards = ranges(engine)
+        shards.collect()
+        Thread(target=interrupt, daemon=True).start()
+        shards.map(asleep, tmp_path).collect()
+    signal.signal(signal.SIGINT, of_pyspark)
+    while tracker.getActiveJobsIds():  # or the tasks would sleep on, and this test with them
+        time.sleep(0.05)
+    assert n_noted(tmp_path) <= 2
+    assert spark_sessions.n_cached() == n_before
+    with SparkEngine(spark) as engine:
+        assert len(ranges(engine).collect()) == 5
+
+
+def asleep(numbers, folder):
+    noted(numbers, folder)
+    time.sleep(600)
+
+
+def test_many_steps_do_not_make_plans_that_outgrow_the_driver(engine):
+    shards = ranges(engine)
+    for _ in range(25):
+        shards = shards.map(scaled, -1)
+        total, _ = shards.aggregate(sums)
+    assert_array_equal(total, -np.arange(10, 35, 5))
+
+
+def test_jobs_are_named(spark, engine):
+    with engine.describe("level 2, 16 partitions"):
+        ranges(engine).collect()
+    last = spark_sessions.job_names()[0]
+    assert re.search("dimargin: level 2[,;] 16 partitions: collect 5 shards", last)
+    ranges(engine).fold(lambda numbers, value: value, 0)
+    assert "dimargin: fold; shard 4 of 5" in spark_sessions.job_names()[0].replace(",", ";")
+    if MODE != "connect":
+        assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+
+
+# ---- faults --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(MODE != "cluster", reason="executors of their own are those of a cluster")
+@pytest.mark.parametrize("victim", ["worker", "executor"])
+def test_a_map_survives_the_loss_of_a(engine, tmp_path, victim):
+    """The first task to start is killed, or its executor is, with the cached shards that it holds."""
+    shards = engine.scatter([np.arange(first, first + 200_000) for first in range(5)])
+    made = shards.map(scaled, 3)
+    made.collect()
+    result = made.map(killed_once, (tmp_path, victim)).aggregate(sums)
+    assert (tmp_path / "killed").exists()
+    assert_array_equal(result[0], 3 * sum(np.arange(first, first + 200_000) for first in range(5)))
+    assert result[1] == 5 * 200_000
+
+
+def killed_once(numbers, value):
+    folder, victim = value
+    try:
+        (folder / "killed").touch(exist_ok=False)
+    except FileExistsError:
+        return numbers
+    os.kill(os.getpid() if victim == "worker" else executor_of(os.getpid()), signal.SIGKILL)
+    time.sleep(600)  # until Spark notices
+
+
+def executor_of(process):
+    """The process of the executor that a worker belongs to."""
+    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{process}/cmdline").read_bytes():
+        process = int(re.search(r"^PPid:\s+(\d+)", Path(f"/proc/{process}/status").read_text(), re.M)[1])
+    return process

@@ -1,0 +1,49 @@
+"""Items cut into frames, and put together again; no session is needed."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+pytest.importorskip("pyspark")
+pa = pytest.importorskip("pyarrow")
+
+from dimargin.engines import frames  # noqa: E402
+
+CHUNK = 1 << 17
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_items_of_any_length_come_back(chunks):
+    overhead = len(frames.pickled(b"x" * chunks * CHUNK)) - chunks * CHUNK
+    made = [bytes([length % 251]) * (chunks * CHUNK - overhead + length) for length in range(-3, 4)]
+    assert {len(frames.pickled(item)) % CHUNK for item in made} >= {CHUNK - 1, 0, 1}
+    batches = list(frames.frames((place, 7, frames.pickled(item)) for place, item in enumerate(made)))
+    assert list(frames.items(batches)) == [(place, 7, item) for place, item in enumerate(made)]
+
+
+def test_rows_and_batches_stay_small():
+    made = [np.arange(3_000_000), "small", *range(200)]
+    batches = list(frames.frames((place, 0, frames.pickled(item)) for place, item in enumerate(made)))
+    assert max(batch.num_rows for batch in batches) == 64
+    assert max(len(data) for batch in batches for data in batch.column("data").to_pylist()) == CHUNK
+    assert len(batches) < 10
+    found = [item for *_, item in frames.items(batches)]
+    assert_array_equal(found[0], made[0])
+    assert found[1:] == made[1:]
+
+
+def test_what_is_received_is_in_the_order_of_places_however_it_came():
+    made = [np.arange(100_000) + place for place in range(5)]
+    batches = list(frames.frames((place, 0, frames.pickled(item)) for place, item in enumerate(made)))
+    table = pa.Table.from_batches(batches)
+    mixed = table.take(np.random.default_rng(0).permutation(len(table)))
+    found = frames.received(mixed)
+    assert [place for place, _ in found] == list(range(5))
+    assert_array_equal([item for _, item in found], made)
+
+
+def test_the_first_failure_is_raised():
+    failures = [frames.Failure.of(ValueError(f"number {place}")) for place in range(3)]
+    batches = frames.frames((place, 0, frames.pickled(failures[place])) for place in (2, 1))
+    with pytest.raises(ValueError, match="number 1"):
+        frames.received(pa.Table.from_batches(batches))
