@@ -104,7 +104,8 @@ class OneVsOne:
         machine = clone(self.machine)
         if self.cache is not None:
             data = TrainingData(X, first.astype(np.int64), np.array([False, True]), weights, weights, rows, len(rows))
-            machine.set_params(memory_limit=machine._memory_needed(data) + self.cache)
+            needed = machine._memory_needed(len(data.y), int(data.X.size), len(data.labels))
+            machine.set_params(memory_limit=needed + self.cache)
         if not quiet:
             machine._monitor = _Dots()
         with warnings.catch_warnings(record=True) as complaints:
