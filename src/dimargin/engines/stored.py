@@ -68,7 +68,8 @@ class Store:
         view = f"dimargin_{uuid4().hex}"
         self._views.add(view)
         finalize(made, self._stale.append, view).atexit = False
-        frame.createOrReplaceTempView(view)
+        # Spark would cache equal plans once, and release them for all: the name makes this one different
+        frame.where(F.lit(view).isNotNull()).createOrReplaceTempView(view)
         return self.spark.table(view).persist()
 
     def sweep(self) -> None:
