@@ -6,6 +6,7 @@ import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -49,7 +50,8 @@ def session(mode, folder, **settings):
 
 
 def _settings(folder):
-    temporary = f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder}"
+    # short lives: what a session compiles well, or plans to run fast, it seldom runs again
+    temporary = f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -60,9 +62,15 @@ def _settings(folder):
         "spark.driver.extraJavaOptions": temporary,
         "spark.executor.extraJavaOptions": temporary,
         "spark.local.dir": str(folder),
+        "spark.python.unix.domain.socket.enabled": str(len(gettempdir()) < 50).lower(),  # a path has 108 bytes
+        "spark.python.unix.domain.socket.dir": gettempdir(),
+        "spark.python.task.killTimeout": "200ms",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "4",
         "spark.default.parallelism": "4",
+        "spark.executorEnv.DIMARGIN_TEST": str(os.getpid()),
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
 
@@ -81,9 +89,15 @@ def context():
     return SparkContext._active_spark_context
 
 
+def cached():
+    """Numbers of the data sets that Spark caches."""
+    sets = context()._jsc.sc().getPersistentRDDs().keys().toSeq()
+    return {sets.apply(k) for k in range(sets.size())}
+
+
 def n_cached():
-    """Data sets that Spark caches."""
-    return context()._jsc.sc().getPersistentRDDs().size()
+    """How many data sets Spark caches."""
+    return len(cached())
 
 
 def job_names():

@@ -1,7 +1,8 @@
 """What the Spark engine does on the executors: items come as frames, tasks run on them, results go as frames.
 
 A frame is a row of the columns place, sender, chunk and data: at most 128 KiB of a pickled item. Rows and Arrow batches
-stay small with it, however large an item is. Only frames that this module has written are ever unpickled.
+stay small with it, however large an item is. Only frames that this module has written, in a job, are ever unpickled;
+those in files hold packed items (`dimargin.engines.packing`).
 
 An exception of a task takes the place of its result, as a `Failure`, and goes through all that follows up to the
 driver, which raises it: a task that fails would fail again if Spark ran it again, as it does where a worker is lost.
@@ -9,10 +10,14 @@ driver, which raises it: a task that fails would fail again if Spark ran it agai
 
 from __future__ import annotations
 
+import gc
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from hashlib import sha256
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
@@ -20,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 
+from dimargin.engines.packing import Packing
 from dimargin.threads import single_threaded_blas
 
 Batches = Iterator[pa.RecordBatch]
@@ -27,7 +33,7 @@ Item = tuple[int, int, Any]  # with its place and sender
 Record = tuple[int, int, bytes]  # the same, pickled
 
 _BYTES_OF_CHUNK, _CHUNKS_OF_BATCH = 1 << 17, 64
-_COLUMNS = pa.schema([("place", pa.int64()), ("sender", pa.int64()), ("chunk", pa.int32()), ("data", pa.binary())])
+COLUMNS = pa.schema([("place", pa.int64()), ("sender", pa.int64()), ("chunk", pa.int32()), ("data", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,8 @@ def frames(records: Iterable[Record]) -> Batches:
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _COLUMNS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_COLUMNS)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, COLUMNS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
 
 
 def items(batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
@@ -93,8 +99,7 @@ def items(batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
 
 def received(table: pa.Table) -> list[tuple[int, Any]]:
     """Places and items of frames in any order, in that of the places; the first failure is raised."""
-    rows = sorted(chain.from_iterable(map(_rows, table.to_batches())), key=itemgetter(0, 1, 2))
-    found = [(place, item) for place, _, item in _grouped(rows)]
+    found = [(place, _unpickled(data)) for place, data in records_of(table)]
     failure = _failure(item for _, item in found)
     if failure is not None:
         try:
@@ -104,14 +109,24 @@ def received(table: pa.Table) -> list[tuple[int, Any]]:
     return found
 
 
+def records_of(table: pa.Table) -> list[tuple[int, bytes]]:
+    """Places and bytes of frames in any order, in that of the places."""
+    rows = sorted(chain.from_iterable(map(_rows, table.to_batches())), key=itemgetter(0, 1, 2))
+    return [(place, data) for place, _, data in _records(rows)]
+
+
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, Any]]:
     numbers = [batch.column(name).to_pylist() for name in ("place", "sender", "chunk")]
     return zip(*numbers, (value.as_buffer() for value in batch.column("data")), strict=True)
 
 
 def _grouped(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Item]:
+    return ((place, sender, _unpickled(data)) for place, sender, data in _records(rows))
+
+
+def _records(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Record]:
     for (place, sender), some in groupby(rows, itemgetter(0, 1)):
-        yield place, sender, _unpickled(b"".join([row[3] for row in some]))
+        yield place, sender, b"".join([row[3] for row in some])
 
 
 def _unpickled(data: bytes) -> Any:
@@ -127,6 +142,23 @@ def _failure(parts: Iterable[Any]) -> Failure | None:
 
 # ---- tasks: functions of the batches of a partition ----------------------------------------------------------------
 
+_n_frozen = 0  # modules whose objects the garbage collector leaves alone
+
+
+@contextmanager
+def _at_work() -> Iterator[None]:
+    """For what a task does: BLAS has one thread, and the garbage collector is fast.
+
+    Spark's worker runs it after every task, over all that was ever imported: for 60 ms, where a task may take one.
+    """
+    global _n_frozen
+    if len(sys.modules) != _n_frozen:
+        gc.collect()
+        gc.freeze()
+        _n_frozen = len(sys.modules)
+    with single_threaded_blas():
+        yield
+
 
 def mapped(calls: Sequence[bytes], batches: Batches) -> Batches:
     """Frames of what one task after the other makes of every item.
@@ -138,7 +170,7 @@ def mapped(calls: Sequence[bytes], batches: Batches) -> Batches:
     batches : iterator of pyarrow.RecordBatch
     """
     steps = [_unpickled(call) for call in calls]
-    with single_threaded_blas():
+    with _at_work():
         yield from frames(map(lambda row: (row[0], 0, _packed(reduce(_next, steps, row[2]))), items(batches)))
 
 
@@ -149,7 +181,7 @@ def _next(item: Any, step: Any) -> Any:
 def merged(call: bytes, size: int, batches: Batches) -> Batches:
     """Frames of ``join(items, value)`` of every `size` items that follow one another."""
     work = _unpickled(call)
-    with single_threaded_blas():
+    with _at_work():
         groups = _groups(batches, size)
         yield from frames(map(lambda group: (group[0], 0, _packed(_result(work, group[1], group[1]))), groups))
 
@@ -186,7 +218,7 @@ def gathered(call: bytes, n_shards: int, always: bytes | None, batches: Batches)
 
 def _dealt(call: bytes, n_shards: int, senders: Iterable[tuple[int, Any]]) -> Batches:
     work = _unpickled(call)
-    with single_threaded_blas():
+    with _at_work():
         sent = map(lambda one: (one[0], _pieces(work, one[1], n_shards)), senders)
         yield from frames((place, sender, data) for sender, pieces in sent for place, data in pieces.items())
 
@@ -219,7 +251,7 @@ def joined(call: bytes, n_shards: int, n_partitions: int, batches: Batches) -> B
         pieces = [piece for some in came for piece in ([some] if isinstance(some, Failure) else some)]
         return place, 0, _packed(_result(work, pieces, pieces))
 
-    with single_threaded_blas():
+    with _at_work():
         yield from frames(map(record, _groups(batches, 1)))
     yield from frames((place, 0, _nothing_came(place)) for place in sorted(waiting))
 
@@ -231,7 +263,7 @@ def _nothing_came(place: int) -> bytes:
 def summarised(call: bytes, batches: Batches) -> Batches:
     """Frames of ``task(batches, value)``."""
     work = _unpickled(call)
-    with single_threaded_blas():
+    with _at_work():
         yield from frames([(TaskContext.get().partitionId(), 0, _packed(_result(work, batches, ())))])
 
 
@@ -258,3 +290,23 @@ def _packed(result: Any) -> bytes:
         return pickled(result)
     except Exception as error:
         return pickled(Failure.of(error))
+
+
+# ---- frames in files, which are packed and not pickled -------------------------------------------------------------
+
+
+def packed(packing: Packing, batches: Batches) -> Batches:
+    """Frames of the same items as bytes of a packing."""
+    yield from frames((place, sender, packing.pack(item)) for place, sender, item in items(batches))
+
+
+def unpacked(packing: Packing, batches: Batches) -> Batches:
+    """Frames of the items that were packed."""
+    came = _records(chain.from_iterable(map(_rows, batches)))
+    yield from frames((place, sender, pickled(packing.unpack(data))) for place, sender, data in came)
+
+
+def digested(batches: Batches) -> Batches:
+    """Frames of the SHA-256 of every item's bytes."""
+    came = _records(chain.from_iterable(map(_rows, batches)))
+    yield from frames((place, sender, pickled(sha256(data).hexdigest())) for place, sender, data in came)

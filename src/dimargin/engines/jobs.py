@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib.metadata import version
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+
+Result = TypeVar("Result")
 
 _LEAST_SPARK = (4, 1)  # repartitionById
 _ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -91,26 +93,34 @@ class Jobs:
         finally:
             self._texts.pop()
 
+    def named(self, verb: str) -> str:
+        """What Spark's user interface calls a job that is run now."""
+        return f"dimargin: {': '.join([*self._texts, verb])}"
+
     def run(self, frame: DataFrame, verb: str) -> pa.Table:
-        """Rows of a frame, in one job, which an interrupt of this thread cancels."""
-        self.count += 1
-        outcome = self._outcome(frame, f"dimargin: {': '.join([*self._texts, verb])}")
-        try:
-            table = outcome.result()
-        finally:
-            del outcome  # or its exception would hold itself, and the shards of its callers
+        """Rows of a frame, in one job."""
+        table = self.act(frame.toArrow, verb)
         self.received_bytes += table.nbytes
         return table
 
-    def _outcome(self, frame: DataFrame, name: str) -> Future[pa.Table]:
-        """The rows or the exception, got by a thread: Spark's own wait for a job cannot be interrupted."""
-        outcome: Future[pa.Table] = Future()
+    def act(self, action: Callable[[], Result], verb: str) -> Result:
+        """What an action gives that takes a job, which an interrupt of this thread cancels."""
+        self.count += 1
+        outcome = self._outcome(action, self.named(verb))
+        try:
+            return outcome.result()
+        finally:
+            del outcome  # or its exception would hold itself, and the shards of its callers
+
+    def _outcome(self, action: Callable[[], Result], name: str) -> Future[Result]:
+        """The result or the exception, got by a thread: Spark's own wait for a job cannot be interrupted."""
+        outcome: Future[Result] = Future()
 
         def work() -> None:
             try:
                 if self._context is not None:
                     self._context.setJobDescription(name)
-                outcome.set_result(frame.toArrow())
+                outcome.set_result(action())
             except BaseException as error:
                 outcome.set_exception(error)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -13,7 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dimargin.engines import frames
+from dimargin.engines.folder import Folder
 from dimargin.engines.jobs import Jobs
+from dimargin.engines.packing import Packing
+from dimargin.engines.record import Record, Saved
 from dimargin.engines.stored import SCHEMA, Store, Stored, dealt, joined
 from dimargin.shards import Sums
 
@@ -73,6 +77,46 @@ class SparkEngine:
     def close(self) -> None:
         """Release all shards."""
         self._store.close()
+
+    # ---- for a driver that goes on where another one was ---------------------------------------------------------
+
+    def folder(self, path: str) -> Folder:
+        """A folder that the session reads and writes."""
+        return Folder(self._jobs, path)
+
+    def record(self, packing: Packing, past: Iterable[tuple[str, bytes]] = (), saved: Saved | None = None) -> None:
+        """Keep the results of all jobs from here on; see `dimargin.engines.record`.
+
+        Parameters
+        ----------
+        packing : Packing
+            Of results and of shards that are saved.
+        past : iterable of tuple of str and bytes
+            What `news` gave an earlier driver from the same moment on: these jobs are not run again.
+        saved : Saved, optional
+            Shards of that driver, which are not made again.
+        """
+        readers = {} if saved is None else {saved.number: self._store.reader(saved.folder, packing)}
+        self._store.record = Record(packing, deque(past), readers)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the next job is a past one."""
+        return self._store.record is not None and bool(self._store.record.past)
+
+    def news(self) -> list[tuple[str, bytes]]:
+        """Names and packed results of the jobs since this was asked last, or since `record`."""
+        return self._store.record.take() if self._store.record is not None else []
+
+    def save(self, shards: SparkShards[Any], folder: str) -> Saved | None:
+        """Write shards into a folder; None where they were made before `record`, and would be again. Two jobs."""
+        return self._store.save(shards._made, folder)
+
+    def digests(self, saved: Saved) -> list[str]:
+        """SHA-256 of every shard in a folder, in their order. One job."""
+        return self._store.digests(saved.folder, self._store.n_partitions(len(saved.digests)))
+
+    # ---- shards --------------------------------------------------------------------------------------------------
 
     def scatter(self, items: Sequence[Item]) -> SparkShards[Item]:
         """Shards of the driver's own items, of which Spark's driver keeps a copy: for what is small."""

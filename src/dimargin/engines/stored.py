@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
 from uuid import uuid4
@@ -15,6 +16,8 @@ from pyspark.sql.types import StructType
 
 from dimargin.engines import frames
 from dimargin.engines.jobs import Jobs, plain_plans
+from dimargin.engines.packing import Packing
+from dimargin.engines.record import Reader, Record, Saved
 
 SCHEMA = StructType().add("place", "long").add("sender", "long").add("chunk", "integer").add("data", "binary")
 _LONGEST_CHAIN = 8  # steps without a shuffle: Spark serialises them nested, and the stack of an executor is finite
@@ -35,6 +38,7 @@ class Store:
         self.spark, self.jobs = spark, jobs
         self._most_partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
         self._closed = False
+        self.record: Record | None = None
         self._views: set[str] = set()
         self._stale: deque[str] = deque()  # views of frames that nobody holds any more
 
@@ -46,6 +50,51 @@ class Store:
         """Items of frames in the order of their places, in one job; what somebody holds on the way there is cached."""
         if self._closed:
             raise RuntimeError("the engine is closed, and its shards were released")
+        name = self.jobs.named(verb)
+        known = None if self.record is None else self.record.known(name)
+        if known is not None:
+            return cast(list[Any], known)
+        with self._kept(made):
+            found = dict(frames.received(self.jobs.run(made.frame(), verb)))
+        for place in made.places:
+            if place not in found:  # Spark runs no task where it knows that there are no rows
+                raise ValueError(f"shard {place} was sent nothing")
+        made.settle()
+        results = list(found.values())
+        if self.record is not None:
+            self.record.add(name, results)
+        return results
+
+    def save(self, made: Stored, folder: str) -> Saved | None:
+        """Write frames into a new folder, packed; None for those made before the record began.
+
+        Two jobs: what was written is read again.
+        """
+        if self.record is None or made.number is None:
+            return None
+        with self._kept(made):
+            packed = made.frame().mapInArrow(partial(frames.packed, self.record.packing), SCHEMA)
+            self.jobs.act(lambda: packed.write.mode("overwrite").parquet(folder), f"save {len(made.places)} shards")
+        made.settle()
+        return Saved(made.number, folder, self.digests(folder, made.n_partitions))
+
+    def digests(self, folder: str, n_partitions: int) -> list[str]:
+        """SHA-256 of every shard that was saved, in one job."""
+        read = dealt(n_partitions, self.spark.read.schema(SCHEMA).parquet(folder)).mapInArrow(frames.digested, SCHEMA)
+        return [digest for _, digest in frames.received(self.jobs.run(read, "look at what was saved"))]
+
+    def reader(self, folder: str, packing: Packing) -> Reader:
+        """What makes frames of those that were saved."""
+
+        def read(n_partitions: int) -> DataFrame:
+            packed = dealt(n_partitions, self.spark.read.schema(SCHEMA).parquet(folder))
+            return packed.mapInArrow(partial(frames.unpacked, packing), SCHEMA)
+
+        return read
+
+    @contextmanager
+    def _kept(self, made: Stored) -> Iterator[None]:
+        """For a job: what somebody holds on the way to these frames is cached by it."""
         self.sweep()
         waiting = made.to_keep()
         if waiting and waiting[0].parent is None:  # the caller's query, which may be adapted
@@ -53,12 +102,7 @@ class Store:
         with plain_plans(self.spark):
             for step in waiting:
                 step.keep()
-            found = dict(frames.received(self.jobs.run(made.frame(), verb)))
-        for place in made.places:
-            if place not in found:  # Spark runs no task where it knows that there are no rows
-                raise ValueError(f"shard {place} was sent nothing")
-        made.settle()
-        return list(found.values())
+            yield
 
     def keep(self, made: Stored, frame: DataFrame) -> DataFrame:
         """Have Spark cache a frame when it makes it, until `made` is forgotten.
@@ -106,6 +150,8 @@ class Stored:
     ----------
     held : callable
         Whether somebody holds a handle on these shards.
+    number : int or None
+        Among all that the store's record counts; None for those made before it began.
     """
 
     def __init__(
@@ -119,6 +165,10 @@ class Stored:
     ) -> None:
         self.store, self.parent, self.places, self.n_partitions = store, parent, places, n_partitions
         self.held: Callable[[], bool] = lambda: False
+        self.number = None if store.record is None else store.record.next_number()
+        saved = None if store.record is None else store.record.saved.pop(self.number or 0, None)
+        if saved is not None:
+            self.parent, make, chain = None, lambda _: saved(n_partitions), 1
         self._chain = chain
         self._make: Make | bytes | None = make
         self._kept: DataFrame | None = None

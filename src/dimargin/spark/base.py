@@ -33,7 +33,7 @@ class MarginEstimator(MachineSetters, Classifier, DefaultParamsReadable, MLWrita
 
         prototype, columns = self._prototype(), self._columns()
         columns.check(dataset.schema)
-        model = self.model(train(prototype, dataset, columns))
+        model = self.model(train(prototype, dataset, columns, checkpoint_dir=self.getCheckpointDir()))
         model.parent = self
         self._copyValues(model._resetUid(self.uid))
         return model

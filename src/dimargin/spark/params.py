@@ -101,7 +101,7 @@ class MachineParams(HasWeightCol):
             del given["featuresCol"]
             given["featuresCols"] = columns
         for name in [name for name, value in given.items() if value is None]:
-            if name.endswith(("Col", "Cols")):
+            if name.endswith(("Col", "Cols", "Dir")):
                 self.clear(self.getParam(name))
                 del given[name]
             else:
@@ -142,7 +142,14 @@ class MachineParams(HasWeightCol):
 
 
 class MachineSetters(MachineParams):
-    """What an estimator has beyond its models: setters, and a constructor of keywords only."""
+    """What an estimator has beyond its models: setters, a folder for checkpoints, a constructor of keywords only."""
+
+    checkpointDir: Param[str] = Param(
+        Params._dummy(), "checkpointDir",
+        "folder that Spark reads and writes, of one fit. After every level the fit writes down there how far it has "
+        "come, and another one of the same params and data goes on from there. If this is not set or empty, none does.",
+        TypeConverters.toString,
+    )  # fmt: skip
 
     def __init_subclass__(cls, machine: type[MarginClassifier] | None = None, **others: Any) -> None:
         """Give the class the setters of a machine's Params."""
@@ -168,6 +175,14 @@ class MachineSetters(MachineParams):
             known = ", ".join(param.name for param in self.params)
             raise TypeError(f"{type(self).__name__} has no param {unknown[0]!r}; it has {known}")
         return self._set(**given)
+
+    def getCheckpointDir(self) -> str | None:
+        """Value of `checkpointDir`, or None."""
+        return self._column("checkpointDir")
+
+    def setCheckpointDir(self, value: str) -> Self:
+        """Set `checkpointDir`; returns self."""
+        return self._set(checkpointDir=value)
 
     def setWeightCol(self, value: str) -> Self:
         """Set `weightCol`; returns self."""

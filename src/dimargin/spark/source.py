@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -183,18 +184,23 @@ class Measures:
         Of the rows, weighted.
     sparse : bool
         How the rows are stored.
+    fingerprint : str
+        Of these sums and the keys of all rows.
     """
 
     n_rows: int
     weights: Floats
     sums: Floats
     sparse: bool
+    fingerprint: str
 
     @classmethod
     def of(cls, rows: Shards[KeyedRows], n_classes: int) -> Measures:
         """One job."""
-        sizes, weights, sums, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
-        return cls(sum(sizes), sum(weights, np.zeros(1)), sum(sums, np.zeros(1)), sparse[0])
+        keys, *parts, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
+        weights, sums = (sum(part, np.zeros(1)) for part in parts)
+        digest = sha256(repr(keys).encode() + weights.tobytes() + sums.tobytes())
+        return cls(sum(size for size, _ in keys), weights, sums, sparse[0], digest.hexdigest())
 
 
 def spread_of(
@@ -305,10 +311,12 @@ def _together(pieces: Sequence[KeyedRows], _: Indices) -> KeyedRows:
     return KeyedRows.joined(pieces)
 
 
-def _measured(rows: KeyedRows, n_classes: int) -> tuple[int, Floats, Floats, bool]:
+def _measured(rows: KeyedRows, n_classes: int) -> tuple[tuple[int, int], Floats, Floats, bool]:
+    """Number of rows, sum of their keys, and what `Measures` says of them."""
     sums = [column_sums(rows.X, rows.weights * (rows.codes == code)) for code in range(n_classes)]
     weights: Floats = np.bincount(rows.codes, rows.weights, n_classes).astype(np.float64)
-    return len(rows.codes), weights, np.array(sums), bool(sp.issparse(rows.X))
+    keys = int(rows.keys.sum(dtype=np.uint64))
+    return (len(rows.codes), keys), weights, np.array(sums), bool(sp.issparse(rows.X))
 
 
 def _spread(rows: KeyedRows, value: tuple[Floats, float, Floats | None, Kernel]) -> tuple[float, Extent]:

@@ -28,6 +28,7 @@ from dimargin.rows import Kernel, RowTransform, StoredRows
 from dimargin.shards import Shards
 from dimargin.solution import MarginLosses
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
+from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.source import (
     KeyedRows,
@@ -50,10 +51,14 @@ class JobProgress(Progress):
     engine : SparkEngine
     report : callable
         Told the entry of ``history_`` of every level that has ended.
+    checkpoints : Checkpoints or None
+        Where it is written down how far the work has come.
     """
 
-    def __init__(self, engine: SparkEngine, report: Callable[[dict[str, Any]], None]) -> None:
-        self._engine, self._report, self._level = engine, report, ExitStack()
+    def __init__(
+        self, engine: SparkEngine, report: Callable[[dict[str, Any]], None], checkpoints: Checkpoints | None
+    ) -> None:
+        self._engine, self._report, self._level, self._checkpoints = engine, report, ExitStack(), checkpoints
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
         """See `Progress`."""
@@ -66,12 +71,28 @@ class JobProgress(Progress):
         self._report(entry)
         return False
 
+    def check(self, entry: dict[str, Any]) -> bool:
+        """See `Progress`."""
+        if self._checkpoints is not None:
+            self._checkpoints.save_now_and_then()
+        return False
+
+    def repeats(self) -> bool:
+        """See `Progress`."""
+        return self._engine.repeats
+
+    def settled(self, parts: Shards[Any]) -> None:
+        """See `Progress`."""
+        if self._checkpoints is not None:
+            self._checkpoints.save(parts)
+
 
 def train(
     prototype: MarginClassifier,
     dataset: DataFrame,
     columns: Columns,
     report: Callable[[dict[str, Any]], None] = lambda entry: None,
+    checkpoint_dir: str | None = None,
 ) -> MarginClassifier:
     """Train a machine on the rows of a DataFrame; the driver holds samples, sums and the model.
 
@@ -84,6 +105,9 @@ def train(
         Checked against the dataset's schema.
     report : callable, optional
         Told the entry of ``history_`` of every level that has ended.
+    checkpoint_dir : str, optional
+        A folder that the session reads and writes. After every level it is written down there how far the work has
+        come, and a fit that finds checkpoints of its own goes on from the last one; see `dimargin.spark.checkpoints`.
 
     Returns
     -------
@@ -93,7 +117,8 @@ def train(
     Raises
     ------
     ValueError
-        For parameters or rows out of range; the message names the column.
+        For parameters or rows out of range; the message names the column. For checkpoints that are damaged, or of
+        another fit.
     MemoryError
         Before the work begins, where a part would not fit an executor.
 
@@ -105,14 +130,18 @@ def train(
     began, machine = time.perf_counter(), cast(Any, clone(prototype))
     machine._check_parameters()
     with SparkEngine(dataset.sparkSession) as engine, single_threaded_blas():
+        checkpoints = None if checkpoint_dir is None else Checkpoints(engine, checkpoint_dir)
+        seed = machine._seed() if checkpoints is None else checkpoints.seed_for(machine)
         source = Source(engine, columns.select(dataset), columns)
         survey, limits = source.survey(), Limits(
             tol=machine.tol, max_iter=machine.max_iter,
             deadline=None if machine.max_time is None else began + machine.max_time,
         )  # fmt: skip
         how = _LinearRun if isinstance(machine, LinearODMClassifier) else _KernelRun
-        run = how(machine, survey, machine._seed(), limits, JobProgress(engine, report))
+        run = how(machine, survey, seed, limits, JobProgress(engine, report, checkpoints), checkpoints)
         attributes, reason = run.trained(source)
+        if checkpoints is not None:
+            checkpoints.finish()
     for name, value in attributes.items():
         setattr(machine, name, value)
     machine.n_features_in_ = survey.n_features
@@ -129,6 +158,7 @@ class _Run(ABC):
     random_state: int
     limits: Limits
     progress: Progress
+    checkpoints: Checkpoints | None
 
     @abstractmethod
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
@@ -152,7 +182,10 @@ class _Run(ABC):
         """The rows where they are trained on, and sums over them."""
         with source.engine.describe("deal rows to shards"):
             rows = source.scattered(self.survey, self.random_state)
-            return rows, Measures.of(rows, len(self.survey.counts))
+            measures = Measures.of(rows, len(self.survey.counts))
+        if self.checkpoints is not None:
+            self.checkpoints.begin(self.machine, self.random_state, measures.n_rows, measures.fingerprint)
+        return rows, measures
 
 
 class _LinearRun(_Run):

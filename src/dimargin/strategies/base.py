@@ -60,7 +60,7 @@ class LevelModel:
 class Progress:
     """What a strategy reports while it works; this base class listens to nothing.
 
-    Every method that returns a truth value answers "shall I stop?".
+    ``check`` and ``level_end`` answer "shall I stop?".
     """
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
@@ -76,6 +76,13 @@ class Progress:
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
         """The level has ended; `found` gives its model."""
         return False
+
+    def repeats(self) -> bool:
+        """Whether what comes next was done before, by a caller that this one goes on from, and is there at once."""
+        return False
+
+    def settled(self, parts: Shards[Any]) -> None:
+        """A level has ended that is not the last one: the rows and these parts are all that what follows is made of."""
 
 
 @dataclass(frozen=True)

@@ -136,9 +136,13 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
 def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
     """Status and reason when `needed` evaluations, before there is another answer, would outlast the deadline."""
     deadline = training.limits.deadline
-    if deadline is None or time.perf_counter() + seconds_for(needed, history) <= deadline:
+    if deadline is None or training.progress.repeats() or _end(needed, history) <= deadline:
         return None
     return "max_time", f"the time limit allows {what}"
+
+
+def _end(needed: float, history: History) -> float:
+    return time.perf_counter() + seconds_for(needed, history)
 
 
 @dataclass(frozen=True)
@@ -189,11 +193,12 @@ def follow(
             end = verdict(step, False)
         if level.level or end is not None:
             requested = training.progress.level_end(history[-1], step.found)
-        clock = time.perf_counter()  # what callbacks take is theirs
         if level.level:
             end = verdict(step, requested)
         if end is not None:
             break
+        training.progress.settled(level.parts)
+        clock = time.perf_counter()  # what callbacks take is theirs
     status, reason = end or ("stopped", "it was interrupted")
     return Outcome(
         model=step.found(),

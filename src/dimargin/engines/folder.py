@@ -1,0 +1,64 @@
+"""Folders that a Spark session reads and writes, wherever they are: by data frames alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from dimargin.engines import frames
+from dimargin.engines.jobs import Jobs
+from dimargin.engines.stored import SCHEMA
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of one data set, on any file system that Spark knows.
+
+    Attributes
+    ----------
+    jobs : Jobs
+    path : str
+    """
+
+    jobs: Jobs
+    path: str
+
+    def __truediv__(self, name: str) -> Folder:
+        return Folder(self.jobs, f"{self.path.rstrip('/')}/{name}")
+
+    def write_line(self, text: str) -> None:
+        """Put a line of text there, in place of what was there."""
+        line = self.jobs.spark.range(0, 1, 1, 1).select(F.lit(text).alias("value"))
+        self.jobs.act(lambda: line.write.mode("overwrite").text(self.path), f"write {self.path}")
+
+    def lines(self, name: str) -> dict[str, str]:
+        """The lines that `write_line` has put into the folders of this name, by the folders in which these are."""
+
+        def read() -> pa.Table:
+            pattern = f"{self.path.rstrip('/')}/*/{name}"
+            found = self.jobs.spark.read.text([pattern, pattern])  # of one alone Spark warns if it is not there
+            return found.select("value", "_metadata.file_path").toArrow()
+
+        try:
+            rows = self.jobs.act(read, f"read {self.path}").to_pylist()
+        except AnalysisException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return {}
+        return {row["file_path"].split("/")[-3]: row["value"] for row in rows}
+
+    def write(self, items: Sequence[bytes]) -> None:
+        """Put the driver's own bytes there, in place of what was there."""
+        records = ((place, 0, data) for place, data in enumerate(items))
+        table = pa.Table.from_batches(frames.frames(records), frames.COLUMNS)
+        frame = self.jobs.spark.createDataFrame(table, SCHEMA).coalesce(1)
+        self.jobs.act(lambda: frame.write.mode("overwrite").parquet(self.path), f"write {self.path}")
+
+    def read(self) -> list[bytes]:
+        """The bytes that were written."""
+        read = self.jobs.spark.read.schema(SCHEMA).parquet(self.path)
+        return [data for _, data in frames.records_of(self.jobs.run(read, f"read {self.path}"))]

@@ -1,0 +1,242 @@
+"""Checkpoints of a fit, from which a new driver goes on.
+
+    dir/0000    manifest                    before the work begins
+    dir/0001    results, shards, manifest   after a level
+    dir/0002    results, manifest           after a step that needs no more than results
+
+``results`` are those of the jobs since the checkpoint before, ``shards`` the parts of the level with their solutions;
+neither is pickled, and nothing of them is executed. A checkpoint counts once its manifest can be read, which is written
+last: the parameters, the seed, the rows and a fingerprint of the data, and checksums of everything, itself included. A
+new driver reads the source again, runs the same algorithm with the results that there are in place of its first jobs,
+and so comes to where the other one was (`dimargin.engines.record`). When a fit has ended, its checkpoints are marked as
+finished, the next fit in the folder begins from the beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from dimargin.engines.folder import Folder
+from dimargin.engines.packing import Packing
+from dimargin.engines.record import Saved
+from dimargin.engines.spark import SparkEngine, SparkShards
+from dimargin.estimators.common import MarginClassifier
+from dimargin.kernels import KernelMatrix
+from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.partition import KernelClusters, Split
+from dimargin.parts import Part
+from dimargin.rows import Extent, Kernel, RowTransform
+from dimargin.solution import DualProblem, MarginLosses, Objectives, Solution
+from dimargin.solvers.svrg import Visit
+from dimargin.strategies import LevelModel
+from dimargin.strategies.routing import Router
+from dimargin.strategies.solves import Solved, Summary
+
+_FORMAT = 1
+_UNREADABLE = (PySparkException, Py4JJavaError)  # what Spark raises where a file is damaged
+_SECONDS = 60.0  # between checkpoints of steps that are not levels
+_FREE = {"max_time", "memory_limit"}  # parameters that another run may change
+PACKING = Packing((
+    DualProblem, Extent, HingeLoss, Kernel, KernelClusters, KernelMatrix, LevelModel, MarginLosses, ODMLoss, Objectives,
+    Part, Router, RowTransform, Solution, Solved, Split, SquaredHingeLoss, Summary, Visit,
+))  # fmt: skip
+
+Manifest = dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of a folder, those of an earlier driver first.
+
+    Parameters
+    ----------
+    engine : SparkEngine
+    path : str
+
+    Raises
+    ------
+    ValueError
+        If there are checkpoints that are damaged.
+    """
+
+    def __init__(self, engine: SparkEngine, path: str) -> None:
+        self._engine, self._folder = engine, engine.folder(path)
+        self._past = self._chain()
+        if self._past and self._past[-1]["finished"]:
+            self._past = []
+        self._next: Manifest = {}
+        self._spent: list[str] = []  # folders whose shards are no longer needed when the fit ends
+        self._clock = time.perf_counter()
+
+    def seed_for(self, machine: MarginClassifier) -> int:
+        """The machine's seed; that of the fit to go on with, where the machine leaves it open."""
+        if self._past and machine.random_state is None:
+            return int(self._past[0]["fit"]["seed"])
+        return machine._seed()
+
+    def begin(self, machine: MarginClassifier, seed: int, n_rows: int, fingerprint: str) -> None:
+        """From here on results are kept, or known already.
+
+        Raises
+        ------
+        ValueError
+            If the checkpoints there are damaged, or those of another fit; the message says which parameter differs.
+        """
+        fit = {
+            "dimargin": version("dimargin"),
+            "machine": type(machine).__name__,
+            **{name: repr(value) for name, value in machine.get_params(deep=False).items() if name not in _FREE},
+            "seed": seed,
+            "rows": n_rows,
+            "data": fingerprint,
+        }
+        if not self._past:
+            self._engine.record(PACKING)
+            self._next = {
+                "format": _FORMAT, "fit": fit, "id": uuid4().hex, "number": 0, "shards": None, "finished": False,
+            }  # fmt: skip
+            return self._write([])
+        self._check_same(fit)
+        past, saved = [result for manifest in self._past for result in self._results(manifest)], self._saved()
+        self._engine.record(PACKING, past, saved)
+        self._next = {**self._past[-1], "number": len(self._past)}
+        if saved is not None:
+            self._spent.append(self._next["shards"]["folder"])  # lost executors' parts are made again of it
+
+    def save(self, shards: Any = None) -> None:
+        """Write down what has been got since the last checkpoint, and shards that all that follows is made from."""
+        results = self._engine.news()
+        if not results:
+            return  # a new driver is not yet where the other one was
+        before, name = self._next["shards"], self._name
+        saved = None
+        if isinstance(shards, SparkShards):
+            saved = self._engine.save(shards, (self._folder / name / "shards").path)
+        if saved is not None:
+            self._next["shards"] = {**asdict(saved), "folder": name}
+        self._write(results)
+        if saved is not None and before is not None and before["folder"] not in self._spent:
+            self._empty(before["folder"])
+        self._clock = time.perf_counter()
+
+    def save_now_and_then(self) -> None:
+        """Do so where the last time is long ago."""
+        if time.perf_counter() - self._clock >= _SECONDS:
+            self.save()
+
+    def finish(self) -> None:
+        """The fit has ended: the folder is free for another one, and the shards are given up."""
+        shards = self._next["shards"]
+        self._next |= {"shards": None, "finished": True}
+        self._write([])
+        for name in {*self._spent, *([shards["folder"]] if shards else [])}:
+            self._empty(name)
+
+    def _empty(self, name: str) -> None:
+        (self._folder / name / "shards").write([])
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def _chain(self) -> list[Manifest]:
+        """Manifests of the fit that was here last."""
+        chain, lines = list[Manifest](), self._folder.lines("manifest")
+        while _name_of(len(chain)) in lines:
+            name = _name_of(len(chain))
+            manifest = self._parsed(lines[name], self._folder / name)
+            if chain and manifest["id"] != chain[0]["id"]:
+                break
+            chain.append(manifest)
+        return chain
+
+    def _parsed(self, line: str, here: Folder) -> Manifest:
+        try:
+            written = json.loads(line)
+            manifest: Manifest = written["manifest"]
+            if written["sha256"] != _digest(_text(manifest).encode()):
+                raise ValueError("its checksum differs")
+            if manifest["format"] != _FORMAT:
+                raise ValueError(f"it has format {manifest['format']}, and this dimargin reads {_FORMAT}")
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(here, f"its manifest cannot be read: {error}") from error
+        return manifest
+
+    def _check_same(self, fit: dict[str, Any]) -> None:
+        there = self._past[0]["fit"]
+        for name in {**fit, **there}:
+            if fit.get(name) != there.get(name):
+                raise ValueError(
+                    f"checkpoint_dir {self._folder.path!r} holds checkpoints of another fit: {name} is "
+                    f"{there.get(name)} there and {fit.get(name)} here; name another folder, or delete what is in it"
+                )
+
+    def _results(self, manifest: Manifest) -> list[tuple[str, bytes]]:
+        """Names and packed results of a checkpoint."""
+        names, digests = manifest["jobs"], manifest["results"]
+        here = self._folder / _name_of(manifest["number"])
+        if not names:
+            return []
+        try:
+            results = (here / "results").read()
+        except _UNREADABLE as error:
+            raise self._damaged(here, "its results cannot be read") from error
+        if [_digest(data) for data in results] != digests:
+            raise self._damaged(here, "its results do not have the checksums of its manifest")
+        return list(zip(names, results, strict=True))
+
+    def _saved(self) -> Saved | None:
+        """The last shards, looked at."""
+        shards = self._past[-1]["shards"]
+        if shards is None:
+            return None
+        here = self._folder / shards["folder"]
+        saved = Saved(shards["number"], (here / "shards").path, shards["digests"])
+        try:
+            found = self._engine.digests(saved)
+        except _UNREADABLE as error:
+            raise self._damaged(here, "its shards cannot be read") from error
+        if found != saved.digests:
+            raise self._damaged(here, "its shards do not have the checksums of its manifest")
+        return saved
+
+    def _damaged(self, here: Folder, reason: str) -> ValueError:
+        return ValueError(
+            f"checkpoint {here.path!r} is damaged: {reason}; delete {self._folder.path!r} to train from the beginning"
+        )
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return _name_of(self._next["number"])
+
+    def _write(self, results: Sequence[tuple[str, bytes]]) -> None:
+        here = self._folder / self._name
+        if results:
+            (here / "results").write([data for _, data in results])
+        manifest = self._next | {
+            "jobs": [name for name, _ in results], "results": [_digest(data) for _, data in results],
+        }  # fmt: skip
+        text = _text(manifest)
+        (here / "manifest").write_line(f'{{"sha256": "{_digest(text.encode())}", "manifest": {text}}}')
+        self._next["number"] += 1
+
+
+def _name_of(number: int) -> str:
+    return f"{number:04d}"
+
+
+def _text(manifest: Manifest) -> str:
+    return json.dumps(manifest, sort_keys=True)
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()

@@ -1,0 +1,93 @@
+"""Fits that lose an executor in each of their phases. test_sessions.py runs this with executors of their own."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from threading import Event, Thread
+
+import numpy as np
+import pandas as pd
+import pytest
+import spark_sessions
+from numpy.testing import assert_array_equal
+from sklearn.datasets import make_classification
+
+import dimargin as dm
+from dimargin import parts
+from dimargin.spark.columns import Columns
+from dimargin.spark.training import train
+
+MACHINE = dm.ODMClassifier(lam=100.0, gamma=0.3, tol=1e-4, random_state=0, strategy="diodm", branching=2, n_levels=2)
+PHASES = {
+    "partitioning": "deal rows to shards",
+    "leaves": "level 2, 4 partitions",
+    "merge": "level 1, 2 partitions",
+    "level 0": "level 0",
+}
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    X, y = make_classification(6000, 8, n_informative=6, n_redundant=0, flip_y=0.05, random_state=0)
+    return spark.createDataFrame(pd.DataFrame({"features": list(X), "label": y.astype(float)})).repartition(4).cache()
+
+
+@pytest.fixture(scope="module")
+def expected(frame):
+    return train(MACHINE, frame, Columns("features", "label"))
+
+
+@pytest.fixture(autouse=True)
+def several_shards(monkeypatch):
+    monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 1000)
+
+
+def executors():
+    """Processes of the executors of this session."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+        except OSError:  # it has ended
+            continue
+        if b"CoarseGrainedExecutorBackend" in command and OURS.encode() in environment:
+            found.append(int(folder.name))
+    return found
+
+
+OURS = f"DIMARGIN_TEST={os.getpid()}"
+
+
+class Killer(Thread):
+    """Kills an executor as soon as a job of a phase runs."""
+
+    def __init__(self, phase):
+        super().__init__(daemon=True)
+        self.phase, self.ended, self.killed = phase, Event(), None
+
+    def run(self):
+        tracker = spark_sessions.context()._jsc.sc().statusStore()
+        while not self.ended.wait(0.01):
+            jobs = tracker.jobsList(None)
+            for k in range(jobs.size()):
+                job = jobs.apply(k)
+                if str(job.status()) == "RUNNING" and self.phase in f"{job.description()}":
+                    self.killed = executors()[0]
+                    os.kill(self.killed, signal.SIGKILL)
+                    return
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_an_executor_is_killed_in_the_phase_of(frame, expected, phase):
+    while len(executors()) < 2:  # until the one before has been replaced
+        time.sleep(0.1)
+    killer = Killer(PHASES[phase])
+    killer.start()
+    found = train(MACHINE, frame, Columns("features", "label"))
+    killer.ended.set()
+    killer.join()
+    assert killer.killed is not None and killer.killed not in executors()
+    for name in ("dual_coef_", "support_", "support_vectors_", "objective_"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert found.status_ == "converged" and np.isfinite(found.duality_gap_)

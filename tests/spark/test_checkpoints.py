@@ -1,0 +1,292 @@
+"""A fit that ends early, however it ends, and the next one, which goes on from its last checkpoint."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from pyspark.sql import functions as F
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+import dimargin as dm
+from dimargin import parts
+from dimargin.engines.folder import Folder
+from dimargin.engines.jobs import Jobs
+from dimargin.engines.stored import Store
+from dimargin.estimators.common import MarginClassifier
+from dimargin.spark import ODMClassifier, checkpoints
+from dimargin.spark.columns import Columns
+from dimargin.spark.training import train
+
+COLUMNS = Columns("features", "label")
+TREE = {"branching": 2, "n_levels": 2}
+KERNEL = dm.ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
+ODM = clone(KERNEL).set_params(strategy="diodm", **TREE)
+SVM = dm.SVMClassifier(C=2.0, gamma=0.3, tol=1e-6, random_state=0, **TREE)
+LINEAR = dm.LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
+MACHINES = {
+    "diodm": ODM,
+    "dc": clone(SVM).set_params(strategy=dm.DivideAndConquer(sample_size=100)),
+    "bcm": clone(ODM).set_params(strategy=dm.DivideAndConquer(prediction="bcm"), stop_level=1),
+    "cascade": clone(SVM).set_params(strategy="cascade", fit_intercept=True),
+    "landmark": clone(KERNEL).set_params(strategy="landmark", n_landmarks=30),
+    "newton": LINEAR,
+    "dsvrg": clone(LINEAR).set_params(solver=dm.LinearDSVRG(n_partitions=2), lam=10.0, tol=1e-2),
+}
+
+
+class Killed(BaseException):
+    """The driver is gone."""
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch):
+    monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
+    monkeypatch.setattr(checkpoints, "_SECONDS", 0.0)  # after every step
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    X, y = make_classification(600, 5, n_informative=4, n_redundant=0, flip_y=0.05, random_state=0)
+    return spark.createDataFrame(
+        pd.DataFrame({"features": list(X), "label": y.astype(float), "id": range(len(y))})
+    ).cache()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "checkpoints"
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Names of the jobs."""
+    names, act = [], Jobs.act
+
+    def noted(self, action, verb):
+        names.append(self.named(verb))
+        return act(self, action, verb)
+
+    monkeypatch.setattr(Jobs, "act", noted)
+    return names
+
+
+def killed_after(monkeypatch, n_checkpoints, *arguments, **options):
+    """Train until so many checkpoints have been written."""
+    write, left = checkpoints.Checkpoints._write, [n_checkpoints]
+
+    def counted(self, results):
+        write(self, results)
+        left[0] -= 1
+        if not left[0] and not self._next["finished"]:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints.Checkpoints, "_write", counted)
+        with pytest.raises(Killed):
+            train(*arguments, **options)
+
+
+def trained(machine, frame, **options):
+    """The machine, and the levels that it reported."""
+    reported = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = train(machine, frame, COLUMNS, lambda entry: reported.append(entry["level"]), **options)
+    return found, reported
+
+
+def assert_same(found, expected):
+    for name in ("dual_coef_", "support_", "coef_", "intercept_", "objective_"):
+        if name in vars(expected):
+            assert_array_equal(getattr(found, name), getattr(expected, name))
+    values = [[entry["kernel_evaluations"] for entry in machine.history_] for machine in (found, expected)]
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "diodm" else pytest.param(name, marks=pytest.mark.slow) for name in MACHINES]
+)
+def test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine(frame, folder, monkeypatch, name):
+    machine = MACHINES[name]
+    expected, levels = trained(machine, frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        killed_after(monkeypatch, 2, machine, frame, COLUMNS, checkpoint_dir=str(folder))
+        if name == "diodm":
+            killed_after(monkeypatch, 1, machine, frame, COLUMNS, checkpoint_dir=str(folder))
+    found, reported = trained(machine, frame, checkpoint_dir=str(folder))
+    assert_same(found, expected)
+    assert reported == levels
+
+
+def test_the_jobs_of_an_earlier_driver_are_not_run_again(frame, folder, monkeypatch, ran):
+    killed_after(monkeypatch, 3, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    assert any("level 2" in name for name in ran) and any("level 1" in name for name in ran)
+    ran.clear()
+    trained(ODM, frame, checkpoint_dir=str(folder))
+    solves = [name for name in ran if "level" in name]
+    assert solves and all("level 0" in name for name in solves)
+
+
+def test_the_next_level_is_made_of_the_shards_that_were_saved(frame, folder, monkeypatch):
+    killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    digests = json.loads(text_of(folder, "0001").read_text())["manifest"]["shards"]["digests"]
+    for part in (folder / "0001" / "shards").glob("*.parquet"):
+        part.unlink()
+    monkeypatch.setattr(Store, "digests", lambda *arguments: digests)
+    with pytest.raises(ValueError, match="shard 0 was sent nothing"):
+        train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+
+
+def test_a_driver_that_is_killed_is_gone_on_with(frame, folder, tmp_path):
+    rows = tmp_path / "rows"
+    frame.write.parquet(str(rows))
+    here = Path(__file__)
+    path = os.pathsep.join([str(here.parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, str(here.parent / "killed_driver.py"), str(rows), str(folder), str(tmp_path)]
+    driver = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE)
+    try:
+        while not list(folder.glob("0001/manifest/*.txt")):
+            assert driver.poll() is None, driver.stderr.read().decode()
+            time.sleep(0.05)
+    finally:
+        os.killpg(driver.pid, signal.SIGKILL)
+        driver.communicate()
+    found, _ = trained(ODM, frame, checkpoint_dir=str(folder))
+    assert_same(found, trained(ODM, frame)[0])
+    assert json.loads(next(folder.glob("0001/manifest/*.txt")).read_text())["manifest"]["jobs"]
+
+
+def text_of(folder, name):
+    return next((folder / name / "manifest").glob("*.txt"))
+
+
+def damage(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # what guards the files of a local disk
+
+
+def test_damaged_checkpoints_are_refused(frame, folder, monkeypatch):
+    killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+
+    def refused(path, reason):
+        whole = path.read_bytes()
+        damage(path)
+        with pytest.raises(ValueError, match=rf"checkpoint '.*000\d' is damaged: .*{reason}.*; delete"):
+            train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+        path.write_bytes(whole)
+
+    refused(text_of(folder, "0001"), "manifest cannot be read")
+    refused(text_of(folder, "0000"), "manifest cannot be read")
+    for name in ("results", "shards"):
+        largest = max((folder / "0001" / name).glob("*.parquet"), key=lambda path: path.stat().st_size)
+        refused(largest, f"its {name}")
+    for part in (folder / "0001" / "shards").glob("*.parquet"):
+        part.unlink()
+    with pytest.raises(ValueError, match="its shards do not have the checksums"):
+        train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    text = text_of(folder, "0000")
+    written = json.loads(text.read_text())
+    written["manifest"]["format"] = 2
+    written["sha256"] = checkpoints._digest(checkpoints._text(written["manifest"]).encode())
+    text.write_text(json.dumps(written))
+    text.with_name(f".{text.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(ValueError, match="format 2, and this dimargin reads 1"):
+        train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+
+
+def test_checkpoints_of_another_fit_are_refused(frame, folder, monkeypatch):
+    killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+
+    def refused(match, machine=ODM, frame=frame):
+        with pytest.raises(ValueError, match=f"holds checkpoints of another fit: {match}; name another folder"):
+            train(machine, frame, COLUMNS, checkpoint_dir=str(folder))
+
+    refused("lam is 100.0 there and 10.0 here", clone(ODM).set_params(lam=10.0))
+    refused(r"strategy is 'diodm' there and DiODM\(.*\) here", clone(ODM).set_params(strategy=dm.DiODM(level_tol=0.2)))
+    refused("random_state is 0 there and 1 here", clone(ODM).set_params(random_state=1))
+    refused("machine is ODMClassifier there and SVMClassifier here", SVM)
+    refused("rows is 600 there and 599 here", frame=frame.where("id > 0"))
+    moved = F.transform("features", lambda x: F.when(F.col("id") == 3, x * 1.0001).otherwise(x))
+    refused("data is .* there and .* here", frame=frame.withColumn("features", moved))
+    found, _ = trained(clone(ODM).set_params(max_time=600.0), frame, checkpoint_dir=str(folder))
+    assert_same(found, trained(ODM, frame)[0])
+
+
+def test_a_checkpoint_counts_once_its_manifest_is_there(frame, folder, monkeypatch):
+    def killed(self, text):
+        raise Killed
+
+    killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(Folder, "write_line", killed)
+        train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    assert (folder / "0002" / "shards").exists() and not (folder / "0002" / "manifest").exists()
+    found, _ = trained(ODM, frame, checkpoint_dir=str(folder))
+    assert_same(found, trained(ODM, frame)[0])
+
+
+def test_data_of_the_same_sums_are_not_the_same_data(spark, folder, monkeypatch):
+    rows = [([float(k), float(k % 3)], float(k % 2)) for k in range(40)]
+    names = ["features", "label"]
+    killed_after(monkeypatch, 1, LINEAR, spark.createDataFrame(rows, names), COLUMNS, checkpoint_dir=str(folder))
+    rows[0], rows[2] = ([0.0, 2.0], 0.0), ([2.0, 0.0], 0.0)
+    with pytest.raises(ValueError, match=r"data is .* there and .* here"):
+        train(LINEAR, spark.createDataFrame(rows, names), COLUMNS, checkpoint_dir=str(folder))
+
+
+def test_a_folder_is_free_when_its_fit_has_ended(frame, folder, monkeypatch, ran):
+    model = ODMClassifier(lam=100.0, gamma=0.3, strategy="diodm", branching=2, nLevels=2, seed=0)
+    model.setCheckpointDir(str(folder)).fit(frame)
+    assert sum(path.stat().st_size for path in folder.glob("*/shards/*.parquet")) < 10_000  # columns without rows
+    other = clone(ODM).set_params(lam=10.0)
+    killed_after(monkeypatch, 2, other, frame, COLUMNS, checkpoint_dir=str(folder))
+    assert (folder / "0003" / "manifest").exists()  # of the fit before
+    ran.clear()
+    found, _ = trained(other, frame, checkpoint_dir=str(folder))
+    assert not any("level 2" in name for name in ran)
+    assert_same(found, trained(other, frame)[0])
+
+
+def test_a_seed_that_was_drawn_is_drawn_once(frame, folder, monkeypatch):
+    machine = clone(ODM).set_params(random_state=None)
+    killed_after(monkeypatch, 2, machine, frame, COLUMNS, checkpoint_dir=str(folder))
+    found, _ = trained(machine, frame, checkpoint_dir=str(folder))
+    seed = json.loads(text_of(folder, "0000").read_text())["manifest"]["fit"]["seed"]
+    monkeypatch.setattr(MarginClassifier, "_seed", lambda self: seed)
+    assert_same(found, trained(machine, frame)[0])
+
+
+def test_a_time_limit_ends_no_fit_before_the_last_checkpoint(frame, folder, monkeypatch):
+    killed_after(monkeypatch, 3, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    found, levels = trained(clone(ODM).set_params(max_time=1e-3), frame, checkpoint_dir=str(folder))
+    assert levels == [2, 1]
+    assert found.status_ == "max_time" and found.certificate_ == "partitioned"
+    expected, _ = trained(ODM, frame)
+    assert found.objective_ == expected.history_[1]["objective"]
+    assert found.score(*rows_of(frame)) > 0.95
+
+
+def test_a_time_limit_may_take_another_course(frame, folder, monkeypatch):
+    machine = MACHINES["landmark"]
+    killed_after(monkeypatch, 4, machine, frame, COLUMNS, checkpoint_dir=str(folder))
+    found, _ = trained(clone(machine).set_params(max_time=1e-3), frame, checkpoint_dir=str(folder))
+    assert found.status_ == "max_time" and found.duality_gap_ > machine.tol
+
+
+def rows_of(frame):
+    table = frame.toPandas()
+    return np.array(table["features"].tolist()), table["label"]

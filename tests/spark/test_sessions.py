@@ -1,0 +1,28 @@
+"""Fits in other sessions than the local one: executors that are processes, and Spark Connect."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spark_sessions
+
+HERE = Path(__file__).parent
+MACHINES = "test_training.py::test_the_machine_is_the_one_of_the_same_rows_here"
+RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine"
+
+
+@pytest.mark.slow
+@spark_sessions.needs_spark
+@pytest.mark.parametrize(
+    "mode, tests",
+    [("cluster", ["faults.py"]), ("connect", [MACHINES, f"{RESUMED}[diodm]", f"{RESUMED}[landmark]"])],
+    ids=["cluster", "connect"],
+)
+def test_fits(mode, tests):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "DIMARGIN_SPARK": mode}
+    ended = subprocess.run(command, env=environment, cwd=HERE, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout[-20_000:] + ended.stderr[-5_000:]
+    assert " passed" in ended.stdout
