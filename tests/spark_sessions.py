@@ -49,6 +49,14 @@ def session(mode, folder, **settings):
         return builder.getOrCreate()
 
 
+def stop(spark):
+    """End a session, and remove what a cluster on this machine leaves in the folder of Spark itself."""
+    application = getattr(context(), "applicationId", None)
+    spark.stop()
+    if application is not None:
+        shutil.rmtree(Path(find_spec("pyspark").origin).parent / "work" / application, ignore_errors=True)
+
+
 def _settings(folder):
     # short lives: what a session compiles well, or plans to run fast, it seldom runs again
     temporary = f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

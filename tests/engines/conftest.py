@@ -17,7 +17,7 @@ def spark(tmp_path_factory):
     mode = os.environ["DIMARGIN_TEST_ENGINE"]
     spark = spark_sessions.session(mode, tmp_path_factory.mktemp("spark"))
     yield spark
-    spark.stop()
+    spark_sessions.stop(spark)
 
 
 @pytest.fixture(scope="module")

@@ -17,4 +17,4 @@ def spark(tmp_path_factory):
     mode = os.environ.get("DIMARGIN_SPARK", "local")
     session = spark_sessions.session(mode, tmp_path_factory.mktemp("spark"), spark__sql__shuffle__partitions="2")
     yield session
-    session.stop()
+    spark_sessions.stop(session)
