@@ -7,6 +7,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 from pathlib import Path
 
 import pytest
+import spark_sessions
 from hypothesis import settings
 
 settings.register_profile("dimargin", derandomize=True, deadline=None)
@@ -20,3 +21,18 @@ def data_folder() -> Path:
     if not folder:
         pytest.skip("DIMARGIN_DATA names no folder with real data")
     return Path(folder)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(spark_sessions.needs_spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """A small session for all tests of a process, local or, with DIMARGIN_SPARK=connect or cluster, another one."""
+    mode = os.environ.get("DIMARGIN_SPARK", "local")
+    session = spark_sessions.session(mode, tmp_path_factory.mktemp("spark"), spark__sql__shuffle__partitions="2")
+    yield session
+    spark_sessions.stop(session)

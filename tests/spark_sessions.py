@@ -108,8 +108,16 @@ def n_cached():
     return len(cached())
 
 
-def job_names():
-    """What Spark's user interface says of every job: description and tags."""
+def job_names(after=-1):
+    """What Spark's user interface says of every job after that number, the last first: description and tags."""
+    return [f"{job.description()} {job.jobTags()}" for job in _jobs() if job.jobId() > after]
+
+
+def last_job():
+    """Its number, which counts all jobs of the context; -1 before the first."""
+    return max((job.jobId() for job in _jobs()), default=-1)
+
+
+def _jobs():
     jobs = context()._jsc.sc().statusStore().jobsList(None)
-    jobs = [jobs.apply(k) for k in range(jobs.size())]
-    return [f"{job.description()} {job.jobTags()}" for job in jobs]
+    return [jobs.apply(k) for k in range(jobs.size())]

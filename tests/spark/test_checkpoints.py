@@ -26,6 +26,7 @@ from dimargin.estimators.common import MarginClassifier
 from dimargin.spark import ODMClassifier, checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
+from dimargin.strategies import Progress
 
 COLUMNS = Columns("features", "label")
 TREE = {"branching": 2, "n_levels": 2}
@@ -96,13 +97,22 @@ def killed_after(monkeypatch, n_checkpoints, *arguments, **options):
             train(*arguments, **options)
 
 
+class Levels(Progress):
+    def __init__(self):
+        self.ended = []
+
+    def level_end(self, entry, found):
+        self.ended.append(entry["level"])
+        return False
+
+
 def trained(machine, frame, **options):
     """The machine, and the levels that it reported."""
-    reported = []
+    levels = Levels()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = train(machine, frame, COLUMNS, lambda entry: reported.append(entry["level"]), **options)
-    return found, reported
+        found = train(machine, frame, COLUMNS, levels, **options)
+    return found, levels.ended
 
 
 def assert_same(found, expected):
@@ -134,7 +144,7 @@ def test_the_jobs_of_an_earlier_driver_are_not_run_again(frame, folder, monkeypa
     assert any("level 2" in name for name in ran) and any("level 1" in name for name in ran)
     ran.clear()
     trained(ODM, frame, checkpoint_dir=str(folder))
-    solves = [name for name in ran if "level" in name]
+    solves = [name for name in ran if "dimargin: level" in name]
     assert solves and all("level 0" in name for name in solves)
 
 

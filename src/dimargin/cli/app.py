@@ -1,23 +1,18 @@
-"""``dimargin train | predict | evaluate | info``, and the commands of `dimargin.cli.tune` and `svm_commands`."""
+"""``dimargin predict | evaluate | info``, and the commands of the modules beside this one."""
 
 from __future__ import annotations
 
-import inspect
-import signal
 import sys
 import time
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
-import scipy.sparse as sp
 import typer
 from rich.table import Table
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import Pipeline
 
-from dimargin.cli import svm_commands, tune
-from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, parameters, strategy_options
+from dimargin.cli import svm_commands, train, tune
+from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -25,23 +20,17 @@ from dimargin.cli.shared import (
     ModelArgument,
     Output,
     QuietOption,
-    Scale,
     certificate,
-    check_folder,
     draw,
-    fitted_scalers,
     machine_of,
-    name_features,
     open_model,
     read_for,
     scaled,
     scalers_of,
     scores,
 )
-from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import MarginDistributionDisplay
-from dimargin.estimators import MACHINES
-from dimargin.files import DataFileError, load_with_header, read_data, save
+from dimargin.files import load_with_header, save
 from dimargin.files.writing import write_file
 
 app = typer.Typer(
@@ -57,115 +46,7 @@ _MISTAKES = (ValueError, TypeError, OSError, MemoryError)  # a line, not a trace
 
 # ---- commands --------------------------------------------------------------------------------------------------------
 
-
-def _train(
-    data: DataArgument,
-    model: Annotated[Path, typer.Option("--model", "-m", help="Where the model goes.", dir_okay=False)],
-    loss: Annotated[
-        str | None, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.", show_default=DEFAULT_LOSS)
-    ] = None,
-    label: LabelOption = None,
-    scale: Annotated[
-        Scale | None,
-        typer.Option(
-            help="Fitted on the training rows and stored in the model; sparse rows are not centred.",
-            show_default="minmax",
-        ),
-    ] = None,
-    strategy_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help=f"An option of the strategy, or of the solver; may be repeated. {strategy_options()}",
-        ),
-    ] = None,
-    validate: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Data to score the model on when it is trained.")
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, help="Go on from this model, of the same rows; flags given change it."
-        ),
-    ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-    **given: Any,
-) -> None:
-    """Train a machine and save it.
-
-    Example: dimargin train train.csv --label class --model spam.dimargin --max-time 60 --validate test.csv
-
-    Ctrl-C saves the best model so far and exits with status 1; a second Ctrl-C leaves at once.
-    """
-    out = Output(as_json, quiet)
-    previous, notes = (None, {}) if resume is None else open_model(resume)
-    try:
-        if previous is not None and scale is not None:
-            raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
-        check_folder("--model", model)
-        if previous is not None:
-            machine_of(previous).set_params(max_time=None)  # a limit is of one run
-        machine: Any = make_machine(loss, given, strategy_option or [], previous and machine_of(previous))
-    except (ValueError, TypeError) as error:
-        raise typer.BadParameter(str(error)) from error
-    rows = read_data(data, label) if previous is None else read_for(previous, notes, data, label)
-    n, d = rows.X.shape
-    out.say(f"{data}: {n} rows, {d} features{', sparse' if sp.issparse(rows.X) else ''}")
-    if previous is None:
-        scalers = fitted_scalers(scale or Scale.minmax, rows.X)
-        notes = {"label": rows.label, "zero_based": rows.zero_based}
-    else:
-        scalers = scalers_of(previous)
-    X = scaled(scalers, rows.X)
-    if previous is not None:
-        if not machine._can_resume_on(X):
-            raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
-        machine.set_params(warm_start=True)
-    seconds, interrupted, complaints = _fit(machine, X, rows.y, out)
-    machine.set_params(warm_start=False)
-    name_features(rows.feature_names, machine, *(scaler for _, scaler in scalers))
-    trained = Pipeline([*scalers, ("machine", machine)]) if scalers else machine
-    save(trained, model, notes)
-    for complaint in complaints:
-        out.say(f"warning: {complaint}")
-    facts = {
-        "model": str(model),
-        "rows": n,
-        "features": d,
-        "classes": machine.classes_.tolist(),
-        "seconds": seconds,
-        "kernel_evaluations": sum(entry["kernel_evaluations"] for entry in machine.history_),
-        **certificate(machine),
-    }
-    if validate is not None:
-        found = scores(trained, validate, read_for(trained, notes, validate, label))
-        facts["validation"] = {k: v for k, v in found.items() if k not in ("classes", "confusion")}
-    out.result(facts)
-    if interrupted:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
-        out.say(f"Interrupted: the best model so far is in {model}; go on with --resume {model}")
-        raise typer.Exit(1)
-
-
-def _fit(machine: Any, X: Any, y: Any, out: Output) -> tuple[float, bool, list[str]]:
-    """Seconds, whether Ctrl-C ended it, and warnings."""
-    machine._monitor = display = FitDisplay(out.errors, machine.tol, out.quiet)
-    began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, display.running():
-        warnings.simplefilter("always", ConvergenceWarning)
-        machine.fit(X, y)
-    del machine._monitor
-    return time.perf_counter() - began, display.interrupted.is_set(), [str(warning.message) for warning in caught]
-
-
-_train.__signature__ = inspect.signature(_train).replace(  # type: ignore[attr-defined]
-    parameters=[
-        *(p for p in inspect.signature(_train, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD),
-        *flags(),
-    ]
-)
-app.command("train")(_train)
+train.register(app)
 
 
 @app.command()

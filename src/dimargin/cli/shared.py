@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ import scipy.sparse as sp
 import typer
 from rich.console import Console
 from rich.table import Table
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
@@ -30,11 +33,10 @@ class Scale(StrEnum):
     standard = "standard"
 
 
+DATA = "LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
 DataArgument = Annotated[
     Path,
-    typer.Argument(
-        exists=True, dir_okay=False, metavar="DATA", help="LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
-    ),
+    typer.Argument(exists=True, dir_okay=False, metavar="DATA", help=DATA),
 ]
 ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file.")]
 LabelOption = Annotated[
@@ -42,6 +44,38 @@ LabelOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What an engine has made of a data file.
+
+    Attributes
+    ----------
+    machine : MarginClassifier
+    scalers : list of (str, transformer)
+        What a pipeline does before it.
+    notes : dict
+        For the model file: how the data file was read.
+    feature_names : list of str or None
+    shape : (int, int)
+        Rows and features.
+    seconds : float
+        Of the fit.
+    complaints : list of str
+        Warnings of the fit.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    """
+
+    machine: Any
+    scalers: list[tuple[str, Any]]
+    notes: dict[str, Any]
+    feature_names: list[str] | None
+    shape: tuple[int, int]
+    seconds: float
+    complaints: list[str]
+    interrupted: bool = False
 
 
 class Output:
@@ -94,6 +128,15 @@ def machine_of(model: Any) -> Any:
 def scalers_of(model: Any) -> list[tuple[str, Any]]:
     """What a pipeline does before its machine."""
     return model.steps[:-1] if isinstance(model, Pipeline) else []
+
+
+def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
+    """What a fit returns, its seconds and its warnings."""
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        result = fit()
+    return result, time.perf_counter() - began, [str(warning.message) for warning in caught]
 
 
 def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:

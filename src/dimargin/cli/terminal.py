@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -93,3 +95,54 @@ class FitDisplay(Monitor):
         """Leave a line above the bar."""
         if not self._progress.disable:
             self._console.print(text, highlight=False)
+
+
+class JobDisplay(FitDisplay):
+    """A fit on a cluster: a line for every level, in a log too, and in a terminal what is at work.
+
+    Ctrl-C is a KeyboardInterrupt, which cancels the job.
+    """
+
+    def __init__(self, console: Console, tol: float, quiet: bool) -> None:
+        super().__init__(console, tol, quiet)
+        self._before = time.perf_counter()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Show progress; the handler of Spark would cancel jobs from within whatever Ctrl-C finds at work."""
+        before = signal.signal(signal.SIGINT, self._leave)
+        try:
+            with self._progress:
+                yield
+        finally:
+            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is on the way out after Ctrl-C
+                signal.signal(signal.SIGINT, before)
+
+    def fit_begin(self) -> None:
+        """The rows are known; the seconds of the first level count from here."""
+        self._before = time.perf_counter()
+        self.describe("before the first level")
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """Say what is at work; tasks do not report from the executors."""
+        if n_tasks is None:
+            super().level_begin(level, None)
+        else:
+            self._progress.reset(self._task, total=None, description=f"level {level}, {n_tasks} partitions", state="")
+
+    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
+        """Leave a line about the level; the objectives of several classes are added up."""
+        now, several = time.perf_counter(), entry["partitions"] > 1
+        self.say(
+            f"level {entry['level']}: {entry['partitions']} partition{'s' if several else ''}, "
+            f"objective {np.sum(entry['objective']):.6g}, "
+            f"relative gap {entry['relative_gap']:.1e} ({'worst partition' if several else entry['scope']}), "
+            f"{now - self._before:.1f} s"
+        )
+        self._before = now
+        return False
+
+    def say(self, text: str) -> None:
+        """Leave a line above the bar, or in the log."""
+        if not self._quiet:
+            self._console.print(text, markup=False, highlight=False)

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from dimargin.files.csv_text import read_csv
 from dimargin.files.libsvm import read_libsvm
 from dimargin.files.pieces import DataFileError, DataSet, open_data
-from dimargin.files.tables import read_csv, read_parquet
+from dimargin.files.tables import read_parquet
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 

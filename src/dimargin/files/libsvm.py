@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,9 +27,13 @@ def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based
     def pieces() -> Iterator[Piece]:
         nonlocal least, largest
         first_line = 1
+
+        def name(line: int) -> str:
+            return f"{path}, line {first_line + line}"
+
         while block := stream.read(PIECE):
             block += stream.readline()
-            X, y = _parse_lines(path, block, first_line)
+            X, y = parse_lines(block, name)
             if X.nnz:
                 least, largest = min(least, int(X.indices.min())), max(largest, int(X.indices.max()))
             yield Piece(X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X, y)
@@ -49,7 +53,24 @@ def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based
     return DataSet(make(base, width), label_values(collected.y), zero_based=from_zero)  # type: ignore[arg-type]
 
 
-def _parse_lines(path: Path, block: bytes, first_line: int) -> tuple[Any, NDArray[np.float64]]:
+def parse_lines(block: bytes, name: Callable[[int], str]) -> tuple[Any, NDArray[np.float64]]:
+    """Rows, with features counted from zero, and labels of some lines.
+
+    Parameters
+    ----------
+    block : bytes
+    name : callable
+        Of a line, by its place among these, for messages.
+
+    Returns
+    -------
+    X : CSR matrix of shape (n, largest feature + 1)
+    y : ndarray of shape (n,)
+
+    Raises
+    ------
+    DataFileError
+    """
     try:
         X, y = load_svmlight_file(io.BytesIO(block), zero_based=True)
     except (ValueError, OverflowError) as error:
@@ -57,17 +78,16 @@ def _parse_lines(path: Path, block: bytes, first_line: int) -> tuple[Any, NDArra
         bad = _first_bad_line(lines)
         text = lines[bad].decode(errors="replace").strip()
         raise DataFileError(
-            f"{path}, line {first_line + bad}: {short(text)!r} is not LIBSVM text, which reads "
+            f"{name(bad)}: {short(text)!r} is not LIBSVM text, which reads "
             f"'label feature:value feature:value ...' with features in order ({error})"
         ) from error
     finite = np.isfinite(X.data)
     if not (np.isfinite(y).all() and finite.all()):
         row = min([*np.flatnonzero(~np.isfinite(y))[:1], *_rows(X, ~finite)[:1]])
-        line = first_line + _line(block, row)
-        raise DataFileError(f"{path}, line {line}: a value is NaN or infinite; a finite number expected")
+        raise DataFileError(f"{name(_line(block, row))}: a value is NaN or infinite; a finite number expected")
     if X.shape[1] > _LARGEST + 1:
-        line = first_line + _line(block, _rows(X, X.indices > _LARGEST)[0])
-        raise DataFileError(f"{path}, line {line}: feature {X.shape[1] - 1} is above {_LARGEST}")
+        line = _line(block, _rows(X, X.indices > _LARGEST)[0])
+        raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_LARGEST}")
     return X, y
 
 

@@ -1,45 +1,55 @@
-"""CSV and Parquet: named columns, one of them the label."""
+"""Tables: named columns, one of them the label; Parquet."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values, open_data, short
+from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values
 
-_LINE = 64 * 2**20  # bytes of a CSV file that a first line may have
 _BUFFER = 2**16  # bytes of a column of a Parquet file read at a time
 _LABEL_NAMES = ("label", "target", "class", "y")
-_MISSING = ("", "nan")  # texts that are no labels
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+MISSING = ("", "nan")  # texts that are no labels
 
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """Places and names of the columns to take."""
+class TableColumns:
+    """Places and names of the columns to take.
 
-    place: int | None  # of the label
+    Attributes
+    ----------
+    place : int or None
+        Of the label.
+    label : str or None
+    wanted : list of str
+        The features.
+    """
+
+    place: int | None
     label: str | None
-    wanted: list[str]  # the features
+    wanted: list[str]
 
     @classmethod
     def choose(
-        cls, path: Path, names: list[str], label: str | int | None, columns: Sequence[str] | None, needed: bool
-    ) -> _Columns:
+        cls,
+        path: Path | str,
+        names: list[str],
+        label: str | int | None,
+        columns: Sequence[str] | None = None,
+        needed: bool = True,
+    ) -> TableColumns:
+        """From the names of all columns; parameters as in `read_data`, `needed` is its `needs_label`."""
         known = set(names)
         if len(known) < len(names):
             double = Counter(names).most_common(1)[0][0]
@@ -56,11 +66,12 @@ class _Columns:
 
     @property
     def all(self) -> list[str]:
+        """The features, and the label behind."""
         return self.wanted if self.label is None else [*self.wanted, self.label]
 
 
 def _label_place(
-    path: Path, names: list[str], label: str | int | None, features: Sequence[str], needed: bool
+    path: Path | str, names: list[str], label: str | int | None, features: Sequence[str], needed: bool
 ) -> int | None:
     if label is None:
         known = [k for k, name in enumerate(names) if name.strip().lower() in _LABEL_NAMES and name not in features]
@@ -86,7 +97,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
-class _Labels:
+class TextLabels:
     """Text labels as codes, so that each text is kept once."""
 
     def __init__(self) -> None:
@@ -96,7 +107,7 @@ class _Labels:
         """Codes, -1 for what is missing or, as a quote is not closed, holds the lines that follow."""
         encoded = column.dictionary_encode()
         texts = [text.strip() for text in encoded.dictionary.to_pylist()]
-        wrong = [text.lower() in _MISSING or _has_break(text) for text in texts]
+        wrong = [text.lower() in MISSING or has_break(text) for text in texts]
         codes = [
             -1 if bad else self._codes.setdefault(t, len(self._codes)) for t, bad in zip(texts, wrong, strict=True)
         ]
@@ -104,11 +115,22 @@ class _Labels:
         coded: NDArray[np.int32] = np.array([*codes, -1], dtype=np.int32)[places]
         return coded
 
+    @property
+    def texts(self) -> list[str]:
+        """In the order of their codes."""
+        return list(self._codes)
+
     def values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
-        return label_values(np.array(list(self._codes)))[codes]
+        """Labels behind codes."""
+        return label_values(np.array(self.texts))[codes]
 
 
-def _matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
+def has_break(text: str) -> bool:
+    """Whether a text goes over several lines."""
+    return "\n" in text or "\r" in text
+
+
+def matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
     """Columns as numbers, NaN for what is missing."""
     X = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):
@@ -116,123 +138,17 @@ def _matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
     return X
 
 
-def read_csv(
-    path: Path, stream: BinaryIO, label: str | int | None, columns: Sequence[str] | None, needs_label: bool
-) -> DataSet:
-    """Read a stream of CSV; parameters as in `read_data`."""
-    layout = _CsvLayout.of(path)
-    taken = _Columns.choose(path, layout.names, label, columns, needs_label)
-    types = dict.fromkeys(taken.wanted, pa.float64())
-    if taken.label is not None:
-        types[taken.label] = pa.string()
-    texts = _Labels()
-
-    def pieces() -> Iterator[Piece]:
-        with pyarrow.csv.open_csv(
-            stream,
-            pyarrow.csv.ReadOptions(
-                block_size=max(PIECE, 16 * layout.length),  # a line must fit
-                use_threads=False,
-                column_names=layout.names,
-                skip_rows=int(layout.header),
-            ),
-            pyarrow.csv.ParseOptions(delimiter=layout.delimiter),
-            pyarrow.csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[""]),
-        ) as reader:
-            for batch in reader:
-                X = _matrix(batch, taken.wanted)
-                y = None if taken.label is None else texts.codes(batch.column(taken.label))
-                if not np.isfinite(X).all() or (y is not None and (y < 0).any()):
-                    raise pa.ArrowInvalid("a value is missing, NaN or infinite")
-                yield Piece(X, y)
-
-    try:
-        collected = Pieces(path, pieces())
-    except pa.ArrowInvalid as error:
-        raise DataFileError(layout.first_fault(path, taken) or f"{path}: {error}") from error
-    y = None if collected.y is None else texts.values(collected.y)
-    X = collected.dense(0, len(taken.wanted))
-    return DataSet(X, y, taken.wanted, taken.label) if layout.header else DataSet(X, y, label=taken.place)
-
-
-@dataclass(frozen=True)
-class _CsvLayout:
-    delimiter: str
-    header: bool
-    names: list[str]
-    length: int  # bytes of the first line
-
-    @classmethod
-    def of(cls, path: Path) -> _CsvLayout:
-        """From the first line: a header unless one of its fields is a number."""
-        with open_data(path) as stream:
-            start = stream.readline(_LINE)
-        start = re.split(rb"[\r\n]", start, maxsplit=1)[0]
-        line = start.decode("utf-8-sig", errors="replace")
-        bare = re.sub('"[^"]*"', "", line)
-        delimiter = max(",;\t", key=bare.count)
-        try:
-            fields = next(csv.reader([line], delimiter=delimiter), [])
-        except csv.Error as error:
-            raise DataFileError(f"{path}, line 1: {error}") from error
-        if not fields:
-            raise DataFileError(f"{path}, line 1 is empty; expected column names or values")
-        header = not any(map(_is_number, fields))
-        names = fields if header else [f"column {k}" for k in range(len(fields))]
-        return cls(delimiter, header, names, len(start))
-
-    def first_fault(self, path: Path, taken: _Columns) -> str | None:
-        """What is wrong in the first line that cannot be read; the fast reader does not say where it is."""
-        place_of = {name: k for k, name in enumerate(self.names)}
-        places = [place_of[name] for name in taken.wanted]
-        with open_data(path) as stream:
-            text = io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="")
-            rows, line, k = csv.reader(text, delimiter=self.delimiter), 1, -1
-            try:
-                for k, row in enumerate(rows):
-                    fault = self._fault(row, places, taken.place) if row and k >= self.header else None
-                    if fault:
-                        return f"{path}, line {line}: {fault}"
-                    line = rows.line_num + 1
-            except csv.Error as error:
-                return f"{path}, line {line}: {error}"
-        return f"{path} has no rows" if k < self.header else None
-
-    def _fault(self, row: list[str], places: list[int], label: int | None) -> str | None:
-        if len(row) != len(self.names):
-            return f"{len(row)} fields, expected {len(self.names)}"
-        if label is not None and row[label].strip().lower() in _MISSING:
-            return f"the label in column {self.names[label]!r} is missing"
-        if label is not None and _has_break(row[label]):
-            return f"the label in column {self.names[label]!r} has a line break; is a quote not closed?"
-        for place in places:
-            if not _is_number(row[place]) or not np.isfinite(float(row[place])):
-                what = f"is {short(row[place])!r}" if row[place] else "is missing"
-                return f"column {self.names[place]!r} {what}; a finite number expected"
-        if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
-            return "not UTF-8 text"
-        return None
-
-
-def _has_break(text: str) -> bool:
-    return "\n" in text or "\r" in text
-
-
-def _is_number(text: str) -> bool:
-    return _NUMBER.fullmatch(text) is not None
-
-
 def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | None, needs_label: bool) -> DataSet:
     """Read a Parquet file; parameters as in `read_data`."""
     with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
         schema = file.schema_arrow
-        names = [name for name in schema.names if not _PANDAS_INDEX.fullmatch(name)]
-        taken = _Columns.choose(path, names, label, columns, needs_label)
+        names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+        taken = TableColumns.choose(path, names, label, columns, needs_label)
         for name in taken.wanted:
             kind = schema.field(name).type
             if not _is_numeric(kind):
                 raise DataFileError(f"{path}: column {name!r} holds {kind}; numbers expected")
-        texts, is_text = _Labels(), False
+        texts, is_text = TextLabels(), False
         if taken.label is not None:
             kind = schema.field(taken.label).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -243,7 +159,7 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
         def pieces() -> Iterator[Piece]:
             first = 0
             for batch in file.iter_batches(max(1, PIECE // (8 * len(schema.names))), columns=taken.all):
-                X = _matrix(batch, taken.wanted)
+                X = matrix(batch, taken.wanted)
                 finite = np.isfinite(X)
                 if not finite.all():
                     row, column = np.argwhere(~finite)[0]

@@ -49,33 +49,32 @@ class JobProgress(Progress):
     Parameters
     ----------
     engine : SparkEngine
-    report : callable
-        Told the entry of ``history_`` of every level that has ended.
+    report : Progress
+        Told what the driver knows: that levels begin and end, and gaps that it looks at itself.
     checkpoints : Checkpoints or None
         Where it is written down how far the work has come.
     """
 
-    def __init__(
-        self, engine: SparkEngine, report: Callable[[dict[str, Any]], None], checkpoints: Checkpoints | None
-    ) -> None:
+    def __init__(self, engine: SparkEngine, report: Progress, checkpoints: Checkpoints | None) -> None:
         self._engine, self._report, self._level, self._checkpoints = engine, report, ExitStack(), checkpoints
+        self._level.enter_context(engine.describe("before the first level"))
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
         """See `Progress`."""
         self._level.close()
         parts = "" if n_tasks is None else f", {n_tasks} partitions"
         self._level.enter_context(self._engine.describe(f"level {level}{parts}"))
-
-    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """See `Progress`."""
-        self._report(entry)
-        return False
+        self._report.level_begin(level, n_tasks)
 
     def check(self, entry: dict[str, Any]) -> bool:
         """See `Progress`."""
         if self._checkpoints is not None:
             self._checkpoints.save_now_and_then()
-        return False
+        return self._report.check(entry)
+
+    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
+        """See `Progress`."""
+        return self._report.level_end(entry, found)
 
     def repeats(self) -> bool:
         """See `Progress`."""
@@ -91,7 +90,7 @@ def train(
     prototype: MarginClassifier,
     dataset: DataFrame,
     columns: Columns,
-    report: Callable[[dict[str, Any]], None] = lambda entry: None,
+    report: Progress | None = None,
     checkpoint_dir: str | None = None,
 ) -> MarginClassifier:
     """Train a machine on the rows of a DataFrame; the driver holds samples, sums and the model.
@@ -103,8 +102,8 @@ def train(
     dataset : DataFrame
     columns : Columns
         Checked against the dataset's schema.
-    report : callable, optional
-        Told the entry of ``history_`` of every level that has ended.
+    report : Progress, optional
+        Told when levels begin and end, and the gaps that are looked at from here.
     checkpoint_dir : str, optional
         A folder that the session reads and writes. After every level it is written down there how far the work has
         come, and a fit that finds checkpoints of its own goes on from the last one; see `dimargin.spark.checkpoints`.
@@ -138,7 +137,7 @@ def train(
             deadline=None if machine.max_time is None else began + machine.max_time,
         )  # fmt: skip
         how = _LinearRun if isinstance(machine, LinearODMClassifier) else _KernelRun
-        run = how(machine, survey, seed, limits, JobProgress(engine, report, checkpoints), checkpoints)
+        run = how(machine, survey, seed, limits, JobProgress(engine, report or Progress(), checkpoints), checkpoints)
         attributes, reason = run.trained(source)
         if checkpoints is not None:
             checkpoints.finish()

@@ -1,0 +1,176 @@
+"""``dimargin train --engine spark``: a session, the rows on its executors, and what the driver shows of the jobs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+from typing import TYPE_CHECKING, Any
+
+from dimargin.cli.shared import Output, Scale, Trained, timed
+from dimargin.cli.terminal import JobDisplay
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONNECT = "sc://"
+
+
+def check_flags(given: Mapping[str, Any], resumed: Any) -> None:
+    """Raise ValueError for a flag that is of one computer only."""
+    if resumed is not None:
+        raise ValueError("--resume cannot go on with --engine spark; it does on one computer")
+    if given.get("n_jobs") is not None:
+        raise ValueError("--n-jobs cannot be used with --engine spark: a task has the threads that Spark gives it")
+    if given.get("kernel") == "precomputed":
+        raise ValueError("--kernel precomputed cannot be used with --engine spark: no executor has all kernel values")
+
+
+def settings(given: Sequence[str]) -> dict[str, str]:
+    """Names and values of ``--spark-conf``; raises ValueError for what is none."""
+    found = {}
+    for setting in given:
+        name, equals, value = setting.partition("=")
+        if not (name and equals):
+            raise ValueError(f"--spark-conf {setting!r}: expected NAME=VALUE, such as spark.executor.memory=4g")
+        found[name] = value
+    return found
+
+
+def train(
+    machine: Any,
+    data: str,
+    label: str | None,
+    scale: Scale,
+    master: str | None,
+    conf: Mapping[str, str],
+    checkpoint_dir: str | None,
+    out: Output,
+) -> Trained:
+    """Train a machine on the executors of Spark.
+
+    Parameters
+    ----------
+    machine : MarginClassifier
+        With its parameters.
+    data : str
+        A path or URL that Spark reads.
+    label : str or None
+    scale : Scale
+    master : str or None
+        Where Spark runs; None for what it is configured for.
+    conf : mapping of str to str
+        Settings of Spark.
+    checkpoint_dir : str or None
+        As of `dimargin.spark.training.train`.
+    out : Output
+
+    Raises
+    ------
+    DataFileError, ValueError, MemoryError
+        As `dimargin.spark.files.read_rows` and `dimargin.spark.training.train`.
+    OSError
+        Where Spark cannot be had, or fails.
+    """
+    with _explained(), _session(master, conf, out) as spark:
+        from dimargin.spark.files import read_rows
+
+        out.say(_place(spark))
+        display = JobDisplay(out.errors, machine.tol, out.quiet)
+        with display.running():
+            display.describe("looking at the rows")
+            rows = read_rows(spark, data, label, scale.value)
+            out.say(f"{data}: {rows.n_rows} rows, {rows.n_features} features{', sparse' if rows.sparse else ''}")
+            display.fit_begin()
+            trained, seconds, complaints = timed(lambda: rows.train(machine, display, checkpoint_dir))
+    return Trained(
+        machine=trained,
+        scalers=[] if rows.scaler is None else [("scaler", rows.scaler)],
+        notes={"label": rows.label, "zero_based": rows.zero_based},
+        feature_names=rows.feature_names,
+        shape=(rows.n_rows, rows.n_features),
+        seconds=seconds,
+        complaints=complaints,
+    )
+
+
+@contextmanager
+def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterator[SparkSession]:
+    """The session of this process if it has one, else one that ends with the command."""
+    try:
+        from pyspark.sql import SparkSession
+
+        from dimargin.spark import Columns  # noqa: F401 (raises where this pyspark will not do)
+    except ImportError as error:
+        raise OSError("--engine spark needs pyspark 4.1 or newer: pip install 'dimargin[spark]'") from error
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        if master is not None or conf:
+            raise ValueError("--master and --spark-conf come too late: this process has a Spark session already")
+        yield running
+        return
+    builder = SparkSession.builder.appName("dimargin train").config("spark.sql.caseSensitive", "true")
+    if master is not None and master.startswith(_CONNECT):
+        builder = builder.remote(master)
+    elif "SPARK_REMOTE" not in os.environ or master is not None:
+        _check_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        local = master is None or master.startswith("local")
+        # warnings are of executors that do not come, for one, where there are some to wait for
+        builder = builder.config("spark.log.level", "ERROR" if local else "WARN")
+        builder = builder.config("spark.ui.showConsoleProgress", "false")
+        if local:  # elsewhere the folder of sockets may have a name that is too long
+            builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+            builder = builder.config("spark.python.unix.domain.socket.dir", gettempdir())
+        builder = builder if master is None else builder.master(master)
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    out.say(f"Waiting for Spark{'' if master is None else f' at {master}'}")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Failed to set spark")  # Connect, of what a server keeps to itself
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java", path=None if home is None else str(Path(home) / "bin")) is None:
+        where = "JAVA_HOME and PATH lead" if home is None else f"JAVA_HOME={home} leads"
+        raise OSError(
+            f"--engine spark needs Java 17 or newer, and {where} to none; install one, such as Eclipse Temurin, "
+            "or give a server of Spark Connect, --master sc://host:port"
+        )
+
+
+def _place(spark: SparkSession) -> str:
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        return f"Spark {spark.version}, by Spark Connect"
+    return f"Spark {spark.version} at {context.master}{f', {context.uiWebUrl}' if context.uiWebUrl else ''}"
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """What Spark raises as an OSError of one line."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        # RuntimeError: executors that lack what they need
+        if not (isinstance(error, RuntimeError) or type(error).__module__.startswith(("pyspark.", "py4j."))):
+            raise
+        raise OSError(f"Spark: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)  # of py4j
+    return next(iter(str(error if java is None else java.toString()).strip().splitlines()), type(error).__name__)

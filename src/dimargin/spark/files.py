@@ -1,0 +1,255 @@
+"""Data files that Spark reads: the rows and labels that `dimargin.files.read_data` gives, on the executors.
+
+    1  open       the names of the columns, from a first line or a schema
+    2  look       a pass over the rows: labels, sizes, what is wrong, and sums for the scaler
+    3  rows       a data frame of scaled features, and of places of the labels among the classes
+
+Nothing of a row comes to the driver but its label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.errors import AnalysisException
+from pyspark.ml.linalg import VectorUDT
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    StringType,
+    StructField,
+    StructType,
+)
+from sklearn.base import clone
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from dimargin.engines.spark import SparkEngine
+from dimargin.estimators.common import MarginClassifier
+from dimargin.files import DataFileError
+from dimargin.files.csv_text import CsvLayout
+from dimargin.files.data import data_format
+from dimargin.files.libsvm import DENSE
+from dimargin.files.pieces import label_values
+from dimargin.files.tables import PANDAS_INDEX, TableColumns
+from dimargin.spark.columns import FEATURES, LABEL, Columns, quoted
+from dimargin.spark.formats import LINE, CsvText, Format, LibsvmText, TableRows
+from dimargin.spark.passes import Found, Recipe, looked, prepared
+from dimargin.spark.scaling import SUMS
+from dimargin.spark.training import train
+from dimargin.strategies import Progress
+
+_NUMBERS = (IntegralType, FloatType, DoubleType, BooleanType)
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Rows of a data file, ready to be trained on.
+
+    Attributes
+    ----------
+    frame : pyspark.sql.DataFrame
+        ``features``, scaled: vectors where rows are sparse, else arrays; and ``label``: places among the classes.
+    n_rows, n_features : int
+    sparse : bool
+    classes : ndarray
+        Labels, ascending: integers where all are, else floating-point numbers, else text.
+    scaler : transformer or None
+        That of scikit-learn, fitted on these rows.
+    feature_names, label, zero_based
+        As in `dimargin.files.DataSet`.
+    """
+
+    frame: DataFrame
+    n_rows: int
+    n_features: int
+    sparse: bool
+    classes: NDArray[Any]
+    scaler: Any
+    feature_names: list[str] | None
+    label: str | int | None
+    zero_based: bool | None
+
+    def train(
+        self, prototype: MarginClassifier, report: Progress, checkpoint_dir: str | None = None
+    ) -> MarginClassifier:
+        """Train a machine on the rows, as `dimargin.spark.training.train`, and give it the labels."""
+        weights = self._weights_of_places(prototype.class_weight)
+        machine: Any = train(
+            clone(prototype).set_params(class_weight=weights),
+            self.frame,
+            Columns(FEATURES, LABEL, n_features=self.n_features),
+            report,
+            checkpoint_dir,
+        )
+        machine.set_params(class_weight=prototype.class_weight).classes_ = self.classes
+        return machine  # type: ignore[no-any-return]
+
+    def _weights_of_places(self, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        factors = compute_class_weight(given, classes=self.classes, y=self.classes)
+        if not (np.isfinite(factors).all() and (factors > 0).all()):
+            raise ValueError(f"class_weight must be positive for every class, got {given!r}")
+        return dict(enumerate(factors.tolist()))
+
+
+def read_rows(spark: SparkSession, path: str, label: str | int | None = None, scale: str = "minmax") -> FileRows:
+    """Read a data file on the executors, in one pass that also fits the scaler.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    path : str
+        What Spark reads: a file, a folder of files, or a pattern, here or behind a URL. The format follows from its
+        name as in `dimargin.files.read_data`, else from those of the files in the folder. Text may be compressed as
+        its name says (gzip, bzip2).
+    label : str or int, optional
+        As in `dimargin.files.read_data`.
+    scale : {"none", "minmax", "standard"}, default="minmax"
+
+    Raises
+    ------
+    DataFileError
+        As `dimargin.files.read_data`, but that lines are quoted instead of numbered; where Spark finds no such file;
+        for one class only, or more than 10,000.
+    """
+    with _described(spark, f"dimargin: open {path}"), _explained(path):
+        opened = _opened(spark, path, label)
+    with SparkEngine(spark) as engine, engine.describe(f"look at {path}"):
+        parts = engine.summarise(opened.frame, looked, (opened.format, SUMS[scale]))
+    present = [part for part in parts if part is not None]
+    if not present:
+        raise DataFileError(f"{path} has no rows")
+    return opened.rows(reduce(partial(Found.joined, path), present))
+
+
+@contextmanager
+def _described(spark: SparkSession, text: str) -> Iterator[None]:
+    """Say in Spark's user interface what the jobs inside are for, which are none of an engine."""
+    context = getattr(spark, "sparkContext", None)
+    if context is None:  # Connect
+        tag = text.replace(",", ";")
+        spark.addTag(tag)
+        try:
+            yield
+        finally:
+            spark.removeTag(tag)
+    else:
+        before = context.getLocalProperty("spark.job.description")
+        context.setJobDescription(text)
+        try:
+            yield
+        finally:
+            context.setJobDescription(before)
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    try:
+        yield
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        what = str(error).splitlines()[0]  # the scheme is Spark's choice where none is given
+        raise DataFileError(f"{path}: Spark finds no such file or folder: {what}") from error
+
+
+# ---- files that are open -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Opened:
+    frame: DataFrame  # lines, or the columns of a table
+    format: Format
+    names: list[str] | None = None
+    label: str | int | None = None
+
+    def rows(self, found: Found) -> FileRows:
+        """The rows, as they turned out to be."""
+        path, text = self.format.path, isinstance(self.format, LibsvmText)
+        base = int(text and found.first > 0)
+        width = found.last + 1 - base
+        if width <= 0:
+            raise DataFileError(f"{path} has no features")
+        sparse = text and found.n_stored < DENSE * found.n_rows * width
+        values = label_values(found.labels)
+        classes, places = np.unique(values, return_inverse=True)
+        if classes.dtype.kind == "f":
+            check_classification_targets(classes)
+        if len(classes) < 2:
+            raise DataFileError(f"{path}: at least two classes are needed, and every label is {classes.tolist()[0]!r}")
+        scaler = None if found.sums is None else found.sums.between(base, width).scaler(sparse)
+        recipe = Recipe(self.format, found.labels, places, base, width, sparse, scaler)
+        kind = VectorUDT() if sparse else ArrayType(DoubleType())
+        schema = StructType([StructField(FEATURES, kind), StructField(LABEL, DoubleType())])
+        return FileRows(
+            frame=self.frame.mapInArrow(partial(prepared, recipe), schema), n_rows=found.n_rows, n_features=width,
+            sparse=sparse, classes=classes, scaler=scaler, feature_names=self.names, label=self.label,
+            zero_based=base == 0 if text else None,
+        )  # fmt: skip
+
+
+def _opened(spark: SparkSession, path: str, label: str | int | None) -> _Opened:
+    kind = _kind(spark, path)
+    if kind == "parquet":
+        return _table(spark.read.parquet(path), path, label)
+    lines = spark.read.text(path).select(F.col(LINE).cast("binary").alias(LINE))
+    if kind == "csv":
+        return _csv(lines, path, label)
+    if label is not None:
+        raise DataFileError(f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line")
+    return _Opened(lines, LibsvmText(path))
+
+
+def _kind(spark: SparkSession, path: str) -> str:
+    """The format, by the name; or by those of the files of a folder whose own says nothing."""
+    names = [path]
+    if data_format(Path(path)) == "libsvm":
+        names = spark.read.text(path).inputFiles() or names
+    if names[0].lower().endswith(".xz"):
+        raise DataFileError(f"{path}: Spark does not read .xz; compress it as .bz2, which is read in parallel")
+    return data_format(Path(names[0]))
+
+
+def _csv(lines: DataFrame, path: str, label: str | int | None) -> _Opened:
+    first = lines.head()
+    if first is None:
+        raise DataFileError(f"{path} is empty")
+    line = bytes(first[0])
+    layout = CsvLayout.of_line(path, line)
+    taken = TableColumns.choose(path, layout.names, label)
+    if layout.header:
+        return _Opened(lines, CsvText(path, layout, line, taken), taken.wanted, taken.label)
+    return _Opened(lines, CsvText(path, layout, None, taken), label=taken.place)
+
+
+def _table(table: DataFrame, path: str, label: str | int | None) -> _Opened:
+    names = [name for name in table.columns if not PANDAS_INDEX.fullmatch(name)]
+    taken = TableColumns.choose(path, names, label)
+    assert taken.label is not None  # it was needed
+    for name in taken.wanted:
+        _check_kind(path, name, table.schema[name].dataType, _NUMBERS, "numbers expected")
+    kind = table.schema[taken.label].dataType
+    _check_kind(path, taken.label, kind, (*_NUMBERS, StringType), "numbers or text expected as labels")
+    features = F.array(*(quoted(name).cast("double") for name in taken.wanted))
+    frame = table.select(features.alias(FEATURES), quoted(taken.label).alias(LABEL))
+    return _Opened(frame, TableRows(path, taken), taken.wanted, taken.label)
+
+
+def _check_kind(path: str, name: str, kind: DataType, expected: tuple[type[DataType], ...], what: str) -> None:
+    if not isinstance(kind, expected):
+        raise DataFileError(f"{path}: column {name!r} holds {kind.simpleString()}; {what}")

@@ -1,0 +1,155 @@
+"""Data files as executors parse them: batches of lines or of table rows, by the readers of `dimargin.files`."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dimargin.files import DataFileError
+from dimargin.files.csv_text import CsvLayout
+from dimargin.files.libsvm import parse_lines
+from dimargin.files.pieces import short
+from dimargin.files.tables import TableColumns, TextLabels
+from dimargin.kernels import Indices
+from dimargin.spark.columns import FEATURES, LABEL
+
+LINE = "value"  # the column of Spark's lines of text
+
+
+class Parsed(NamedTuple):
+    """Rows of a batch.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n, n_features)
+        Features of LIBSVM text are counted from zero, as far as they go.
+    labels : ndarray
+        Those that occur: numbers, or text.
+    places : ndarray of shape (n,)
+        Of the rows' labels among them.
+    """
+
+    X: Any
+    labels: NDArray[Any]
+    places: Indices
+
+
+@dataclass(frozen=True)
+class Format(ABC):
+    """How a file is parsed; travels to the executors.
+
+    Attributes
+    ----------
+    path : str
+        For messages.
+    """
+
+    path: str
+
+    def parse(self, batch: pa.RecordBatch) -> Parsed | None:
+        """Rows of a batch, None if there are none; raises DataFileError naming column or line of what is wrong."""
+        return self._rows(batch) if batch.num_rows else None
+
+    @abstractmethod
+    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
+        """The same of a batch that is not empty."""
+
+
+@dataclass(frozen=True)
+class LibsvmText(Format):
+    """Lines of LIBSVM text."""
+
+    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
+        lines = batch.column(LINE)
+        X, y = parse_lines(_joined(lines), lambda k: f"{self.path}, {_quoted(lines[k].as_py())}")
+        return Parsed(X, *np.unique(y, return_inverse=True)) if len(y) else None
+
+
+@dataclass(frozen=True)
+class CsvText(Format):
+    """Lines of CSV; every file has its header, where there is one.
+
+    Attributes
+    ----------
+    layout : CsvLayout
+    header : bytes or None
+        The line with the names, which can be no row.
+    taken : TableColumns
+    """
+
+    layout: CsvLayout
+    header: bytes | None
+    taken: TableColumns
+
+    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
+        lines = batch.column(LINE)
+        lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
+        if self.header is not None:
+            lines = lines.filter(pc.not_equal(lines, pa.scalar(self.header, lines.type)))
+        if not len(lines):
+            return None
+        block, texts = _joined(lines), TextLabels()
+        try:
+            pieces = list(self.layout.pieces(io.BytesIO(block), self.taken, texts, header=False))
+        except pa.ArrowInvalid as error:
+            fault = self.layout.first_fault(io.BytesIO(block), self.taken, False, self._name)
+            raise DataFileError(fault or f"{self.path}: {error}") from error
+        codes = np.concatenate([piece.y for piece in pieces if piece.y is not None])
+        return Parsed(np.concatenate([piece.X for piece in pieces]), np.array(texts.texts), codes.astype(np.int64))
+
+    def _name(self, line: int, row: list[str]) -> str:
+        return f"{self.path}, {_quoted(self.layout.delimiter.join(row).encode(errors='replace'))}"
+
+
+@dataclass(frozen=True)
+class TableRows(Format):
+    """Rows of a table with the canonical columns `FEATURES`, an array, and `LABEL`, as it is.
+
+    Attributes
+    ----------
+    taken : TableColumns
+    """
+
+    taken: TableColumns
+
+    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
+        names, column = self.taken.wanted, batch.column(LABEL)
+        values = batch.column(FEATURES).flatten().to_numpy(zero_copy_only=False)
+        X = values.astype(np.float64, copy=False).reshape(batch.num_rows, len(names))
+        finite = np.isfinite(X)
+        if not finite.all():
+            name = names[int(np.argwhere(~finite)[0, 1])]
+            raise DataFileError(
+                f"{self.path}: column {name!r} is missing, NaN or infinite; a finite number expected in every row"
+            )
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            texts = TextLabels()
+            places: Any = texts.codes(column)
+            labels, wrong = np.array(texts.texts), (places < 0).any()
+        else:
+            given = column.to_numpy(zero_copy_only=False)
+            wrong = column.null_count or not np.isfinite(given).all()
+            labels, places = (given, given) if wrong else np.unique(given, return_inverse=True)
+        if wrong:
+            raise DataFileError(
+                f"{self.path}: the label in column {self.taken.label!r} is missing, NaN or infinite in a row"
+            )
+        return Parsed(X, labels, places.astype(np.int64))
+
+
+def _joined(lines: pa.Array) -> bytes:
+    """Lines as one text."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    text: bytes = pc.binary_join(whole, b"\n")[0].as_py()
+    return text + b"\n"
+
+
+def _quoted(line: bytes) -> str:
+    return f"line {short(line.decode(errors='replace').strip())!r}"

@@ -1,0 +1,148 @@
+"""The two passes over a data file, on the executors: a look at all rows, and the rows ready to be trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.files import DataFileError
+from dimargin.files.libsvm import DENSE
+from dimargin.kernels import Indices
+from dimargin.spark.columns import FEATURES, LABEL
+from dimargin.spark.formats import Format, Parsed
+from dimargin.spark.scaling import ColumnSums
+
+_MOST_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a look at some rows found.
+
+    Attributes
+    ----------
+    n_rows : int
+    labels : ndarray
+        As in the file, ascending.
+    n_stored : int
+        Numbers that are not zero.
+    first, last : int
+        Columns that occur, numbered as in the file.
+    sums : ColumnSums or None
+    """
+
+    n_rows: int
+    labels: NDArray[Any]
+    n_stored: int
+    first: int
+    last: int
+    sums: ColumnSums | None
+
+    @classmethod
+    def of(cls, parsed: Parsed, sums: type[ColumnSums] | None) -> Found:
+        """Of the rows of a batch."""
+        X = parsed.X
+        first, last, n_stored = 0, X.shape[1] - 1, X.size
+        if sp.issparse(X):
+            first, last = (int(X.indices.min()), int(X.indices.max())) if X.nnz else (np.iinfo(np.int32).max, 0)
+            # zeros that are written count as on one computer, where such pieces of a file become dense
+            n_stored = np.count_nonzero(X.data) if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X.nnz
+        return cls(X.shape[0], np.unique(parsed.labels), n_stored, first, last, None if sums is None else sums.of(X))
+
+    @staticmethod
+    def joined(path: str, one: Found, other: Found) -> Found:
+        """Of the rows of two; raises DataFileError where they have too many labels."""
+        labels = np.unique(np.concatenate([one.labels, other.labels]))
+        if len(labels) > _MOST_CLASSES:
+            raise DataFileError(f"{path} has more than {_MOST_CLASSES} different labels; which column holds them?")
+        sums = None if one.sums is None or other.sums is None else one.sums.joined(other.sums)
+        return Found(
+            one.n_rows + other.n_rows, labels, one.n_stored + other.n_stored, min(one.first, other.first),
+            max(one.last, other.last), sums,
+        )  # fmt: skip
+
+
+def looked(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[ColumnSums] | None]) -> Found | None:
+    """A task for every partition of the file; None where it has no rows."""
+    form, sums = value
+    parts = (Found.of(parsed, sums) for parsed in map(form.parse, batches) if parsed is not None)
+    found: Found | None = next(parts, None)
+    return None if found is None else reduce(partial(Found.joined, form.path), parts, found)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What makes rows of batches.
+
+    Attributes
+    ----------
+    format : Format
+    labels : ndarray
+        As in the file, ascending.
+    places : ndarray of the same length
+        Theirs among the classes.
+    base : int
+        Number of the first feature.
+    width : int
+    sparse : bool
+    scaler : transformer or None
+    """
+
+    format: Format
+    labels: NDArray[Any]
+    places: Indices
+    base: int
+    width: int
+    sparse: bool
+    scaler: Any
+
+    def features(self, X: Any) -> Any:
+        """Scaled rows of the right width."""
+        if sp.issparse(X):
+            columns = X.indices - self.base
+            if len(columns) and not 0 <= columns.min() <= columns.max() < self.width:
+                raise self._changed("features")
+            X = sp.csr_array((X.data, columns, X.indptr), shape=(X.shape[0], self.width))
+            X = X if self.sparse else X.toarray()
+        return X if self.scaler is None else self.scaler.transform(X)
+
+    def codes(self, parsed: Parsed) -> Indices:
+        """Places of the rows' labels among the classes."""
+        at = np.minimum(np.searchsorted(self.labels, parsed.labels), len(self.labels) - 1)
+        if not np.array_equal(self.labels[at], parsed.labels):
+            raise self._changed("labels")
+        codes: Indices = self.places[at][parsed.places]
+        return codes
+
+    def _changed(self, what: str) -> DataFileError:
+        return DataFileError(f"{self.format.path} has {what} that it did not have when it was read first: it changes")
+
+
+def prepared(recipe: Recipe, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of the columns `FEATURES`, vectors where rows are sparse and else arrays, and `LABEL`."""
+    for parsed in map(recipe.format.parse, batches):
+        if parsed is not None:
+            X, label = recipe.features(parsed.X), recipe.codes(parsed).astype(np.float64)
+            features = _vectors(X) if recipe.sparse else _lists(np.arange(len(X) + 1) * X.shape[1], X.ravel())
+            yield pa.record_batch({FEATURES: features, LABEL: pa.array(label)})
+
+
+def _vectors(X: Any) -> pa.StructArray:
+    """Sparse rows as Spark stores vectors."""
+    n_rows, n_features = X.shape
+    parts = [
+        pa.array(np.zeros(n_rows, dtype=np.int8)), pa.array(np.full(n_rows, n_features, dtype=np.int32)),
+        _lists(X.indptr, X.indices.astype(np.int32)), _lists(X.indptr, X.data),
+    ]  # fmt: skip
+    return pa.StructArray.from_arrays(parts, ["type", "size", "indices", "values"])
+
+
+def _lists(bounds: NDArray[Any], values: NDArray[Any]) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))

@@ -1,0 +1,189 @@
+"""Data files read by executors: the rows, labels and scalers of the same files on one computer."""
+
+import bz2
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import spark_sessions
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dimargin.cli.shared import Scale, fitted_scalers
+from dimargin.files import DataFileError, read_data
+from dimargin.spark import passes
+from dimargin.spark.files import FileRows, _Opened, read_rows
+from dimargin.spark.formats import LibsvmText, Parsed
+from dimargin.spark.passes import Found, Recipe
+
+N = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_pieces(spark):
+    """Several partitions of a file, and several batches of a partition."""
+    settings = {
+        "spark.sql.files.maxPartitionBytes": "3000",
+        "spark.sql.files.openCostInBytes": "1",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def table(n=N):
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=n), rng.integers(-5, 5, n).astype(np.int16)
+    labels = rng.choice(["ham", "spam", "eggs"], n)
+    return pd.DataFrame({"left": left, "right": right, "flag": rng.random(n) < 0.3, "class": labels})
+
+
+def csv_lines(columns, header=True):
+    return columns.astype({"flag": int}).to_csv(index=False, header=header, lineterminator="\n").encode()
+
+
+def libsvm_lines(first, density, n=N):
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((n, 9)) < density, rng.normal(size=(n, 9)), 0.0)
+    X[0, 0], X[:, 5] = 1.0, 0.0
+    rows = (" ".join(f"{j + first}:{v!r}" for j, v in enumerate(row) if v) for row in X.tolist())
+    return "".join(f"{(-1, 2)[k % 2]}.0 {row}\n" for k, row in enumerate(rows)).encode()
+
+
+def rows_in(frame):
+    """Features and codes, in the order of the features."""
+    rows = [(*np.asarray(getattr(row.features, "toArray", lambda row=row: row.features)()), row.label)
+            for row in frame.collect()]  # fmt: skip
+    return np.array(sorted(rows))
+
+
+def assert_same(spark, path, scale, label=None, local=None):
+    found, expected = read_rows(spark, str(path), label, scale), read_data(local or path, label)
+    scalers = fitted_scalers(Scale(scale), expected.X)
+    X = scalers[0][1].transform(expected.X) if scalers else expected.X
+    classes, codes = np.unique(expected.y, return_inverse=True)
+    assert found.sparse == (not isinstance(X, np.ndarray)) and (found.n_rows, found.n_features) == X.shape
+    rows = np.array(sorted(map(tuple, np.column_stack([X.toarray() if found.sparse else X, codes]).tolist())))
+    assert_allclose(rows_in(found.frame), rows, rtol=1e-12, atol=1e-12 if scale == "standard" else 0)
+    assert found.classes.dtype.kind == classes.dtype.kind
+    assert_array_equal(found.classes, classes)
+    assert found.feature_names == expected.feature_names and found.label == expected.label
+    assert found.zero_based == expected.zero_based
+    assert (found.scaler is None) == (not scalers)
+    for (_, scaler), name in ((one, name) for one in scalers for name in vars(one[1])):
+        assert type(found.scaler) is type(scaler)
+        assert_allclose(getattr(found.scaler, name), getattr(scaler, name), rtol=1e-12, atol=1e-14, err_msg=name)
+    return found
+
+
+def test_csv_with_labels_that_are_text_by_jobs_that_are_described(spark, tmp_path):
+    path, last = tmp_path / "t.csv", spark_sessions.last_job()
+    path.write_bytes(b"\xef\xbb\xbf" + csv_lines(table()))
+    found = assert_same(spark, path, "minmax")
+    assert found.classes.tolist() == ["eggs", "ham", "spam"] and found.label == "class"
+    names = spark_sessions.job_names(last)[::-1]
+    assert "dimargin: open" in names[0] and any("dimargin: look at" in name for name in names)
+    assert all("dimargin: " in name for name in names[:-1])  # the last is the test's own
+
+
+def test_compressed_csv_without_a_header(spark, tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(csv_lines(table().drop(columns="class"), header=False)))
+    found = assert_same(spark, tmp_path / "t.csv.gz", "standard", label="1")
+    assert found.classes.dtype.kind == "i" and found.label == 1
+
+
+@pytest.mark.parametrize(("first", "density", "scale"), [(1, 0.3, "standard"), (0, 0.9, "none")])
+def test_libsvm_text_sparse_and_dense_from_zero_and_from_one(spark, tmp_path, first, density, scale):
+    (tmp_path / "rows.bz2").write_bytes(bz2.compress(libsvm_lines(first, density)))
+    found = assert_same(spark, tmp_path / "rows.bz2", scale)
+    assert found.sparse == (density < 0.5) and found.classes.tolist() == [-1, 2] and found.zero_based == (first == 0)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_folder_of_files(spark, tmp_path, kind):
+    """Whose name says nothing; parts of a table keep its index, which is no feature."""
+    rows, folder = table(), tmp_path / "parts"
+    rows.index *= 2
+    rows.to_parquet(tmp_path / "t.pq")
+    folder.mkdir()
+    for k, part in enumerate((rows[:50], rows[50:])):
+        if kind == "csv":
+            (folder / f"{k}.csv").write_bytes(csv_lines(part))
+        else:
+            part.to_parquet(folder / f"{k}.parquet")
+    found = assert_same(spark, folder, "minmax", local=tmp_path / "t.pq")
+    assert found.feature_names == ["left", "right", "flag"]
+
+
+def test_weights_of_classes_are_those_of_the_labels():
+    classes = np.array(["eggs", "ham", "spam"])
+    rows = FileRows(None, 3, 1, False, classes, None, None, None, None)
+    assert rows._weights_of_places({"ham": 3.0, "eggs": 0.5}) == {0: 0.5, 1: 3.0, 2: 1.0}
+    assert rows._weights_of_places("balanced") == "balanced" and rows._weights_of_places(None) is None
+    with pytest.raises(ValueError, match=r"class_weight must be positive for every class, got {'ham': -1.0}"):
+        rows._weights_of_places({"ham": -1.0})
+    with pytest.raises(ValueError, match="are not in class_weight"):
+        rows._weights_of_places({"sausage": 1.0})
+
+
+def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
+    pd.DataFrame({"a": ["x", "y"], "y": [0, 1]}).to_parquet(tmp_path / "text.parquet")
+    pd.DataFrame({"a": [1.0, 2.0], "y": [b"x", b"z"]}).to_parquet(tmp_path / "bytes.parquet")
+    for name, text in {"empty.csv": "", "empty": "", "rows.xz": "", "text.csv": "a,y\n1,0\nx,1\n"}.items():
+        (tmp_path / name).write_text(text)
+    for name, label, fault in (
+        ("nowhere.csv", None, "nowhere.csv: Spark finds no such file or folder"),
+        ("text.parquet", None, "text.parquet: column 'a' holds string; numbers expected"),
+        ("bytes.parquet", None, "column 'y' holds binary; numbers or text expected as labels"),
+        ("text.csv", "b", "text.csv has no label column 'b'"),
+        ("empty.csv", None, "empty.csv is empty"),
+        ("empty", "y", "LIBSVM text has its labels first"),
+        ("empty", None, "empty has no rows"),
+        ("rows.xz", None, "Spark does not read .xz"),
+        ("text.csv", None, "text.csv, line 'x,1': column 'a' is 'x'; a finite number expected"),
+    ):
+        with pytest.raises(DataFileError) as error:
+            read_rows(spark, str(tmp_path / name), label)
+        assert fault in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "columns", "fault"),
+    [
+        ([1.0, 2.0], (np.iinfo(np.int32).max, 0), "t has no features"),
+        ([1.0], (1, 3), "t: at least two classes are needed, and every label is 1"),
+        ([0.5, 1.0], (1, 3), "Unknown label type: continuous"),
+    ],
+)
+def test_rows_that_are_not_enough(labels, columns, fault):
+    with pytest.raises(ValueError, match=fault):
+        _Opened(None, LibsvmText("t")).rows(Found(2, np.array(labels), 2, *columns, None))
+
+
+def test_a_column_of_numbers_does_not_come_to_the_driver(monkeypatch):
+    monkeypatch.setattr(passes, "_MOST_CLASSES", 10)
+    some = [Found(8, np.arange(k, k + 8), 8, 0, 0, None) for k in (0, 3)]
+    with pytest.raises(DataFileError, match="t has more than 10 different labels; which column holds them"):
+        Found.joined("t", *some)
+
+
+def test_labels_of_a_single_batch_are_in_order():
+    found = Found.of(Parsed(np.zeros((2, 1)), np.array(["spam", "ham"]), np.array([0, 1])), None)
+    assert found.labels.tolist() == ["ham", "spam"]
+
+
+def test_a_file_that_changes_is_refused():
+    recipe = Recipe(LibsvmText("t"), np.array([-1.0, 2.0]), np.array([0, 5]), 1, 3, True, None)
+    good = Parsed(sp.csr_array([[0, 5, 0, 6]]), np.array([2.0]), np.array([0, 0]))
+    assert recipe.features(good.X).toarray().tolist() == [[5, 0, 6]] and recipe.codes(good).tolist() == [5, 5]
+    for X in (sp.csr_array([[0, 0, 0, 0, 1]]), sp.csr_array([[1, 0]])):
+        with pytest.raises(DataFileError, match="t has features that it did not have"):
+            recipe.features(X)
+    for label in (-2.0, 0.0, 7.0):
+        with pytest.raises(DataFileError, match="t has labels that it did not have"):
+            recipe.codes(good._replace(labels=np.array([label])))
