@@ -255,7 +255,7 @@ def machines():
         loss = "squared_hinge" if strategy == "landmark" else "hinge"
         yield f"{strategy}, {loss}", dm.SVMClassifier(strategy=strategy, C=1.0, loss=loss, random_state=0, **landmarks)
     for solver in ("newton", "svrg", "dsvrg"):
-        yield f"linear {solver}, ODM", dm.LinearODMClassifier(solver=solver, lam=100.0, random_state=0)
+        yield f"linear {solver}, ODM", dm.LinearODMClassifier(solver=solver, lam=1.0, random_state=0)
 
 
 def equal(only):
