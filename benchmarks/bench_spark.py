@@ -5,9 +5,10 @@ Usage: bench_spark.py [time] [memory] [equal] [--executors N ...] [--repeats R] 
 time: executors of one core each, processes of a local cluster, beside the local engine with two threads, in turns in
 one process. Sessions are started, and the modules of dimargin imported on the executors, before the clock runs; reading
 the source, Parquet files, and dealing its rows is part of the time. Bytes that pass through shuffles, jobs and the peak
-memory of the driver's two processes come with it. Then the same tasks, with the times that they took, are replayed for
-up to 64 executors, a simulation that says what it assumes. memory: a driver with 1 GiB of heap trains on ten times the
-rows. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses, beside the same fit here.
+memory of the driver's two processes come with it. Then the same tasks, with the times that they took in 64 partitions,
+are replayed for up to 64 executors, a simulation that says what it assumes. memory: a driver with 1 GiB of heap trains
+on ten times the rows. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses, beside the same
+fit here.
 """
 
 import argparse
@@ -42,7 +43,7 @@ BANDWIDTH, LATENCY = 1.25e8, 1e-3  # bytes a second of every executor's link (1 
 # ---- a run: one number of executors, in a process of its own ---------------------------------------------------------
 
 
-def session(executors, folder, memory="4g", driver="1g"):
+def session(executors, folder, partitions=4, memory="4g", driver="1g"):
     """A cluster of executors with one core each, on this machine."""
     from pyspark.sql import SparkSession
 
@@ -55,7 +56,8 @@ def session(executors, folder, memory="4g", driver="1g"):
         "spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
         "spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": tempfile.gettempdir(),
-        "spark.sql.shuffle.partitions": "64", "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }  # fmt: skip
     megabytes = int(memory[:-1]) * 1024
     builder = SparkSession.builder.master(f"local-cluster[{executors},1,{megabytes}]")
@@ -87,13 +89,13 @@ def timed(work, *arguments):
     return time.perf_counter() - began, found
 
 
-def run(executors, repeats, names, folder):
+def run(executors, partitions, repeats, names, folder):
     """Times of some machines on executors and here, one line of JSON each."""
     from dimargin.spark.columns import Columns
     from dimargin.spark.training import train
 
     columns = Columns("features", "label")
-    spark = session(executors, folder)
+    spark = session(executors, folder, partitions)
     small = spark.createDataFrame([([float(k), k % 3.0], float(k % 2)) for k in range(64)], ["features", "label"])
     train(dm.ODMClassifier(strategy="diodm", n_levels=1, random_state=0), small, columns)  # imports
     for name in names:
@@ -180,12 +182,12 @@ def times(executors, repeats, names):
     with tempfile.TemporaryDirectory() as folder:
         prepared(names, folder)
         lines, replays = [], []
-        for number in executors:
-            own = f"{folder}/{number}"
+        for number, partitions in [*((number, 4) for number in executors), (1, 64)]:
+            own = f"{folder}/{number} {partitions}"
             os.mkdir(own)
-            command = [sys.executable, __file__, "--run", str(number), str(repeats), own, *names]
+            command = [sys.executable, __file__, "--run", str(number), str(partitions), str(repeats), own, *names]
             found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-            groups = jobs_of(next(Path(own).glob("*-*")))
+            groups = jobs_of(next(Path(own).glob("app-*")))
             results = [json.loads(line) for line in found]
             for name in names:
                 mine = [result for result in results if result[0] == name]
@@ -194,13 +196,13 @@ def times(executors, repeats, names):
                 moved = sum(written for job in jobs[0] for tasks in job["tasks"].values() for _, written, _ in tasks)
                 ratio = describe([a / b for a, b in zip(there, here, strict=True)]) if here else ""
                 python, jvm = mine[-1][3]
-                lines.append([name, str(number), describe(there), describe(here) if here else "", ratio,
+                lines.append([name, f"{number}, {partitions}", describe(there), describe(here) if here else "", ratio,
                               str(len(jobs[0])), f"{moved / 1e6:.3g}", f"{python:.0f} + {jvm:.0f}"])  # fmt: skip
-                if number == 1:
+                if partitions == 64:
                     middle = sorted(range(repeats), key=there.__getitem__)[repeats // 2]
                     seconds = [replayed(jobs[middle], there[middle], count) for count in REPLAYED]
                     replays.append([name, *(f"{s:.3g} ({seconds[0] / s:.2g})" for s in seconds)])
-        print(table(["machine", "executors", "seconds", "here, two threads", "ratio", "jobs", "MB shuffled",
+        print(table(["machine", "executors, partitions", "seconds", "here, two threads", "ratio", "jobs", "MB shuffled",
                      "driver's MB, Python + JVM"], lines), flush=True)  # fmt: skip
     if replays:
         print(
@@ -217,7 +219,7 @@ def grown(rows, folder):
     from dimargin.spark.columns import Columns
     from dimargin.spark.training import train
 
-    spark = session(2, folder, "5g")
+    spark = session(2, folder, 16, "5g")
     features = F.array(*[F.rand(seed) for seed in range(18)])
     frame = spark.range(0, rows, 1, 16).select(features.alias("features"))
     label = (F.sin(6 * F.col("features")[0]) + F.col("features")[1] > 0.4).cast("double").alias("label")
@@ -290,7 +292,7 @@ def equal(only):
 
 def main():
     if sys.argv[1:2] == ["--run"]:
-        return run(int(sys.argv[2]), int(sys.argv[3]), sys.argv[5:], sys.argv[4])
+        return run(*map(int, sys.argv[2:5]), sys.argv[6:], sys.argv[5])
     if sys.argv[1:2] == ["--grown"]:
         return grown(int(sys.argv[2]), sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -37,7 +37,6 @@ LINEAR = dm.LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
 MACHINES = {
     "diodm": ODM,
     "dc": clone(SVM).set_params(strategy=dm.DivideAndConquer(sample_size=100)),
-    "bcm": clone(ODM).set_params(strategy=dm.DivideAndConquer(prediction="bcm"), stop_level=1),
     "cascade": clone(SVM).set_params(strategy="cascade", fit_intercept=True),
     "landmark": clone(KERNEL).set_params(strategy="landmark", n_landmarks=30),
     "newton": LINEAR,

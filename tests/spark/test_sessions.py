@@ -20,7 +20,7 @@ RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_giv
     [
         ("cluster", ["faults.py"]),
         ("cluster", ["packed_environment.py"]),
-        ("connect", [MACHINES, f"{RESUMED}[diodm]", f"{RESUMED}[landmark]"]),
+        ("connect", [MACHINES, f"{RESUMED}[diodm]"]),
     ],
     ids=["faults", "packed", "connect"],
 )

@@ -96,19 +96,26 @@ class KeyedRows:
     weights : ndarray of shape (n,)
         Positive.
     keys : ndarray of shape (n,)
-    first : int
-        Place of the first row in the order of all keys, once it is known.
+    first : int or None
+        Place of the first row in the order of all keys; None where that follows from the keys and `Measures.sizes`.
     """
 
     X: Any
     codes: Indices
     weights: Floats
     keys: Keys
-    first: int = 0
+    first: int | None = None
 
-    def take(self, index: NDArray[Any] | slice, first: int = 0) -> KeyedRows:
+    def take(self, index: NDArray[Any] | slice, first: int | None = None) -> KeyedRows:
         """Some of the rows."""
         return KeyedRows(self.X[index], self.codes[index], self.weights[index], self.keys[index], first)
+
+    def first_place(self, sizes: Indices) -> int:
+        """Place of the first row, where so many rows are in the shards."""
+        if self.first is not None:
+            return self.first
+        number = int(shard_numbers(self.keys[:1], len(sizes))[0]) if len(self.keys) else 0
+        return int(sizes[:number].sum())
 
     @staticmethod
     def joined(pieces: Sequence[KeyedRows]) -> KeyedRows:
@@ -148,8 +155,8 @@ class Source:
             )
         return found
 
-    def scattered(self, survey: Survey, random_state: int) -> Shards[KeyedRows]:
-        """Rows as shards that follow one another in the order of their keys, none more than twice another."""
+    def scattered(self, survey: Survey, random_state: int) -> tuple[Shards[KeyedRows], Measures]:
+        """Rows as shards that follow one another in the order of their keys, none more than twice another; sums."""
         n_shards = n_shards_for(survey.n_rows)
         sparse = survey.n_values * 1.5 < survey.n_rows * (survey.n_features or 0)
         columns = replace(self.columns, n_features=survey.n_features)
@@ -159,16 +166,16 @@ class Source:
             np.empty(0, dtype=np.uint64),
         )  # fmt: skip
         rows = self.engine.gather(self.frame, _keyed, _sorted, n_shards, scatter, nothing)
-        sizes = np.array(rows.collect(_size))
-        if sizes.sum() != survey.n_rows:
+        measures = Measures.of(rows, len(survey.counts))
+        if measures.n_rows != survey.n_rows:
             raise ValueError(
                 f"the dataset had {survey.n_rows} rows with positive weight when it was read first, and "
-                f"{sizes.sum()} then: it changes from read to read; write it, or cache it, before it is trained on"
+                f"{measures.n_rows} then: it changes from read to read; write it, or cache it, before it is trained on"
             )
-        if sizes.min() >= _LEAST_SHARE * survey.n_rows / n_shards:
-            return rows.map(_numbered, sizes)
+        if measures.sizes.min() >= _LEAST_SHARE * survey.n_rows / n_shards:
+            return rows, measures
         # rows that are equal have equal keys, and there are many of them
-        return rows.shuffle(_dealt_evenly, _together, n_shards, sizes)
+        return rows.shuffle(_dealt_evenly, _together, n_shards, measures.sizes), measures
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,8 @@ class Measures:
 
     Attributes
     ----------
-    n_rows : int
+    sizes : ndarray of shape (n_shards,)
+        Rows of the shards that rows go to by their keys.
     weights : ndarray of shape (n_classes,)
         Of the rows of every class.
     sums : ndarray of shape (n_classes, n_features)
@@ -188,11 +196,16 @@ class Measures:
         Of these sums and the keys of all rows.
     """
 
-    n_rows: int
+    sizes: Indices
     weights: Floats
     sums: Floats
     sparse: bool
     fingerprint: str
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return int(self.sizes.sum())
 
     @classmethod
     def of(cls, rows: Shards[KeyedRows], n_classes: int) -> Measures:
@@ -200,7 +213,7 @@ class Measures:
         keys, *parts, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
         weights, sums = (sum(part, np.zeros(1)) for part in parts)
         digest = sha256(repr(keys).encode() + weights.tobytes() + sums.tobytes())
-        return cls(sum(size for size, _ in keys), weights, sums, sparse[0], digest.hexdigest())
+        return cls(np.array([size for size, _ in keys]), weights, sums, sparse[0], digest.hexdigest())
 
 
 def spread_of(
@@ -285,25 +298,15 @@ def _sorted(pieces: Sequence[KeyedRows], _: _Scatter) -> KeyedRows:
     return rows.take(np.argsort(rows.keys, kind="stable"))
 
 
-def _size(rows: KeyedRows, _: None) -> int:
-    return len(rows.codes)
-
-
-def _numbered(rows: KeyedRows, sizes: Indices) -> KeyedRows:
-    """The rows, with the place of the first one among all."""
-    number = int(shard_numbers(rows.keys[:1], len(sizes))[0]) if len(rows.keys) else 0
-    return replace(rows, first=int(sizes[:number].sum()))
-
-
 def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]]:
     """Rows by their places, in as many shards as there are, whose sizes differ by at most one."""
-    total, n_shards, numbered = int(sizes.sum()), len(sizes), _numbered(rows, sizes)
+    total, n_shards, first = int(sizes.sum()), len(sizes), rows.first_place(sizes)
     bounds = np.arange(n_shards + 1) * total // n_shards
     pieces = []
     for number in range(n_shards):
-        low, high = np.clip(bounds[number : number + 2] - numbered.first, 0, len(rows.codes)).tolist()
+        low, high = np.clip(bounds[number : number + 2] - first, 0, len(rows.codes)).tolist()
         if low < high:
-            pieces.append((number, rows.take(slice(low, high), numbered.first + low)))
+            pieces.append((number, rows.take(slice(low, high), first + low)))
     return pieces
 
 

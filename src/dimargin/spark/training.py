@@ -21,7 +21,7 @@ from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import Origin, gamma_of
 from dimargin.estimators.odm import odm_loss
-from dimargin.kernels import Floats, KernelMatrix
+from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.losses import Loss
 from dimargin.parts import Part
 from dimargin.rows import Kernel, RowTransform, StoredRows
@@ -180,8 +180,7 @@ class _Run(ABC):
     def scattered(self, source: Source) -> tuple[Shards[KeyedRows], Measures]:
         """The rows where they are trained on, and sums over them."""
         with source.engine.describe("deal rows to shards"):
-            rows = source.scattered(self.survey, self.random_state)
-            measures = Measures.of(rows, len(self.survey.counts))
+            rows, measures = source.scattered(self.survey, self.random_state)
         if self.checkpoints is not None:
             self.checkpoints.begin(self.machine, self.random_state, measures.n_rows, measures.fingerprint)
         return rows, measures
@@ -206,7 +205,7 @@ class _LinearRun(_Run):
             n_outputs=self.n_outputs, mass=total, intercept=losses.intercept,
         )  # fmt: skip
         start = np.zeros((self.n_outputs, facts.n_features + 1))
-        shards = rows.map(_linear_shard, losses)
+        shards = rows.map(_linear_shard, (losses, measures.sizes))
         return LinearTraining(facts, shards, self.limits, self.random_state, start, self.progress)
 
 
@@ -228,7 +227,7 @@ class _KernelRun(_Run):
         losses = _Losses(loss, total, machine._has_intercept, factors, self.n_outputs)
         return Training(
             facts=Facts(measures.n_rows, self.n_outputs, total, loss, machine._has_intercept),
-            rows=rows.map(_part, (losses, transform)),
+            rows=rows.map(_part, (losses, transform, measures.sizes)),
             limits=self.limits,
             shape=shape,
             random_state=self.random_state,
@@ -288,11 +287,12 @@ class _Losses:
         return MarginLosses(labels, weights, self.loss, self.total, self.total, self.intercept)
 
 
-def _linear_shard(rows: KeyedRows, losses: _Losses) -> Shard:
-    return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first)
+def _linear_shard(rows: KeyedRows, value: tuple[_Losses, Indices]) -> Shard:
+    losses, sizes = value
+    return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first_place(sizes))
 
 
-def _part(rows: KeyedRows, value: tuple[_Losses, RowTransform]) -> Part:
-    losses, transform = value
+def _part(rows: KeyedRows, value: tuple[_Losses, RowTransform, Indices]) -> Part:
+    losses, transform, sizes = value
     own, kernel = losses.of(rows), KernelMatrix(transform, rows.X)
-    return Part(own.with_kernel(kernel), np.arange(rows.first, rows.first + own.n_rows))
+    return Part(own.with_kernel(kernel), rows.first_place(sizes) + np.arange(own.n_rows))
