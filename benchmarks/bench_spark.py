@@ -1,6 +1,7 @@
 """Machines trained on executors beside threads: time, jobs, bytes, memory of the driver, and more executors, simulated.
 
 Usage: bench_spark.py [time] [memory] [equal] [--executors N ...] [--repeats R] [--machines NAME ...]
+       [--data NAME ...]
 
 time: executors of one core each, processes of a local cluster, beside the local engine with two threads, in turns in
 one process. Sessions are started, and the modules of dimargin imported on the executors, before the clock runs; reading
@@ -260,7 +261,7 @@ def machines():
         yield f"linear {solver}, ODM", dm.LinearODMClassifier(solver=solver, lam=1.0, random_state=0)
 
 
-def equal(only):
+def equal(only, names):
     """Objectives and predictions beside those here."""
     from dimargin.spark.columns import Columns
     from dimargin.spark.training import train
@@ -268,7 +269,7 @@ def equal(only):
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         spark = session(2, folder)
-        for data in ("phishing", "cod-rna"):
+        for data in names:
             X, y = load(data)
             X = scaled(np.asarray(X, dtype=float))
             y = np.where(y == y.max(), 1.0, 0.0)
@@ -300,6 +301,7 @@ def main():
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--machines", nargs="+", default=None)
+    parser.add_argument("--data", nargs="+", default=["phishing", "cod-rna"])
     options = parser.parse_args()
     heading(__doc__)
     if "time" in options.parts:
@@ -307,7 +309,7 @@ def main():
     if "memory" in options.parts:
         memory()
     if "equal" in options.parts:
-        equal(options.machines)
+        equal(options.machines, options.data)
 
 
 if __name__ == "__main__":
