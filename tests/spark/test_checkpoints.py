@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from dimargin.engines.folder import Folder
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.stored import Store
 from dimargin.estimators.common import MarginClassifier
+from dimargin.losses import Loss
 from dimargin.spark import ODMClassifier, checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
@@ -136,6 +138,14 @@ def test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine(frame, f
     found, reported = trained(machine, frame, checkpoint_dir=str(folder))
     assert_same(found, expected)
     assert reported == levels
+
+
+def test_every_loss_can_be_saved():
+    own = [loss for loss in Loss.__subclasses__() if loss.__module__ == Loss.__module__]
+    assert own
+    for loss in own:
+        given = loss(*range(1, 1 + len(fields(loss))))
+        assert checkpoints.PACKING.unpack(checkpoints.PACKING.pack(given)) == given
 
 
 def test_the_jobs_of_an_earlier_driver_are_not_run_again(frame, folder, monkeypatch, ran):

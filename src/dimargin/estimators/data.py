@@ -130,6 +130,14 @@ def training_data(
     return TrainingData(canonical(X), codes.astype(np.int64), present, weights, given[kept], kept, len(y))
 
 
+def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, name: str) -> Floats:
+    """Factors on the weights of the classes, whose rows weigh so much; raises ValueError naming the parameter."""
+    factors = compute_class_weight(given, classes=classes, y=classes, sample_weight=weights)
+    if not (np.isfinite(factors).all() and (factors > 0).all()):
+        raise ValueError(f"{name} must be positive for every class, got {given!r}")
+    return np.asarray(factors, dtype=np.float64)
+
+
 def gamma_value(gamma: str | float, data: TrainingData) -> float:
     """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
     variance = np.nan

@@ -35,7 +35,7 @@ _LARGEST_STEP = 0.5
 
 
 @dataclass(frozen=True)
-class Visit:
+class _Visit:
     """What goes from shard to shard in a round of the inner loop.
 
     Attributes
@@ -70,7 +70,7 @@ def _facts(shard: Shard, _: None) -> tuple[int, float]:
     return shard.losses.n_rows, shard.features.steepest(shard.losses)
 
 
-def _visit(shard: Shard, visit: Visit) -> Visit:
+def _visit(shard: Shard, visit: _Visit) -> _Visit:
     n = shard.losses.n_rows
     first = min(visit.wait, n)
     last = min(first + visit.left, n)
@@ -198,7 +198,7 @@ class SVRG(PrimalSolver[Stage]):
             turn, wait = divmod(state.done, n)
             left = min(end - state.done, n - wait)
             seed = self.random_state, turn
-            visit = Visit(seed, 0, wait, left, float(n), state.step_sizes, *state.anchor, change)
+            visit = _Visit(seed, 0, wait, left, float(n), state.step_sizes, *state.anchor, change)
             change = state.shards.fold(_visit, visit).change
             state.done += left
         self._stand(state, here + change)

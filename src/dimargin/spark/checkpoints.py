@@ -15,9 +15,10 @@ finished, the next fit in the folder begins from the beginning.
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, is_dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
@@ -30,26 +31,26 @@ from dimargin.engines.folder import Folder
 from dimargin.engines.packing import Packing
 from dimargin.engines.record import Saved
 from dimargin.engines.spark import SparkEngine, SparkShards
-from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.common import MarginClassifier  # which imports every strategy
 from dimargin.kernels import KernelMatrix
-from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.partition import KernelClusters, Split
-from dimargin.parts import Part
-from dimargin.rows import Extent, Kernel, RowTransform
-from dimargin.solution import DualProblem, MarginLosses, Objectives, Solution
-from dimargin.solvers.svrg import Visit
-from dimargin.strategies import LevelModel
-from dimargin.strategies.routing import Router
-from dimargin.strategies.solves import Solved, Summary
 
 _FORMAT = 1
 _UNREADABLE = (PySparkException, Py4JJavaError)  # what Spark raises where a file is damaged
 _SECONDS = 60.0  # between checkpoints of steps that are not levels
 _FREE = {"max_time", "memory_limit"}  # parameters that another run may change
-PACKING = Packing((
-    DualProblem, Extent, HingeLoss, Kernel, KernelClusters, KernelMatrix, LevelModel, MarginLosses, ODMLoss, Objectives,
-    Part, Router, RowTransform, Solution, Solved, Split, SquaredHingeLoss, Summary, Visit,
-))  # fmt: skip
+_HOLDERS = {"rows", "kernels", "losses", "solution", "parts", "solvers", "partition", "strategies"}
+
+
+def _values_of(holders: set[str]) -> Iterator[type]:
+    """What algorithms give and keep: the dataclasses of these parts of dimargin, and kernel matrices."""
+    for name, module in sorted(sys.modules.items()):
+        package, _, rest = name.partition(".")
+        if package == "dimargin" and rest.split(".")[0] in holders:
+            own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
+            yield from (cls for cls in own if is_dataclass(cls) or issubclass(cls, KernelMatrix))
+
+
+PACKING = Packing(tuple(_values_of(_HOLDERS)))
 
 Manifest = dict[str, Any]
 

@@ -34,11 +34,12 @@ from pyspark.sql.types import (
     StructType,
 )
 from sklearn.base import clone
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from dimargin.engines.jobs import Jobs
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.data import class_factors
 from dimargin.files import DataFileError
 from dimargin.files.csv_text import CsvLayout
 from dimargin.files.data import data_format
@@ -101,10 +102,7 @@ class FileRows:
     def _weights_of_places(self, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        factors = compute_class_weight(given, classes=self.classes, y=self.classes)
-        if not (np.isfinite(factors).all() and (factors > 0).all()):
-            raise ValueError(f"class_weight must be positive for every class, got {given!r}")
-        return dict(enumerate(factors.tolist()))
+        return dict(enumerate(class_factors(given, self.classes, None, "class_weight").tolist()))
 
 
 def read_rows(spark: SparkSession, path: str, label: str | int | None = None, scale: str = "minmax") -> FileRows:
@@ -127,34 +125,14 @@ def read_rows(spark: SparkSession, path: str, label: str | int | None = None, sc
         As `dimargin.files.read_data`, but that lines are quoted instead of numbered; where Spark finds no such file;
         for one class only, or more than 10,000.
     """
-    with _described(spark, f"dimargin: open {path}"), _explained(path):
-        opened = _opened(spark, path, label)
+    with _explained(path):
+        opened = Jobs(spark).act(lambda: _opened(spark, path, label), f"open {path}")
     with SparkEngine(spark) as engine, engine.describe(f"look at {path}"):
         parts = engine.summarise(opened.frame, looked, (opened.format, SUMS[scale]))
     present = [part for part in parts if part is not None]
     if not present:
         raise DataFileError(f"{path} has no rows")
     return opened.rows(reduce(partial(Found.joined, path), present))
-
-
-@contextmanager
-def _described(spark: SparkSession, text: str) -> Iterator[None]:
-    """Say in Spark's user interface what the jobs inside are for, which are none of an engine."""
-    context = getattr(spark, "sparkContext", None)
-    if context is None:  # Connect
-        tag = text.replace(",", ";")
-        spark.addTag(tag)
-        try:
-            yield
-        finally:
-            spark.removeTag(tag)
-    else:
-        before = context.getLocalProperty("spark.job.description")
-        context.setJobDescription(text)
-        try:
-            yield
-        finally:
-            context.setJobDescription(before)
 
 
 @contextmanager

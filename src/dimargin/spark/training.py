@@ -13,13 +13,12 @@ from typing import Any, cast
 import numpy as np
 from pyspark.sql import DataFrame
 from sklearn.base import clone
-from sklearn.utils import compute_class_weight
 
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators import LinearODMClassifier
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
-from dimargin.estimators.data import Origin, gamma_of
+from dimargin.estimators.data import Origin, class_factors, gamma_of
 from dimargin.estimators.odm import odm_loss
 from dimargin.kernels import Floats, Indices, KernelMatrix
 from dimargin.losses import Loss
@@ -169,13 +168,7 @@ class _Run(ABC):
 
     def factors(self, measures: Measures) -> Floats:
         """On the weights of the classes."""
-        classes, given = self.survey.classes, self.machine.class_weight
-        if given is None:
-            return np.ones(len(classes))
-        factors = compute_class_weight(given, classes=classes, y=classes, sample_weight=measures.weights)
-        if not (np.isfinite(factors).all() and (factors > 0).all()):
-            raise ValueError(f"classWeight must be positive for every class, got {given!r}")
-        return np.asarray(factors, dtype=np.float64)
+        return class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
 
     def scattered(self, source: Source) -> tuple[Shards[KeyedRows], Measures]:
         """The rows where they are trained on, and sums over them."""
