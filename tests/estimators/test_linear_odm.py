@@ -133,8 +133,7 @@ def test_many_rows_begin_with_a_part():
     machine = LinearODMClassifier(random_state=0, tol=1e-9).fit(X, y)
     assert machine.history_[0]["level"] == 1 and machine.history_[-1]["level"] == 0
     assert {(e["rows"], e["scope"]) for e in machine.history_} == {(16_384, "partitioned"), (140_000, "global")}
-    whole = [entry for entry in machine.history_ if entry["level"] == 0]
-    assert len(whole) <= 3  # the part's optimum is near
+    assert machine.history_[-1]["epochs"] <= 4  # the part's optimum is near
     again = LinearODMClassifier(random_state=0, tol=1e-9, warm_start=True).fit(X, y).fit(X, y)
     assert again.n_iter_ == 1
     assert_allclose(again.coef_, machine.coef_, rtol=1e-6)

@@ -192,7 +192,7 @@ def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
         rises = bends * (inside**2 / (2 * widths) + np.maximum(step - places - widths, 0))
         return step - stiffness * step**2 / 2 - rises.sum()
 
-    points, step = [(0.0, -1.0)], np.nan
+    points, step = [(0.0, -1.0), (1.0, slope(1.0))], np.nan
     while not np.isfinite(step) and len(points) <= 5 * newton._LINE_STEPS:
         points += [(t, slope(t)) for t in newton._next_steps(points)]
         step = newton._least(points)
@@ -200,15 +200,52 @@ def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
     assert fallen(step) > 0 and fallen(step) >= 0.5 * best
 
 
+def overshooting():
+    """From far above most rows are no loss, and the few that are send a full step far below, where most are."""
+    labels = np.append(np.ones(200), -1.0)[None]
+    return np.ones((201, 1)), losses_of(labels, np.ones(201), SquaredHingeLoss(C=10.0), False), np.array([[5.0, 0.0]])
+
+
 def test_steps_that_overshoot_are_cut():
-    """A full Newton step from zero goes past the minimum where most rows change sides."""
-    rng = np.random.default_rng(0)
-    X = np.concatenate([rng.normal(size=200) * 0.01, [50.0] * 5])[:, None]
-    labels = np.sign(np.concatenate([X[:200, 0], -np.ones(5)]))[None]
-    losses = losses_of(labels, np.ones(205), SquaredHingeLoss(C=1e4), False)
-    values = [fit(X, losses, max_iter=k, tol=1e-12).objectives.primal[0] for k in range(1, 8)]
+    X, losses, start = overshooting()
+    values = [fit(X, losses, max_iter=k, tol=1e-12, start=start).objectives.primal[0] for k in range(1, 8)]
     assert all(after <= before * (1 + 1e-12) for before, after in pairwise(values))
-    assert fit(X, losses, tol=1e-12).status == "converged"
+    solution = fit(X, losses, tol=1e-12, start=start)
+    assert solution.status == "converged" and solution.history[-1]["epochs"] > solution.passes
+
+
+@every_smooth_loss
+def test_a_full_step_that_is_good_takes_one_pass(loss):
+    X, labels, weights = rows_of(200, 5)
+    solution = fit(X, losses_of(labels, weights, loss, True))
+    assert solution.history[-1]["epochs"] == solution.passes
+
+
+def test_a_limit_leaves_no_step_that_goes_up():
+    """Wherever in a solve it is reached: within the pass over a full step too."""
+
+    class ReachedLater(Limits):
+        calls = 0
+
+        @property
+        def reached(self):
+            self.__dict__["calls"] = self.calls + 1
+            return self.calls > self.last
+
+        @property
+        def out_of_time(self):
+            return self.calls > self.last
+
+    X, losses, start = overshooting()
+    values = []
+    for last in range(12):
+        limits = ReachedLater(tol=1e-12)
+        limits.__dict__["last"] = last
+        solution = solve(shards_of(X, losses), Newton(1), start, limits)
+        place = np.append(solution.weights[0], 0.0)
+        assert solution.objectives.primal[0] == pytest.approx(primal(X, losses, 0, place), rel=1e-12)
+        values.append(solution.objectives.primal[0])
+    assert max(values) <= primal(X, losses, 0, start[0]) * (1 + 1e-12) and min(values) < values[0]
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

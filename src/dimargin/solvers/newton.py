@@ -7,11 +7,13 @@ may circle; near the optimum no ``c_i`` changes any more and the next step ends 
 
 Shards keep nothing between passes, so that a lost one is made again from its rows alone, and nothing but sums travels.
 Of few features the Hessian is formed, an all-reduce of m x m numbers to which only the rows add whose ``c_i`` has
-changed since the last step: a step is a pass for the slopes at several steps along the direction, seldom two, and one
-for objective, gradient and Hessian where it ends. Of many, a direction is found by conjugate gradients, preconditioned
-by the diagonal, an all-reduce of m numbers each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and
-Keerthi, JMLR 2008). The diagonal counts a hundredth beside the regulariser: all of it costs a third more steps where
-features are scaled, none of it four times as many where they are not (Hsia, Chiang and Lin, ACML 2018).
+changed since the last step. Of many, a direction is found by conjugate gradients, preconditioned by the diagonal, an
+all-reduce of m numbers each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and Keerthi, JMLR
+2008). The diagonal counts a hundredth beside the regulariser: all of it costs a third more steps where features are
+scaled, none of it four times as many where they are not (Hsia, Chiang and Lin, ACML 2018).
+
+A step is one pass, for objective, gradient and Hessian at its end, where the full step is good enough, as most are:
+it goes down, and leaves less of the slope (the condition of Wolfe). Else passes for the slopes at several steps follow.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, loo
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 256, 2**18  # whose features are held: so many rows, or more if they are short
 _ROWS_OF_PRODUCT = 1024
 _STEEP = 1e-2  # part of the first slope along a direction that may be left
-_FIRST_STEPS, _LINE_STEPS = (0.1, 0.3, 0.6, 1.0, 1.5), 15  # those that are tried along a direction, and passes
+_FLAT = 0.9  # part of it that a full step may leave, as in the conditions of Wolfe
+_FIRST_STEPS, _LINE_STEPS = (0.05, 0.2, 0.4, 0.6, 0.8), 15  # tried first below a full one, and passes
 _SCORES_AT_ONCE = 32_768  # rows whose slopes are computed in the processor's cache
 _ROUNDING, _RIDGE = 1e-14, 1e-10  # of the curvature; a direction need not be exact
 _SCALING = 0.01  # weight of the diagonal beside the regulariser
@@ -219,12 +222,25 @@ class Newton(PrimalSolver[State]):
             state.objectives = None  # look again, if there is time after all
             return
         direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
-        weights, shift = direction[:, :-1], direction[:, -1]
-        steps = self._line_search(state, weights, shift, (state.gradient * direction).sum(axis=1))
-        state.weights = state.weights + steps[:, None] * weights
-        state.intercept = state.intercept + steps * shift
-        state.objectives = None
+        here, before = np.column_stack([state.weights, state.intercept]), self.look(state)
+        first, gradient = (state.gradient * direction).sum(axis=1), state.gradient.copy()
+        self._stand(state, here + direction)
+        after = self.look(state)
+        slopes = (state.gradient * direction).sum(axis=1)
+        enough = (after.primal <= before.primal) & (np.abs(slopes) <= _FLAT * np.abs(first))
         state.steps += 1
+        if enough.all() or (state.limits.reached and (after.primal <= before.primal).all()):
+            return
+        self._stand(state, here)
+        if state.limits.reached:
+            state.objectives, state.gradient = before, gradient
+            return
+        steps = self._line_search(state, direction, first, slopes)
+        self._stand(state, here + steps[:, None] * direction)
+
+    def _stand(self, state: State, place: Floats) -> None:
+        state.weights, state.intercept = place[:, :-1], place[:, -1]
+        state.objectives = None
 
     def _by_hessian(self, state: State) -> Floats:
         directions, m, width = np.zeros_like(state.gradient), self.n_features, state.hessian.shape[1]
@@ -275,14 +291,15 @@ class Newton(PrimalSolver[State]):
         shards.release()
         return found.reshape(shape)
 
-    def _line_search(self, state: State, direction: Floats, shift: Floats, first: Floats) -> Floats:
-        """Steps where the slopes along the direction, which rise from `first`, are nearly zero.
+    def _line_search(self, state: State, direction: Floats, first: Floats, last: Floats) -> Floats:
+        """Steps where the slopes along the direction, `first` at zero and `last` at one, are nearly zero.
 
         Some steps within the bracket at a time: a pass over the rows costs more than what is done with their scores.
         """
-        line = self.place(state), (self.coefficients(direction), shift)
-        along, square = (state.weights * direction).sum(axis=1), (direction**2).sum(axis=1)
-        known = [[(0.0, float(slope))] for slope in first]  # steps and slopes, of every output
+        weights = direction[:, :-1]
+        line = self.place(state), (self.coefficients(weights), direction[:, -1])
+        along, square = (state.weights * weights).sum(axis=1), (weights**2).sum(axis=1)
+        known = [[(0.0, slope), (1.0, end)] for slope, end in zip(first.tolist(), last.tolist(), strict=True)]
         for _ in range(_LINE_STEPS):
             tried = np.array([_next_steps(points) for points in known])
             slopes, evaluations = state.shards.aggregate(_slopes, (*line, tried))
@@ -338,7 +355,9 @@ def _next_steps(points: list[tuple[float, float]]) -> list[float]:
     low, below = max((point for point in points if point[1] <= 0), default=(0.0, 0.0))
     high, above = min((point for point in points if point[1] > 0), default=(np.inf, 0.0))
     if not np.isfinite(high):
-        return [*_FIRST_STEPS] if low == 0 else [low * factor for factor in (2, 4, 8, 16, 32)]
+        return [low * factor for factor in (2, 4, 8, 16, 32)]
+    if (low, high) == (0, 1):
+        return [*_FIRST_STEPS]
     middle = low - below * (high - low) / (above - below)
     if low == 0:
         return [middle / factor for factor in (4096, 512, 64, 8, 1)]

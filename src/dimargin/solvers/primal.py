@@ -265,8 +265,6 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def check(self, state: State) -> Objectives | None:
         """Objective, gradient and gap where the shards are."""
-        if state.objectives is not None:
-            return state.objectives
         objectives = self.look(state)
         fell = objectives.primal < (1 - _PROGRESS) * state.least
         if fell.any() or objectives.worst_gap < 0.9 * state.smallest:
