@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import gettempdir
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from dimargin.cli.shared import Output, Scale, Trained, timed
@@ -131,13 +132,39 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
     for name, value in conf.items():
         builder = builder.config(name, value)
     out.say(f"Waiting for Spark{'' if master is None else f' at {master}'}")
-    with warnings.catch_warnings():
+    ending = Event()
+    with _messages_until(ending), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Failed to set spark")  # Connect, of what a server keeps to itself
         spark = builder.getOrCreate()
     try:
         yield spark
     finally:
+        ending.set()
         spark.stop()
+
+
+@contextmanager
+def _messages_until(ending: Event) -> Iterator[None]:
+    """Let what processes that are started here say on standard error through, until Spark ends.
+
+    Then its workers, which wait for tasks, say that nobody listens any more, with a traceback each.
+    """
+    theirs, mine = os.pipe()
+    shown = os.dup(2)
+
+    def forward() -> None:
+        with os.fdopen(theirs, "rb") as lines:
+            for line in lines:
+                if not ending.is_set():
+                    os.write(shown, line)
+
+    Thread(target=forward, daemon=True).start()
+    os.dup2(mine, 2)
+    os.close(mine)
+    try:
+        yield
+    finally:
+        os.dup2(shown, 2)
 
 
 def _check_java() -> None:
