@@ -35,6 +35,21 @@ def test_shuffled_rows_give_the_same_machine(machine):
     assert np.abs(other - one).max() > 0.02 * np.abs(one).max()
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [ODMClassifier(strategy="exact"), SVMClassifier(strategy="exact"), LinearODMClassifier(solver="svrg", max_iter=3)],
+    ids=["odm", "svm", "svrg"],
+)
+@pytest.mark.filterwarnings("ignore:.*stopped before the tolerance:sklearn.exceptions.ConvergenceWarning")
+def test_blocks_and_steps_go_by_content_too(machine):
+    X, y = make_classification(1600, 8, n_informative=5, flip_y=0.1, random_state=0)
+    order = np.random.default_rng(1).permutation(len(y))
+    machine.set_params(random_state=0)
+    one = machine.fit(X, y).decision_function(X)
+    two = machine.fit(X[order], y[order]).decision_function(X)
+    assert_allclose(two, one, atol=2e-3 * np.abs(one).max())
+
+
 def test_support_vectors_are_named_by_their_places_in_the_given_rows():
     X, y = make_classification(1200, 4, flip_y=0.1, random_state=0)
     machine = SVMClassifier(strategy="cascade", random_state=0, **TREE).fit(X, y)

@@ -110,7 +110,7 @@ class KernelMarginClassifier(MarginClassifier):
             needed += strategy.memory_needed(n_rows, shape, n_outputs, n_threads)
             check_memory(needed, self.memory_limit)
             problem, seed = self._problem(data, loss, n_threads), self._seed()
-            order = self._order(data, strategy, seed)
+            order = self._order(data, seed)
             problem = problem.restrict(order, problem.mass)
             cancelled = Event()
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
@@ -156,10 +156,8 @@ class KernelMarginClassifier(MarginClassifier):
             raise ValueError(f"strategy {self.strategy!r} needs a loss with a derivative everywhere, not {loss}")
         return loss, strategy, self._check_shape()
 
-    def _order(self, data: TrainingData, strategy: Strategy, seed: int) -> Indices:
-        """Rows in the order in which the strategy shall have them."""
-        if not strategy.deals_rows:
-            return np.arange(len(data.y))
+    def _order(self, data: TrainingData, seed: int) -> Indices:
+        """Rows in the order of their keys: samples, parts and blocks follow from it, whatever their own order."""
         if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
             return np.random.default_rng(seed).permutation(len(data.y))
         return order_of_keys(data.X, data.y, data.row_weights, seed)

@@ -237,14 +237,11 @@ class Strategy(Options, ABC):
         Whether the strategy looks at rows, so that kernel values computed beforehand will not do.
     needs_smooth_loss : bool
         Whether the loss must have a derivative everywhere.
-    deals_rows : bool
-        Whether it samples rows or deals them to parts, and wants them in the order of their keys (`dimargin.keys`).
     """
 
     uses: ClassVar[frozenset[str]] = frozenset()
     needs_rows: ClassVar[bool] = False
     needs_smooth_loss: ClassVar[bool] = False
-    deals_rows: ClassVar[bool] = True
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Bytes beside those of a solve."""

@@ -22,8 +22,6 @@ class Exact(Strategy):
     'global'
     """
 
-    deals_rows = False
-
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """No tree."""
         return 0

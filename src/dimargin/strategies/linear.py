@@ -114,7 +114,7 @@ class LinearSolver(Options, ABC):
     Attributes
     ----------
     deals_rows : bool
-        Whether it deals rows to parts, and wants them in the order of their keys (`dimargin.keys`).
+        Whether it samples rows or deals them to parts, and wants them in the order of their keys (`dimargin.keys`).
     """
 
     deals_rows: ClassVar[bool] = False

@@ -46,6 +46,8 @@ class LinearSVRG(LinearSolver):
     'converged'
     """
 
+    deals_rows = True
+
     def __init__(self, step_size: Literal["safe", "barzilai_borwein"] = "safe", inner_passes: float = 1.0) -> None:
         self.step_size = step_size
         self.inner_passes = inner_passes
@@ -118,8 +120,6 @@ class LinearDSVRG(LinearSVRG):
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
     """
-
-    deals_rows = True
 
     def __init__(
         self,
