@@ -313,6 +313,13 @@ def test_some_training_rows_face_others(name, sparse, travelled):
         expected = whole.multiply(columns, coefficients, rows)
         np.testing.assert_array_equal(facing.multiply(np.arange(5), coefficients), expected)
         np.testing.assert_array_equal(facing.diagonal(), whole.diagonal(columns))
+        swapped = facing.transposed()
+        assert swapped.shape == (5, 3) and swapped.evaluations == 0
+        np.testing.assert_array_equal(swapped.block(np.arange(5), np.arange(3)), whole.block(columns, rows))
+        assert abs(swapped.rows(np.arange(3)) - K.rows(rows)).max() == 0
+        again = pickle.loads(pickle.dumps(facing, 5))
+        assert again.shape == (3, 5) and again.evaluations == 0
+        np.testing.assert_array_equal(every(again), whole.block(rows, columns))
 
 
 @pytest.mark.parametrize("beforehand", [False, True])
@@ -325,6 +332,8 @@ def test_rows_with_a_users_kernel_face_others(beforehand):
     facing = K.take(columns).facing(K.take(rows), 2)
     np.testing.assert_allclose(every(facing), values[np.ix_(rows, columns)])
     assert (facing.shape, facing.n_threads, facing.evaluations) == ((2, 3), 2, 6)
+    swapped = facing.transposed()
+    np.testing.assert_allclose(swapped.block(np.arange(3), np.arange(2)), values[np.ix_(columns, rows)])
     # a model keeps rows, but none of values computed beforehand, which have no features
     vectors = K.take(columns).vectors(np.array([1, 2]))
     np.testing.assert_array_equal(vectors, X[[3, 15], :0] if beforehand else X[[3, 15]])

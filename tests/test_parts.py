@@ -58,7 +58,7 @@ def test_views_of_the_same_rows_are_joined_without_a_copy():
 def test_the_first_rows_are_those_of_the_smallest_places():
     every = whole()
     shuffled = [every.take(rows, 1.0) for rows in np.array_split(np.random.default_rng(2).permutation(60), 4)]
-    found = first_rows(LocalEngine(2, None).scatter(shuffled), 11)
+    found = first_rows(LocalEngine(2, None).scatter(shuffled), 11, 60)
     assert_array_equal(found.places, np.arange(11))
     assert_array_equal(found.dual, every.dual[:, :11])
 
@@ -80,8 +80,8 @@ def test_the_first_rows_of_groups_are_found_though_few_are_asked(monkeypatch):
     asked = []
     collect = type(shards).collect
 
-    def counting(self, task, value=None):
-        answers = collect(self, task, value)
+    def counting(self, task, value=None, n_shards=None):
+        answers = collect(self, task, value, n_shards)
         asked.append(sum(part.n_rows for part, _ in answers))
         return answers
 

@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
-from dimargin.shards import Shards
+from dimargin.shards import Node, Shards, tree_sum
 
 
 @dataclass
@@ -57,7 +57,7 @@ class TravellingShards(Shards[Any]):
         self._kept = self._frames()
         return self._kept
 
-    def map(self, task, value=None, done=None):
+    def map(self, task, value=None, done=None, cheap=False):
         run, parcel = self.engine.run, pickle.dumps((task, value), 5)
         return TravellingShards(
             self.engine, self.n_shards, lambda: [pickle.dumps(run(parcel, frame), 5) for frame in self._frames()]
@@ -86,23 +86,23 @@ class TravellingShards(Shards[Any]):
 
         return TravellingShards(self.engine, n_shards, make)
 
-    def _answers(self, task, value):
+    def _answers(self, task, value, n_shards=None):
         parcel = pickle.dumps((task, value), 5)
-        return [pickle.loads(pickle.dumps(self.engine.run(parcel, frame), 5)) for frame in self._act()]
+        return [pickle.loads(pickle.dumps(self.engine.run(parcel, frame), 5)) for frame in self._act()[:n_shards]]
 
     def aggregate(self, task, value=None, wide=False):
-        first, *others = self._answers(task, value)
-        for part in others:
-            first = tuple(a + b for a, b in zip(first, part, strict=True))
-        return first
+        leaves = (Node(0, place, part) for place, part in enumerate(self._answers(task, value)))
+        return tree_sum(leaves, self.n_shards).sums
 
     def fold(self, task, value):
         for frame in self._act():
             value = self.engine.run(pickle.dumps((_swapped, task), 5), frame, pickle.dumps(value, 5))
         return value
 
-    def collect(self, task=None, value=None):
-        return [pickle.loads(frame) for frame in self._act()] if task is None else self._answers(task, value)
+    def collect(self, task=None, value=None, n_shards=None):
+        if task is None:
+            return [pickle.loads(frame) for frame in self._act()[:n_shards]]
+        return self._answers(task, value, n_shards)
 
     def release(self):
         self._kept, self._released = None, True

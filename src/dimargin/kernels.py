@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,17 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from dimargin import _core
-from dimargin.rows import KERNEL_NAMES, Floats, Kernel, KernelName, RowTransform, largest_column, power_sums, stacked
+from dimargin.rows import (
+    KERNEL_NAMES,
+    Floats,
+    Kernel,
+    KernelName,
+    Rows,
+    RowTransform,
+    largest_column,
+    power_sums,
+    stacked,
+)
 
 __all__ = [
     "KERNEL_NAMES",
@@ -30,6 +42,22 @@ _CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
 _MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those looked at, and the part of their values that is negligible
 _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
+
+
+class _Prepared:
+    """Rows, and as the compiled core takes them from when it first asks for them; views share them."""
+
+    def __init__(self, transform: RowTransform, X: Any) -> None:
+        self.X = X
+        self._transform, self._lock = transform, Lock()
+        self._core: Rows | None = None
+
+    @property
+    def core(self) -> Rows:
+        with self._lock:
+            if self._core is None:
+                self._core = self._transform.apply(self.X)
+        return self._core
 
 
 class KernelMatrix:
@@ -76,10 +104,10 @@ class KernelMatrix:
         self.n_threads = n_threads
         self.evaluations = self.left_out = 0
         self._X = X
-        self._columns = transform.apply(X)
-        self._rows = self._columns if queries is None else transform.apply(queries)
-        self._column_index = np.arange(self._columns.n_rows)
-        self._row_index = self._column_index if queries is None else np.arange(self._rows.n_rows)
+        self._columns = _Prepared(transform, X)
+        self._rows = self._columns if queries is None else _Prepared(transform, queries)
+        self._column_index = np.arange(X.shape[0])
+        self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])
         self.local = queries is None and _is_local(transform, X)
 
     @property
@@ -116,8 +144,17 @@ class KernelMatrix:
         if others.double == self.double:
             view._rows, view._row_index = others._columns, others._column_index
         else:
-            view._rows = self.transform.apply(others._own_rows())
+            view._rows = _Prepared(self.transform, others._own_rows())
             view._row_index = np.arange(len(others._column_index))
+        return view
+
+    def transposed(self) -> KernelMatrix:
+        """Return the matrix with rows for columns: a view with a count of its own."""
+        view = copy(self)
+        view._rows, view._row_index, view._columns, view._column_index = (
+            self._columns, self._column_index, self._rows, self._row_index,
+        )  # fmt: skip
+        view._X, view.evaluations, view.left_out = self._rows.X, 0, 0
         return view
 
     @staticmethod
@@ -142,12 +179,18 @@ class KernelMatrix:
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: the rows of this view alone; its count begins again."""
-        return {"transform": self.transform, "n_threads": self.n_threads, "local": self.local, "_X": self._own_rows()}
+        square = self._row_index is self._column_index
+        queries = None if square else self._rows.X[self._row_index]
+        own = {"transform": self.transform, "n_threads": self.n_threads, "local": self.local}
+        return {**own, "_X": self._own_rows(), "queries": queries}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, evaluations=0, left_out=0)
-        self._rows = self._columns = self.transform.apply(self._X)
-        self._row_index = self._column_index = np.arange(self._columns.n_rows)
+        queries = state["queries"]
+        self.__dict__.update({name: state[name] for name in state if name != "queries"}, evaluations=0, left_out=0)
+        self._rows = self._columns = _Prepared(self.transform, self._X)
+        self._row_index = self._column_index = np.arange(self._X.shape[0])
+        if queries is not None:
+            self._rows, self._row_index = _Prepared(self.transform, queries), np.arange(queries.shape[0])
 
     def in_float64(self) -> KernelMatrix:
         """Return the same square matrix with float64 values, as a view with a count of its own."""
@@ -155,7 +198,7 @@ class KernelMatrix:
         if not self.double:
             view._X = self._X[self._column_index]
             view.transform = self.transform.in_float64()
-            view._rows = view._columns = view.transform.apply(view._X)
+            view._rows = view._columns = _Prepared(view.transform, view._X)
             view._row_index = view._column_index = np.arange(len(self._column_index))
         return view
 
@@ -185,7 +228,7 @@ class KernelMatrix:
         if out is None:
             out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
         computed = _core.block(
-            *self._spec(), self._rows, self._row_index[rows], self._columns, self._column_index[columns], out,
+            *self._spec(), self._rows.core, self._row_index[rows], self._columns.core, self._column_index[columns], out,
             self.n_threads,
         )  # fmt: skip
         self._count(computed, out.size)
@@ -211,13 +254,13 @@ class KernelMatrix:
         out = np.zeros((len(coefficients), len(places)))
         if not len(which) or not len(places):
             return out
-        width = self._columns.n_features + 16 + 2 * len(coefficients)
+        width = self._X.shape[1] + 16 + 2 * len(coefficients)
         step = max(1024, int(_OPERATIONS_PER_CALL / (width * len(which))))
         for first in range(0, len(places), step):
             part = places[first : first + step]
             to = out if len(part) == len(places) else np.zeros((len(coefficients), len(part)))
             computed = _core.multiply(
-                *self._spec(), self._rows, part, self._columns, which, coefficients, to, self.n_threads
+                *self._spec(), self._rows.core, part, self._columns.core, which, coefficients, to, self.n_threads
             )
             self._count(computed, len(part) * len(which))
             if to is not out:

@@ -120,16 +120,23 @@ def whole_of(parts: Sequence[Part], _: None = None) -> Part:
     return Part.joined(parts, parts[0].problem.total).in_order()
 
 
-def first_rows(rows: Shards[Part], n_rows: int) -> Part:
+def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
     """The first rows in the order of their keys, which are a random sample: on the caller's machine.
 
     Parameters
     ----------
     rows : Shards of Part
-        All rows.
+        Rows that follow one another in their order.
+    n_wanted : int
     n_rows : int
+        Of all.
     """
-    return whole_of([part for part in rows.collect(Part.first, n_rows) if part.n_rows])
+    n_shards = -(-_SPARE * n_wanted * rows.n_shards // n_rows)  # which are enough unless some have few rows
+    while True:
+        parts = [part for part in rows.collect(Part.first, n_wanted, n_shards) if part.n_rows]
+        if sum(part.n_rows for part in parts) >= n_wanted or n_shards >= rows.n_shards:
+            return whole_of(parts)
+        n_shards = rows.n_shards
 
 
 def first_of_groups(

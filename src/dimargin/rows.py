@@ -358,9 +358,11 @@ class RowTransform:
             rows = self._apply_sparse(X)
         else:
             dense = np.empty(X.shape, dtype=self.dtype)
+            center = 0.0 if self.center is None else self.center
             with np.errstate(over="ignore"):
                 for s in _chunks(len(X)):
-                    dense[s] = self._scaled(_centred(X[s], self.center))
+                    exact = dense[s] if self.dtype is np.float64 else None
+                    dense[s] = self._scaled(np.subtract(X[s], center, out=exact, dtype=np.float64))
             rows = self._make(dense)
         if self.kernel.name == "rbf" or (self.kernel.name == "laplacian" and sp.issparse(X)):
             rows.compute_norms(self.kernel.name == "laplacian")
@@ -381,7 +383,8 @@ class RowTransform:
         return _core.Rows32(*arrays) if self.dtype is np.float32 else _core.Rows64(*arrays)
 
     def _scaled(self, values: Floats) -> Floats:
-        values = values * self.kernel.row_scale
+        """In place."""
+        values *= self.kernel.row_scale
         far = _FAR[self.dtype] if self.kernel.stationary else np.inf
         return np.clip(values, -far, far, out=values)  # infinite squares would give nan
 

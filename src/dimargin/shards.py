@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -34,11 +35,16 @@ class Shards(Protocol[Item]):
         """Tasks that share the memory of a machine."""
 
     def map(
-        self, task: Callable[[Any, Any], Any], value: Any = None, done: Callable[[int], None] | None = None
+        self,
+        task: Callable[[Any, Any], Any],
+        value: Any = None,
+        done: Callable[[int], None] | None = None,
+        cheap: bool = False,
     ) -> Shards[Any]:
         """New shards: ``task(shard, value)`` of every one.
 
-        `done` is told the place of every shard whose task has ended, by engines that know it while others run.
+        `done` is told the place of every shard whose task has ended, by engines that know it while others run. `cheap`
+        says that to run the task again costs less than to keep what it gives, so that an engine may do that.
         """
 
     def merge(self, join: Callable[[Sequence[Any], Any], Any], size: int, value: Any = None) -> Shards[Any]:
@@ -58,7 +64,7 @@ class Shards(Protocol[Item]):
         """
 
     def aggregate(self, task: Callable[[Any, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
-        """Sums over the shards, in an order that depends on their number only, of the arrays ``task(shard, value)``.
+        """Sums over the shards, in the order of `in_tree`, of the arrays ``task(shard, value)``.
 
         `wide` says that the arrays are large, so that an engine may sum them on their way.
         """
@@ -66,8 +72,73 @@ class Shards(Protocol[Item]):
     def fold(self, task: Callable[[Any, Value], Value], value: Value) -> Value:
         """Carry a value through the shards, in their order: ``value = task(shard, value)``."""
 
-    def collect(self, task: Callable[[Any, Any], Any] | None = None, value: Any = None) -> list[Any]:
-        """``task(shard, value)`` of every shard, in their order; the shards themselves without a task."""
+    def collect(
+        self, task: Callable[[Any, Any], Any] | None = None, value: Any = None, n_shards: int | None = None
+    ) -> list[Any]:
+        """``task(shard, value)`` of every shard, or of the first `n_shards`, in order; the shards without a task."""
 
     def release(self) -> None:
         """Give back the memory that the engine holds for this handle, once nothing that is made of it is needed."""
+
+
+# ---- sums, in an order that depends on the number of shards only ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Node:
+    """Sums over shards that follow one another: a node of the binary tree over all places.
+
+    Attributes
+    ----------
+    level : int
+        0 is a shard; a node has two of the level below, as far as there are shards.
+    first : int
+        Place of the first shard.
+    sums : tuple of ndarray
+    """
+
+    level: int
+    first: int
+    sums: Any
+
+
+def added(sums: Sums, others: Sums) -> Sums:
+    """Sums of the arrays."""
+    return tuple(a + b for a, b in zip(sums, others, strict=True))
+
+
+def in_tree(nodes: Iterable[Node], n_shards: int, add: Callable[[Any, Any], Any] = added) -> list[Node]:
+    """The same sums in as few nodes as there are, of nodes in the order of their shards.
+
+    Whatever comes together first, a node is always the sum of the same two: so the sum of all is the same to the bit,
+    however shards are spread.
+
+    Examples
+    --------
+    >>> [(node.level, node.first, node.sums) for node in in_tree((Node(0, k, (10**k,)) for k in range(1, 6)), 8)]
+    [(0, 1, (10,)), (1, 2, (1100,)), (1, 4, (110000,))]
+    """
+    waiting: list[Node] = []
+    for node in nodes:
+        while (parent := _parent(waiting, node, n_shards, add)) is not None:
+            node = parent
+        waiting.append(node)
+    return waiting
+
+
+def tree_sum(nodes: Iterable[Node], n_shards: int, add: Callable[[Any, Any], Any] = added) -> Node:
+    """The node of all shards."""
+    (root,) = in_tree(nodes, n_shards, add)
+    return root
+
+
+def _parent(waiting: list[Node], node: Node, n_shards: int, add: Callable[[Any, Any], Any]) -> Node | None:
+    """The node above, where all of it is there."""
+    width = 1 << node.level
+    if node.first // width % 2 == 0:  # the left one of two
+        alone = node.first + width >= n_shards and node.first > 0
+        return Node(node.level + 1, node.first, node.sums) if alone else None
+    if not waiting or waiting[-1].level != node.level:
+        return None
+    left = waiting.pop()
+    return Node(node.level + 1, left.first, add(left.sums, node.sums))

@@ -114,6 +114,12 @@ class UserKernelMatrix(KernelMatrix):
         view._column_index, view._row_index = self._column_index, others._column_index
         return view
 
+    def transposed(self) -> KernelMatrix:
+        """See `KernelMatrix`."""
+        view = UserKernelMatrix(self.transform, self._queries, self._X, self.n_threads)
+        view._column_index, view._row_index = self._row_index, self._column_index
+        return view
+
     def in_float64(self) -> KernelMatrix:
         """See `KernelMatrix`."""
         return self.take(np.arange(len(self._column_index)))

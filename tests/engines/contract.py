@@ -90,13 +90,43 @@ def test_sums_are_those_of_all_shards_whenever_they_are_asked_for(engine, wide):
     assert_array_equal(total, again)
 
 
-def test_sums_are_taken_in_the_order_of_the_shards(engine):
-    numbers = np.random.default_rng(0).normal(size=(7, 5)) * 10.0 ** np.arange(7)[:, None]
-    total, _ = engine.scatter(list(numbers)).aggregate(sums)
-    expected = numbers[0]
-    for row in numbers[1:]:
-        expected = expected + row
-    assert_array_equal(total, expected)
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("n_shards", [1, 2, 6, 7, 16, 21])
+def test_sums_are_taken_in_a_tree(engine, n_shards, wide):
+    """The left of two nodes has as many shards as a power of two, more than half of them."""
+    numbers = np.random.default_rng(0).normal(size=(n_shards, 5)) * 10.0 ** np.arange(n_shards)[:, None]
+
+    def added(rows):
+        left = 1 << (len(rows) - 1).bit_length() >> 1
+        return rows[0] if len(rows) == 1 else added(rows[:left]) + added(rows[left:])
+
+    total, _ = engine.scatter(list(numbers)).aggregate(sums, wide=wide)
+    assert_array_equal(total, added(numbers))
+
+
+def test_the_first_shards_may_be_asked_alone(engine):
+    shards = ranges(engine).map(scaled, 2, cheap=True)
+    for n_shards in (1, 3, 7, 9):
+        expected = [2 * np.arange(first, first + 5) for first in range(min(n_shards, 7))]
+        assert_array_equal(shards.collect(n_shards=n_shards), expected)
+        assert_array_equal(shards.collect(scaled, 5, n_shards), [5 * part for part in expected])
+
+
+def test_cheap_shards_are_as_good_as_others(engine):
+    rows = ranges(engine)
+    shards = rows.map(scaled, 2, cheap=True)
+    kept, rows = shards.map(scaled, 3), None
+    doubled = [2 * np.arange(first, first + 5) for first in range(7)]
+    assert_array_equal(kept.collect(), [3 * part for part in doubled])
+    assert shards.fold(lambda part, seen: [*seen, int(part[0])], []) == [int(part[0]) for part in doubled]
+    assert_array_equal(shards.merge(together, 3).collect()[2], doubled[6])
+    ones = [number for part in doubled for number in part if number % 3 == 1]
+    assert_array_equal(shards.shuffle(by_remainder, together, 3, 3).collect()[1], ones)
+    total, count = shards.aggregate(sums, wide=True)
+    assert_array_equal(total, sum(doubled))
+    assert count == 35
+    shards.release()
+    assert_array_equal(kept.collect(), [3 * part for part in doubled])
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 10])

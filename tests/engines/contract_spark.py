@@ -122,6 +122,16 @@ def test_results_do_not_depend_on_the_number_of_partitions(spark):
         assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(("n_partitions", "n_arrays"), [("2", 2), ("3", 7), ("16", 4)])
+def test_wide_sums_come_to_the_driver_as_few_arrays(request, spark, n_partitions, n_arrays):
+    request.addfinalizer(lambda: spark.conf.set("spark.sql.shuffle.partitions", "4"))
+    spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
+    with SparkEngine(spark) as engine:
+        shards, before = engine.scatter(list(np.random.default_rng(0).random((16, 20_000)))), engine.received_bytes
+        shards.aggregate(sums, wide=True)
+        assert 160_000 * (n_arrays - 1) < engine.received_bytes - before < 160_000 * (n_arrays + 1)
+
+
 def test_the_traceback_of_the_executor_is_noted(engine):
     with pytest.raises(ZeroDivisionError) as caught:
         ranges(engine).map(dividing).map(scaled, 2).collect()
@@ -186,6 +196,24 @@ def test_shards_that_are_held_are_made_once(engine, tmp_path):
     shards.map(scaled, 2).merge(together, 2).collect()
     assert engine.jobs - before == 4
     assert n_noted(tmp_path) == 5
+
+
+def test_cheap_shards_are_made_each_time_of_those_that_are_kept(spark, tmp_path):
+    folders = [tmp_path / name for name in ("kept", "cheap")]
+    for folder in folders:
+        folder.mkdir()
+    n_before = spark_sessions.n_cached()
+    with SparkEngine(spark) as engine:
+        shards = ranges(engine).map(noted, folders[0]).map(noted, folders[1], cheap=True)
+        for k in (1, 2):
+            shards.aggregate(sums, wide=True)
+            shards.fold(lambda numbers, value: value, 0)
+            assert n_noted(folders[1]) == 10 * k  # every shard once for either verb
+        shards.collect(n_shards=2)
+        assert list(map(n_noted, folders)) == [5, 22]
+        assert spark_sessions.n_cached() == n_before + 1
+        shards.release()
+        assert spark_sessions.n_cached() == n_before
 
 
 def test_a_shuffle_and_what_follows_run_in_the_job_that_asks_and_only_once(spark, engine, tmp_path):

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 pytest.importorskip("pyspark")
@@ -12,17 +14,18 @@ from dimargin.engines import frames  # noqa: E402
 CHUNK = 1 << 17
 
 
-@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("chunks", [1, 2, 64, 65])
 def test_items_of_any_length_come_back(chunks):
-    overhead = len(frames.pickled(b"x" * chunks * CHUNK)) - chunks * CHUNK
-    made = [bytes([length % 251]) * (chunks * CHUNK - overhead + length) for length in range(-3, 4)]
+    noise = np.random.default_rng(0).bytes((chunks + 1) * CHUNK)
+    overhead = len(frames.pickled(noise[: chunks * CHUNK])) - chunks * CHUNK
+    made = [noise[: chunks * CHUNK - overhead + length] for length in range(-3, 4)]
     assert {len(frames.pickled(item)) % CHUNK for item in made} >= {CHUNK - 1, 0, 1}
     batches = list(frames.frames((place, 7, frames.pickled(item)) for place, item in enumerate(made)))
     assert list(frames.items(batches)) == [(place, 7, item) for place, item in enumerate(made)]
 
 
 def test_rows_and_batches_stay_small():
-    made = [np.arange(3_000_000), "small", *range(200)]
+    made = [np.random.default_rng(0).random(3_000_000), "small", *range(200)]
     batches = list(frames.frames((place, 0, frames.pickled(item)) for place, item in enumerate(made)))
     assert max(batch.num_rows for batch in batches) == 64
     assert max(len(data) for batch in batches for data in batch.column("data").to_pylist()) == CHUNK
@@ -32,13 +35,32 @@ def test_rows_and_batches_stay_small():
     assert found[1:] == made[1:]
 
 
+def test_large_items_are_compressed_where_that_saves_much():
+    zeros, noise = np.zeros(100_000), np.random.default_rng(0).random(100_000)
+    assert len(frames.pickled(zeros)) < 0.1 * zeros.nbytes
+    assert len(frames.pickled(noise)) > noise.nbytes
+    assert len(frames.pickled(zeros[:10])) > 80  # not worth it
+    batches = list(frames.frames((place, 0, frames.pickled(item)) for place, item in enumerate((zeros, noise))))
+    for (*_, found), expected in zip(frames.items(batches), (zeros, noise), strict=True):
+        assert_array_equal(found, expected)
+
+
+@given(n_shards=st.integers(1, 40), n_partitions=st.integers(1, 50))
+def test_every_shard_is_in_one_partition_and_they_are_as_even_as_can_be(n_shards, n_partitions):
+    n_partitions = min(n_partitions, n_shards)
+    places = [frames.Layout(n_shards, n_partitions).places(partition) for partition in range(n_partitions)]
+    assert [place for some in places for place in some] == list(range(n_shards))
+    assert {len(some) for some in places} <= {n_shards // n_partitions, -(-n_shards // n_partitions)}
+    assert all(place * n_partitions // n_shards == k for k, some in enumerate(places) for place in some)
+
+
 def test_what_is_received_is_in_the_order_of_places_however_it_came():
-    made = [np.arange(100_000) + place for place in range(5)]
+    made = list(np.random.default_rng(0).random((3, 64 * CHUNK // 8 + 100_000)))
     batches = list(frames.frames((place, 0, frames.pickled(item)) for place, item in enumerate(made)))
     table = pa.Table.from_batches(batches)
     mixed = table.take(np.random.default_rng(0).permutation(len(table)))
     found = frames.received(mixed)
-    assert [place for place, _ in found] == list(range(5))
+    assert [place for place, _ in found] == list(range(3))
     assert_array_equal([item for _, item in found], made)
 
 

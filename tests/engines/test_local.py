@@ -65,9 +65,8 @@ def test_shards_are_mapped_and_summed_in_their_order(n_threads):
     np.testing.assert_array_equal(doubled.collect(), 2.0 * numbers)
     np.testing.assert_array_equal(shards.collect(), numbers)
     total, count = doubled.aggregate(lambda row, shift: (row + shift, np.ones(1)), 1.0)
-    expected = 2.0 * numbers[0] + 1.0
-    for row in numbers[1:]:
-        expected = expected + (2.0 * row + 1.0)
+    a, b, c, d, e, f, g = 2.0 * numbers + 1.0
+    expected = ((a + b) + (c + d)) + ((e + f) + g)
     np.testing.assert_array_equal(total, expected)
     assert count == 7
 

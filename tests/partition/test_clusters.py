@@ -174,7 +174,7 @@ def test_a_local_kernel_is_widened():
 
 def test_the_sample_is_what_is_given_or_the_first_rows():
     X = blobs(500)[0]
-    given = first_rows(rows_of(X), 60)
+    given = first_rows(rows_of(X), 60, 500)
     for sample, expected in ((given, 60), (None, 80)):
         rule, _ = clustered(X, 4, sample=sample, sample_size=80)
         vectors = rule.splits[0].vectors

@@ -38,7 +38,7 @@ def test_features_are_kernel_values_and_counted(n_outputs):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     K, landmarks, rows = matrix(X, Kernel("rbf", gamma=0.7)), np.array([7, 3, 30]), np.arange(10, 40, 2)
-    features = LandmarkFeatures(K.take(np.concatenate([landmarks, rows])), 3)
+    features = LandmarkFeatures(K.take(landmarks).facing(K.take(rows), 1))
     values = rbf_kernel(X[rows], X[landmarks], gamma=0.7)
     weights, coefficients = rng.normal(size=(n_outputs, 3)), rng.normal(size=(n_outputs, len(rows)))
     assert_allclose(features.scores(weights), weights @ values.T, atol=1e-12)

@@ -166,7 +166,7 @@ def test_rows_that_are_not_enough(labels, columns, fault):
 
 
 def test_a_column_of_numbers_does_not_come_to_the_driver(monkeypatch):
-    monkeypatch.setattr(passes, "_MOST_CLASSES", 10)
+    monkeypatch.setattr(passes, "MOST_CLASSES", 10)
     some = [Found(8, np.arange(k, k + 8), 8, 0, 0, None) for k in (0, 3)]
     with pytest.raises(DataFileError, match="t has more than 10 different labels; which column holds them"):
         Found.joined("t", *some)

@@ -11,7 +11,7 @@ from itertools import islice
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from dimargin.shards import Sums
+from dimargin.shards import Node, Sums, tree_sum
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -127,9 +127,13 @@ class LocalShards(Generic[Item]):
         return min(self.engine.n_threads, len(self.items))
 
     def map(
-        self, task: Callable[[Item, Any], Result], value: Any = None, done: Callable[[int], None] | None = None
+        self,
+        task: Callable[[Item, Any], Result],
+        value: Any = None,
+        done: Callable[[int], None] | None = None,
+        cheap: bool = False,
     ) -> LocalShards[Result]:
-        """See `Shards`."""
+        """See `Shards`; all is kept."""
         ended = (lambda place, result: None) if done is None else (lambda place, result: done(place))
         return LocalShards(self.engine, tuple(self.engine.map(lambda item, _: task(item, value), self.items, ended)))
 
@@ -156,11 +160,10 @@ class LocalShards(Generic[Item]):
 
     def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
         """See `Shards`; the arrays of few shards are held at a time."""
-        sums: Sums | None = None
-        for part in self.engine.each(lambda item: task(item, value), self.items):
-            sums = part if sums is None else tuple(a + b for a, b in zip(sums, part, strict=True))
-        if sums is None:
+        if not self.items:
             raise ValueError("there are no shards to sum over")
+        parts = enumerate(self.engine.each(lambda item: task(item, value), self.items))
+        sums: Sums = tree_sum((Node(0, place, part) for place, part in parts), len(self.items)).sums
         return sums
 
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
@@ -169,9 +172,12 @@ class LocalShards(Generic[Item]):
             value = task(item, value)
         return value
 
-    def collect(self, task: Callable[[Item, Any], Any] | None = None, value: Any = None) -> list[Any]:
+    def collect(
+        self, task: Callable[[Item, Any], Any] | None = None, value: Any = None, n_shards: int | None = None
+    ) -> list[Any]:
         """See `Shards`."""
-        return list(self.items if task is None else self.engine.each(lambda item: task(item, value), self.items))
+        items = self.items[:n_shards]
+        return list(items if task is None else self.engine.each(lambda item: task(item, value), items))
 
     def release(self) -> None:
         """See `Shards`: Python gives the memory back."""

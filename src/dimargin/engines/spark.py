@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -11,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from weakref import ref
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from dimargin.engines import frames
 from dimargin.engines.folder import Folder
@@ -114,7 +113,7 @@ class SparkEngine:
 
     def digests(self, saved: Saved) -> list[str]:
         """SHA-256 of every shard in a folder, in their order. One job."""
-        return self._store.digests(saved.folder, self._store.n_partitions(len(saved.digests)))
+        return self._store.digests(saved.folder, len(saved.digests))
 
     # ---- shards --------------------------------------------------------------------------------------------------
 
@@ -124,9 +123,8 @@ class SparkEngine:
             raise ValueError("there are no items to scatter")
         records = ((place, 0, frames.pickled(item)) for place, item in enumerate(items))
         source = self._jobs.spark.createDataFrame(pa.Table.from_batches(frames.frames(records)))
-        n_partitions = self._store.n_partitions(len(items))
-        made = Stored(self._store, None, lambda _: dealt(n_partitions, source), range(len(items)), n_partitions)
-        return SparkShards(made)
+        layout = self._store.layout(len(items))
+        return SparkShards(Stored(self._store, None, lambda: dealt(layout, source), layout))
 
     def gather(
         self,
@@ -155,7 +153,14 @@ class SparkEngine:
         """
         always = None if nothing is None else frames.pickled([nothing])
         send = partial(frames.gathered, frames.call_of(split, value), n_shards, always)
-        return SparkShards(joined(self._store, source, send, frames.call_of(join, value), n_shards))
+        layout, together = self._store.layout(n_shards), frames.call_of(join, value)
+        return SparkShards(
+            Stored(self._store, None, lambda: joined(layout, source.mapInArrow(send, SCHEMA), together), layout)
+        )
+
+    def query(self, frame: DataFrame, verb: str) -> list[Row]:
+        """The rows of a data frame that has few."""
+        return self._jobs.act(frame.collect, verb)
 
     def summarise(
         self, source: DataFrame, task: Callable[[Iterator[pa.RecordBatch], Any], Result], value: Any = None
@@ -169,7 +174,8 @@ class SparkShards(Generic[Item]):
     """Shards on the executors; see `dimargin.shards.Shards`.
 
     Nothing runs before results are asked for. Then all shards that somebody still holds on the way there are made
-    once, and cached; those that nobody holds are made on the way, and cached shards that nobody holds are released.
+    once, and cached; those that nobody holds, or that are cheap, are made on the way, and cached shards that nobody
+    holds are released.
 
     Examples
     --------
@@ -182,10 +188,12 @@ class SparkShards(Generic[Item]):
 
     n_threads = n_together = 1
 
-    def __init__(self, made: Stored) -> None:
+    def __init__(self, made: Stored, kept: SparkShards[Any] | None = None) -> None:
         self._stored: Stored | None = made
-        handle = ref(self)
-        made.held = lambda: handle() is not None
+        self._kept = kept  # what these are made of again and again, where they are not kept themselves
+        if kept is None:
+            handle = ref(self)
+            made.held = lambda: handle() is not None
 
     @property
     def _made(self) -> Stored:
@@ -199,10 +207,14 @@ class SparkShards(Generic[Item]):
         return len(self._made.places)
 
     def map(
-        self, task: Callable[[Item, Any], Result], value: Any = None, done: Callable[[int], None] | None = None
+        self,
+        task: Callable[[Item, Any], Result],
+        value: Any = None,
+        done: Callable[[int], None] | None = None,
+        cheap: bool = False,
     ) -> SparkShards[Result]:
         """See `Shards`; `done` is not told anything."""
-        return SparkShards(self._made.mapped(task, value))
+        return SparkShards(self._made.mapped(task, value), self if cheap else None)
 
     def merge(self, join: Callable[[Sequence[Item], Any], Result], size: int, value: Any = None) -> SparkShards[Result]:
         """See `Shards`."""
@@ -217,34 +229,36 @@ class SparkShards(Generic[Item]):
     ) -> SparkShards[Result]:
         """See `Shards`."""
         send = partial(frames.dealt, frames.call_of(split, value), n_shards)
-        made = self._made
-        return SparkShards(joined(made.store, made, send, frames.call_of(join, value), n_shards))
+        return SparkShards(self._made.shuffled(send, frames.call_of(join, value), n_shards))
 
     def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
-        """See `Shards`; wide ones are summed in groups on the executors, about as many groups as shards in each."""
-        parts, n_shards = self._made.mapped(task, value), self.n_shards
-        if wide:
-            size = math.isqrt(n_shards - 1) + 1
-            parts = parts.merged(partial(frames.summed, size), size)
-        sums: Sums = frames.total(parts.store.results(parts, f"aggregate {n_shards} shards"))
+        """See `Shards`; wide ones are summed on the executors first."""
+        made = self._made.mapped(task, value)
+        sums: Sums = made.store.sums(made, f"aggregate {self.n_shards} shards", wide)
         return sums
 
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
         """See `Shards`; a job for every shard."""
         n_shards = self.n_shards
         for place in range(n_shards):
-            step = self._made.of_place(place).mapped(task, value)
+            step = self._made.of_places(range(place, place + 1)).mapped(task, value)
             (value,) = step.store.results(step, f"fold, shard {place} of {n_shards}")
         return value
 
-    def collect(self, task: Callable[[Item, Any], Any] | None = None, value: Any = None) -> list[Any]:
+    def collect(
+        self, task: Callable[[Item, Any], Any] | None = None, value: Any = None, n_shards: int | None = None
+    ) -> list[Any]:
         """See `Shards`."""
-        made = self._made if task is None else self._made.mapped(task, value)
-        return made.store.results(made, f"collect {self.n_shards} shards")
+        made = self._made
+        if n_shards is not None and n_shards < self.n_shards:
+            made = made.of_places(range(n_shards))
+        if task is not None:
+            made = made.mapped(task, value)
+        return made.store.results(made, f"collect {len(made.places)} shards")
 
     def release(self) -> None:
         """See `Shards`; afterwards these take no more verbs, and what was made of them is not affected."""
-        made, self._stored = self._made, None
+        made, self._stored, self._kept = self._made, None, None
         store, made.held = made.store, lambda: False
         del made
         store.sweep()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 from weakref import finalize
 
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dimargin.engines import frames
+from dimargin.engines.frames import Batches, Calls, Layout
 from dimargin.engines.jobs import Jobs, plain_plans
 from dimargin.engines.packing import Packing
 from dimargin.engines.record import Reader, Record, Saved
@@ -22,7 +24,8 @@ from dimargin.engines.record import Reader, Record, Saved
 SCHEMA = StructType().add("place", "long").add("sender", "long").add("chunk", "integer").add("data", "binary")
 _LONGEST_CHAIN = 8  # steps without a shuffle: Spark serialises them nested, and the stack of an executor is finite
 
-Make = Callable[[Any], DataFrame]
+Make = Callable[[], DataFrame]
+Result = TypeVar("Result")
 
 
 class Store:
@@ -42,28 +45,37 @@ class Store:
         self._views: set[str] = set()
         self._stale: deque[str] = deque()  # views of frames that nobody holds any more
 
-    def n_partitions(self, n_shards: int) -> int:
-        """Partitions that so many shards are in."""
-        return min(n_shards, self._most_partitions)
+    def layout(self, n_shards: int) -> Layout:
+        """Where so many shards are."""
+        return Layout(n_shards, min(n_shards, self._most_partitions))
 
     def results(self, made: Stored, verb: str) -> list[Any]:
         """Items of frames in the order of their places, in one job; what somebody holds on the way there is cached."""
+        return self._got(made, verb, lambda found: [item for _, item in found])
+
+    def sums(self, made: Stored, verb: str, wide: bool) -> Any:
+        """Sums of frames, in one job; wide ones are summed on the way, see `Stored.summed`."""
+        n_shards = made.layout.n_shards
+        return self._got(made.summed() if wide else made, verb, lambda found: frames.total(found, n_shards))
+
+    def _got(self, made: Stored, verb: str, of: Callable[[list[tuple[int, Any]]], Result]) -> Result:
         if self._closed:
             raise RuntimeError("the engine is closed, and its shards were released")
         name = self.jobs.named(verb)
         known = None if self.record is None else self.record.known(name)
         if known is not None:
-            return cast(list[Any], known)
+            return cast(Result, known)
         with self._kept(made):
-            found = dict(frames.received(self.jobs.run(made.frame(), verb)))
+            found = frames.received(self.jobs.run(made.frame(), verb))
+        there = {place for place, _ in found}
         for place in made.places:
-            if place not in found:  # Spark runs no task where it knows that there are no rows
+            if place not in there:  # Spark runs no task where it knows that there are no rows
                 raise ValueError(f"shard {place} was sent nothing")
         made.settle()
-        results = list(found.values())
+        result = of(found)
         if self.record is not None:
-            self.record.add(name, results)
-        return results
+            self.record.add(name, result)
+        return result
 
     def save(self, made: Stored, folder: str) -> Saved | None:
         """Write frames into a new folder, packed; None for those made before the record began.
@@ -76,18 +88,19 @@ class Store:
             packed = made.frame().mapInArrow(partial(frames.packed, self.record.packing), SCHEMA)
             self.jobs.act(lambda: packed.write.mode("overwrite").parquet(folder), f"save {len(made.places)} shards")
         made.settle()
-        return Saved(made.number, folder, self.digests(folder, made.n_partitions))
+        return Saved(made.number, folder, self.digests(folder, made.layout.n_shards))
 
-    def digests(self, folder: str, n_partitions: int) -> list[str]:
+    def digests(self, folder: str, n_shards: int) -> list[str]:
         """SHA-256 of every shard that was saved, in one job."""
-        read = dealt(n_partitions, self.spark.read.schema(SCHEMA).parquet(folder)).mapInArrow(frames.digested, SCHEMA)
+        saved = self.spark.read.schema(SCHEMA).parquet(folder)
+        read = dealt(self.layout(n_shards), saved).mapInArrow(frames.digested, SCHEMA)
         return [digest for _, digest in frames.received(self.jobs.run(read, "look at what was saved"))]
 
     def reader(self, folder: str, packing: Packing) -> Reader:
         """What makes frames of those that were saved."""
 
-        def read(n_partitions: int) -> DataFrame:
-            packed = dealt(n_partitions, self.spark.read.schema(SCHEMA).parquet(folder))
+        def read(n_shards: int) -> DataFrame:
+            packed = dealt(self.layout(n_shards), self.spark.read.schema(SCHEMA).parquet(folder))
             return packed.mapInArrow(partial(frames.unpacked, packing), SCHEMA)
 
         return read
@@ -132,24 +145,24 @@ class Store:
 
 
 class Stored:
-    """Frames of shards: cached, or how they are made of their parent.
+    """Frames of shards: cached, or how they are made of their parent's.
 
     Parameters
     ----------
     store : Store
     parent : Stored or None
-    make : callable or bytes
-        Makes the data frame of the parent's; bytes are a pickled task on every item.
-    places : sequence of int
-        Of the shards.
-    n_partitions : int
+    make : callable, bytes or range
+        Makes the data frame; bytes are a pickled task on every item of the parent's, a range places of some of these.
+    layout : Layout
+    places : sequence of int, optional
+        Of the shards that are there; all by default.
     chain : int
         Steps since the last shuffle.
 
     Attributes
     ----------
     held : callable
-        Whether somebody holds a handle on these shards.
+        Whether somebody holds a handle on these shards, who would have them kept.
     number : int or None
         Among all that the store's record counts; None for those made before it began.
     """
@@ -158,33 +171,40 @@ class Stored:
         self,
         store: Store,
         parent: Stored | None,
-        make: Make | bytes,
-        places: Sequence[int],
-        n_partitions: int,
+        make: Make | bytes | range,
+        layout: Layout,
+        places: Sequence[int] | None = None,
         chain: int = 1,
     ) -> None:
-        self.store, self.parent, self.places, self.n_partitions = store, parent, places, n_partitions
+        self.store, self.parent, self.layout = store, parent, layout
+        self.places = range(layout.n_shards) if places is None else places
         self.held: Callable[[], bool] = lambda: False
         self.number = None if store.record is None else store.record.next_number()
         saved = None if store.record is None else store.record.saved.pop(self.number or 0, None)
         if saved is not None:
-            self.parent, make, chain = None, lambda _: saved(n_partitions), 1
+            self.parent, make, chain = None, partial(saved, layout.n_shards), 1
         self._chain = chain
-        self._make: Make | bytes | None = make
+        self._make: Make | bytes | range | None = make
         self._kept: DataFrame | None = None
 
     def frame(self) -> DataFrame:
-        """The cached frame, or what would make it; tasks that follow one another run in one process."""
+        """The cached frame, or what would make it."""
         if self._kept is not None:
             return self._kept
+        return self.through(frames.mapped) if isinstance(self._make, (bytes, range)) else cast(Make, self._make)()
+
+    def through(self, function: Callable[[Calls, Batches], Batches]) -> DataFrame:
+        """What a function makes of the batches before the last tasks, and of these: all that in one process."""
         calls: list[bytes] = []
-        made = self
-        while made._kept is None and isinstance(made._make, bytes):
-            calls.insert(0, made._make)
+        made, places = self, None
+        while made._kept is None and isinstance(made._make, (bytes, range)):
+            if isinstance(made._make, bytes):
+                calls.insert(0, made._make)
+            else:
+                places = F.col("place").between(made._make[0], made._make[-1])
             made = cast(Stored, made.parent)
-        if calls:
-            return made.frame().mapInArrow(partial(frames.mapped, calls), SCHEMA)
-        return cast(Make, self._make)(self.parent and self.parent.frame())
+        frame = made.frame() if places is None else made.frame().where(places)
+        return frame.mapInArrow(partial(function, calls), SCHEMA)
 
     def to_keep(self) -> list[Stored]:
         """Those that somebody holds and that are not cached yet, from the first to this one."""
@@ -208,44 +228,53 @@ class Stored:
         """Frames of ``task(item, value)``."""
         call = frames.call_of(task, value)
         if self._chain < _LONGEST_CHAIN:
-            return Stored(self.store, self, call, self.places, self.n_partitions, self._chain + 1)
-        again = Stored(self.store, self, partial(dealt, self.n_partitions), self.places, self.n_partitions)
-        return Stored(self.store, again, call, self.places, self.n_partitions, 2)
+            return Stored(self.store, self, call, self.layout, self.places, self._chain + 1)
+        again = Stored(self.store, self, lambda: dealt(self.layout, self.frame()), self.layout, self.places)
+        return Stored(self.store, again, call, self.layout, self.places, 2)
 
-    def of_place(self, place: int) -> Stored:
-        """Frames of one shard."""
+    def of_places(self, places: range) -> Stored:
+        """Frames of some shards that follow one another."""
+        return Stored(self.store, self, places, self.layout, places, self._chain)
 
-        def make(frame: DataFrame) -> DataFrame:
-            return frame.where(F.col("place") == place)
-
-        return Stored(self.store, self, make, [place], self.n_partitions, self._chain)
-
-    def merged(self, function: Callable[..., Any], size: int) -> Stored:
+    def merged(self, function: Callable[[Batches], Batches], size: int) -> Stored:
         """What a function of frames makes of every `size` shards, which move to where they meet."""
-        n_shards = -(-len(self.places) // size)
-        n_partitions = self.store.n_partitions(n_shards)
+        layout = self.store.layout(-(-self.layout.n_shards // size))
 
-        def make(frame: DataFrame) -> DataFrame:
-            return dealt(n_partitions, frame, size).mapInArrow(function, SCHEMA)
+        def make() -> DataFrame:
+            return dealt(layout, self.frame(), size).mapInArrow(function, SCHEMA)
 
-        return Stored(self.store, self, make, range(n_shards), n_partitions)
+        return Stored(self.store, self, make, layout)
+
+    def shuffled(self, send: Callable[[Calls, Batches], Batches], join: bytes, n_shards: int) -> Stored:
+        """What a pickled join makes of the pieces that a function of the shards sends to so many new ones."""
+        layout = self.store.layout(n_shards)
+        return Stored(self.store, self, lambda: joined(layout, self.through(send), join), layout)
+
+    def summed(self) -> Stored:
+        """Nodes of the sums of all shards (`frames.in_tree`), few enough for the driver.
+
+        What is in a partition is summed there. Where that leaves many nodes, groups of partitions meet and are summed
+        before they go on, about as many groups as shards in each.
+        """
+        n_shards = self.layout.n_shards
+        size = 1 << (math.isqrt(n_shards - 1).bit_length())
+        groups = self.store.layout(-(-n_shards // size))
+
+        def make() -> DataFrame:
+            nodes = self.through(partial(frames.summed, n_shards))
+            if self.layout.n_partitions <= groups.n_shards:
+                return nodes
+            return dealt(groups, nodes, size).mapInArrow(partial(frames.summed, n_shards, []), SCHEMA)
+
+        return Stored(self.store, self, make, self.layout, [0])
 
 
-def joined(store: Store, sender: Stored | DataFrame, send: Callable[..., Any], join: bytes, n_shards: int) -> Stored:
-    """What a pickled join makes of the pieces that a function of the sender's batches sends to so many shards."""
-    n_partitions = store.n_partitions(n_shards)
-    together = partial(frames.joined, join, n_shards, n_partitions)
-
-    def make(frame: DataFrame) -> DataFrame:
-        return dealt(n_partitions, frame.mapInArrow(send, SCHEMA)).mapInArrow(together, SCHEMA)
-
-    places = range(n_shards)
-    if isinstance(sender, Stored):
-        return Stored(store, sender, make, places, n_partitions)
-    return Stored(store, None, lambda _: make(sender), places, n_partitions)
+def joined(layout: Layout, sent: DataFrame, join: bytes) -> DataFrame:
+    """What a pickled join makes of pieces that were sent to shards."""
+    return dealt(layout, sent).mapInArrow(partial(frames.joined, join, layout), SCHEMA)
 
 
-def dealt(n_partitions: int, frame: DataFrame, size: int = 1) -> DataFrame:
-    """Frames where they belong: groups of `size` places go to partitions round-robin, in their order."""
-    partition = F.expr(f"cast((place div {size}) % {n_partitions} as int)")
-    return frame.repartitionById(n_partitions, partition).sortWithinPartitions("place", "sender", "chunk")
+def dealt(layout: Layout, frame: DataFrame, size: int = 1) -> DataFrame:
+    """Frames where they belong, groups of `size` places in the place of one, and in their order."""
+    partition = F.expr(f"cast((place div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
+    return frame.repartitionById(layout.n_partitions, partition).sortWithinPartitions("place", "sender", "chunk")

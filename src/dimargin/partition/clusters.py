@@ -100,7 +100,7 @@ def cluster_rows(
         that the kernel cannot tell apart stay together.
     """
     if sample is None:
-        sample = first_rows(rows, largest_sample(sample_size, n_clusters))
+        sample = first_rows(rows, largest_sample(sample_size, n_clusters), n_rows)
     sample = _by_content(sample)
     transform, n_threads = _transform(sample, wide), rows.n_threads * rows.n_together
     # centres are numbered over all splits; all rows begin at one of their own, number 0, and go on to the first split

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import lapack
@@ -51,29 +52,31 @@ class LandmarkFeatures:
     Attributes
     ----------
     kernel : KernelMatrix
-        Of the landmarks, and behind them the rows.
-    n_landmarks : int
+        Of the rows, with the landmarks as columns.
     """
 
     kernel: KernelMatrix
-    n_landmarks: int
 
     def scores(self, weights: Floats) -> Floats:
         """See `Features`."""
-        return self.kernel.multiply(np.arange(self.n_landmarks), weights, self._rows)
+        return self.kernel.multiply(self._landmarks, weights)
 
     def combine(self, coefficients: Floats) -> Floats:
         """See `Features`."""
-        return self.kernel.multiply(self._rows, coefficients, np.arange(self.n_landmarks))
+        return self._by_landmark.multiply(np.arange(self.kernel.shape[0]), coefficients)
 
     def rows(self, index: Indices | slice) -> Floats:
         """See `Features`."""
-        return self.kernel.block(self._rows[index], np.arange(self.n_landmarks))
+        return self.kernel.block(np.arange(self.kernel.shape[0])[index], self._landmarks)
 
     def evaluations(self) -> int:
         """See `Features`."""
-        return self.kernel.evaluations
+        return self.kernel.evaluations + self._by_landmark.evaluations
 
     @property
-    def _rows(self) -> Indices:
-        return np.arange(self.n_landmarks, self.kernel.shape[0])
+    def _landmarks(self) -> Indices:
+        return np.arange(self.kernel.shape[1])
+
+    @cached_property
+    def _by_landmark(self) -> KernelMatrix:
+        return self.kernel.transposed()

@@ -53,7 +53,7 @@ class StratifiedPartition(Partition):
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
         """By landmarks."""
         size = _sample_size(self.n_landmarks) if self.sample_size is None else self.sample_size
-        sample = first_rows(rows, size)
+        sample = first_rows(rows, size, n_rows)
         kernel = sample.problem.kernel
         landmarks = pivoted_cholesky(kernel, np.arange(sample.n_rows), self.n_landmarks, rng, self.choice)
         return NearestLandmark(sample.take(landmarks, sample.problem.mass)), kernel.evaluations
@@ -102,7 +102,7 @@ class InputClusterPartition(Partition):
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestCentre, int]:
         """By clusters."""
         size = min(max(n_rows // 2, 1), _LARGEST_SAMPLE) if self.sample_size is None else min(self.sample_size, n_rows)
-        sample = first_rows(rows, size)
+        sample = first_rows(rows, size, n_rows)
         seed = int(rng.integers(2**31))
         with threadpool_limits(1, user_api="openmp"), warnings.catch_warnings():
             # fewer clusters than asked for, where rows are alike, are what there is to find

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 FEATURES, LABEL, WEIGHT, ID = "features", "label", "weight", "id"  # names of the canonical columns
+MOST_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
 
 
 @dataclass(frozen=True)

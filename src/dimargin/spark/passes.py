@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from dimargin.files import DataFileError
 from dimargin.files.libsvm import DENSE
 from dimargin.kernels import Indices
-from dimargin.spark.columns import FEATURES, LABEL
+from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES
 from dimargin.spark.formats import Format, Parsed
 from dimargin.spark.scaling import ColumnSums
-
-_MOST_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,8 @@ class Found:
     def joined(path: str, one: Found, other: Found) -> Found:
         """Of the rows of two; raises DataFileError where they have too many labels."""
         labels = np.unique(np.concatenate([one.labels, other.labels]))
-        if len(labels) > _MOST_CLASSES:
-            raise DataFileError(f"{path} has more than {_MOST_CLASSES} different labels; which column holds them?")
+        if len(labels) > MOST_CLASSES:
+            raise DataFileError(f"{path} has more than {MOST_CLASSES} different labels; which column holds them?")
         sums = None if one.sums is None or other.sums is None else one.sums.joined(other.sums)
         return Found(
             one.n_rows + other.n_rows, labels, one.n_stored + other.n_stored, min(one.first, other.first),

@@ -1,7 +1,7 @@
 """From a DataFrame to shards of rows in the order of their keys, on the executors.
 
-    1  survey     a pass over the source: classes, sizes, and whatever is wrong with a row
-    2  scatter    every row to the shard of its key, one shuffle; a shard sorts its rows by key
+    1  survey     counts by label, which the features are not read for where the source is in columns
+    2  scatter    every row to the shard of its key, one shuffle; raises what is wrong with a row
     3  measure    sums over the shards: places of their rows, means, variance, extent
 
 The number of shards depends on the number of rows alone, and what a shard holds on keys alone: neither the partitions
@@ -20,6 +20,8 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.data import canonical
@@ -30,14 +32,15 @@ from dimargin.parts import n_shards_for
 from dimargin.rows import Extent, Kernel, column_reach, column_sums, stacked
 from dimargin.shards import Shards
 from dimargin.spark.arrow import rows_of
-from dimargin.spark.columns import Columns
+from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT, Columns
 
+_WORKERS_ASKED = 256
 _LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a pass over the source found.
+    """What is known of a source before its rows are dealt.
 
     Attributes
     ----------
@@ -45,19 +48,16 @@ class Survey:
         Rows with positive weight of every label.
     n_given : int
         Rows, those without weight included.
-    n_features : int or None
-        None without rows.
+    n_features : int
+        Of the first row.
     n_values : int
-        Numbers that are not zero in sparse rows, or all of them.
-    memory : int
-        Bytes that a worker may use: the least of those that looked.
+        Numbers that are stored in vectors, or all of them.
     """
 
     counts: dict[float, int]
     n_given: int
-    n_features: int | None
+    n_features: int
     n_values: int
-    memory: int
 
     @property
     def n_rows(self) -> int:
@@ -68,20 +68,6 @@ class Survey:
     def classes(self) -> Floats:
         """Labels, ascending."""
         return np.array(sorted(self.counts))
-
-    @staticmethod
-    def joined(parts: Sequence[Survey]) -> Survey:
-        """Of several partitions of the source; raises ValueError where their rows differ in length."""
-        widths = sorted({part.n_features for part in parts if part.n_features is not None})
-        if len(widths) > 1:
-            raise ValueError(f"features have {widths[0]} numbers in some rows and {widths[1]} in others")
-        counts: dict[float, int] = {}
-        for part in parts:
-            for label, count in part.counts.items():
-                counts[label] = counts.get(label, 0) + count
-        n_given, n_values = sum(part.n_given for part in parts), sum(part.n_values for part in parts)
-        memory = min((part.memory for part in parts), default=memory_of_process())
-        return Survey(counts, n_given, widths[0] if widths else None, n_values, memory)
 
 
 @dataclass(frozen=True)
@@ -143,22 +129,46 @@ class Source:
     columns: Columns
 
     def survey(self) -> Survey:
-        """Look at all rows; raises ValueError naming the column of what is wrong with one."""
+        """Count the rows of every label; raises ValueError naming the column where they are nothing to train on."""
+        vectors = isinstance(self.frame.schema[FEATURES].dataType, StructType)
+        values = F.col(f"{FEATURES}.values" if vectors else FEATURES)
+        width = F.coalesce(F.col(f"{FEATURES}.size"), F.size(values)) if vectors else F.size(values)
+        heavy = F.lit(True) if self.columns.weight is None else F.col(WEIGHT) > 0
+        counts = self.frame.groupBy(LABEL).agg(
+            F.count_if(heavy).alias("n_rows"), F.count(F.lit(1)).alias("n_given"),
+            F.sum(F.size(values) if vectors else F.lit(0)).alias("n_values"),
+        )  # fmt: skip
         with self.engine.describe("look at the rows"):
-            found = Survey.joined(self.engine.summarise(self.frame, _surveyed, self.columns))
-        if not found.n_rows:
-            raise ValueError(f"the dataset has no row with positive weight, of {found.n_given}")
-        if len(found.counts) < 2:
+            n_features = self.columns.n_features
+            if n_features is None:
+                first = self.engine.query(self.frame.where(values.isNotNull()).select(width).limit(1), "the first")
+                n_features = first[0][0] if first else 0
+            found = self.engine.query(counts.coalesce(1).limit(MOST_CLASSES + 1), "count labels")
+        if len(found) > MOST_CLASSES:
             raise ValueError(
-                f"labelCol {self.columns.label!r} has one class only, {next(iter(found.counts))!r}; at least two are "
-                "needed"
+                f"labelCol {self.columns.label!r} has more than {MOST_CLASSES} different values, and each is a class"
             )
-        return found
+        n_given, n_values = (sum(row[name] for row in found) for name in ("n_given", "n_values"))
+        # rows that have no label are refused when they are dealt
+        labels = {row[LABEL]: row["n_rows"] for row in found if row["n_rows"] and row[LABEL] is not None}
+        if not labels:
+            raise ValueError(f"the dataset has no row with positive weight, of {n_given}")
+        if len(labels) < 2:
+            raise ValueError(
+                f"labelCol {self.columns.label!r} has one class only, {next(iter(labels))!r}; at least two are needed"
+            )
+        return Survey(labels, n_given, n_features, n_values if vectors else n_given * n_features)
+
+    def memory(self) -> int:
+        """Bytes that a worker may use: the least of those that were asked, in one job."""
+        workers = self.frame.sparkSession.range(_WORKERS_ASKED)
+        with self.engine.describe("look at the workers"):
+            return int(min(self.engine.summarise(workers, _memory)))
 
     def scattered(self, survey: Survey, random_state: int) -> tuple[Shards[KeyedRows], Measures]:
         """Rows as shards that follow one another in the order of their keys, none more than twice another; sums."""
         n_shards = n_shards_for(survey.n_rows)
-        sparse = survey.n_values * 1.5 < survey.n_rows * (survey.n_features or 0)
+        sparse = survey.n_values * 1.5 < survey.n_rows * survey.n_features
         columns = replace(self.columns, n_features=survey.n_features)
         scatter = _Scatter(columns, sparse, survey.classes, random_state, n_shards)
         nothing = KeyedRows(
@@ -249,18 +259,10 @@ def shard_numbers(keys: Keys, n_shards: int) -> Indices:
 # ---- what executors do ---------------------------------------------------------------------------------------------
 
 
-def _surveyed(batches: Iterator[pa.RecordBatch], columns: Columns) -> Survey:
-    parts = []
-    for batch in batches:
-        if batch.num_rows:
-            rows = rows_of(batch, columns)
-            given = np.asarray(rows.labels)
-            labels = given if rows.weights is None else given[rows.weights > 0]
-            present, counted = np.unique(labels, return_counts=True)
-            counts = dict(zip(present.tolist(), counted.tolist(), strict=True))
-            parts.append(Survey(counts, batch.num_rows, rows.X.shape[1], rows.X.size, memory_of_process()))
-            columns = replace(columns, n_features=rows.X.shape[1])
-    return Survey.joined(parts)
+def _memory(batches: Iterator[pa.RecordBatch], _: None) -> int:
+    for _batch in batches:
+        pass
+    return memory_of_process()
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ class _LinearRun(_Run):
             n_outputs=self.n_outputs, mass=total, intercept=losses.intercept,
         )  # fmt: skip
         start = np.zeros((self.n_outputs, facts.n_features + 1))
-        shards = rows.map(_linear_shard, (losses, measures.sizes))
+        shards = rows.map(_linear_shard, (losses, measures.sizes), cheap=True)
         return LinearTraining(facts, shards, self.limits, self.random_state, start, self.progress)
 
 
@@ -206,7 +206,7 @@ class _KernelRun(_Run):
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
         """See `_Run`."""
         loss, strategy, shape = self.machine._chosen(self.survey.n_rows)
-        self.check_memory(strategy, shape)
+        self.check_memory(source, strategy, shape)
         training, transform = self.training(source, loss, shape)
         outcome = strategy.train(training)
         origin = Origin(self.survey.classes, self.survey.n_rows, self.survey.n_given, transform)
@@ -220,7 +220,7 @@ class _KernelRun(_Run):
         losses = _Losses(loss, total, machine._has_intercept, factors, self.n_outputs)
         return Training(
             facts=Facts(measures.n_rows, self.n_outputs, total, loss, machine._has_intercept),
-            rows=rows.map(_part, (losses, transform, measures.sizes)),
+            rows=rows.map(_part, (losses, transform, measures.sizes), cheap=True),
             limits=self.limits,
             shape=shape,
             random_state=self.random_state,
@@ -228,14 +228,14 @@ class _KernelRun(_Run):
             cache=CACHE if machine.memory_limit is None else min(CACHE, machine.memory_limit),
         ), transform
 
-    def check_memory(self, strategy: Strategy, shape: TreeShape) -> None:
+    def check_memory(self, source: Source, strategy: Strategy, shape: TreeShape) -> None:
         """Raise MemoryError where all rows come together and would not fit."""
         survey, limit = self.survey, self.machine.memory_limit
         if not strategy.joins_all_rows(shape):
             return
         # the rows, as they came, as they are, and prepared; and what the solve takes
         needed = 16 * survey.n_values + self.machine._memory_needed(survey.n_rows, survey.n_values, self.n_outputs)
-        most, whose = (survey.memory, "an executor has") if limit is None else (limit, "memoryLimit is")
+        most, whose = (source.memory(), "an executor has") if limit is None else (limit, "memoryLimit is")
         if needed > most:
             raise MemoryError(
                 f"level 0 solves all {survey.n_rows} rows in one place, which needs about {needed} bytes, and {whose} "

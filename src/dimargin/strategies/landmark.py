@@ -22,7 +22,7 @@ import numpy as np
 
 from dimargin.kernels import Floats, KernelMatrix
 from dimargin.partition import LandmarkFeatures, independent_landmarks, pivoted_cholesky
-from dimargin.parts import Part, first_rows
+from dimargin.parts import Part, first_rows, n_shards_for
 from dimargin.shards import Sums
 from dimargin.solvers import Newton, Shard, solve
 from dimargin.solvers.primal import Place, margins_at
@@ -82,9 +82,9 @@ class Landmark(Strategy):
         return self.polish
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Hessians: their sum, two parts a thread, a factor; and features of some rows, scaled, of every thread."""
-        m = min(shape.n_landmarks or self.most_landmarks, n_rows)
-        return 8 * m * (m * (n_outputs * (2 + 2 * n_threads) + 3) + 3 * 1024 * n_threads)
+        """Hessians: the last, sums on their way, two parts a thread, a factor; features of rows, scaled, of threads."""
+        m, depth = min(shape.n_landmarks or self.most_landmarks, n_rows), n_shards_for(n_rows).bit_length()
+        return 8 * m * (m * (n_outputs * (1 + depth + 2 * n_threads) + 3) + 3 * 1024 * n_threads)
 
     def train(self, training: Training) -> Outcome:
         """Newton on a part of the rows, then on all; the history has one entry a step."""
@@ -104,7 +104,7 @@ class Landmark(Strategy):
             training.progress.level_begin(level, None)
             ask = (lambda entry: True) if stopped else training.progress.check  # stopped in part: one look at all
             limits = replace(training.limits, tol=tol, stop_requested=ask)
-            shards = training.rows.map(_featured, (landmarks, one_in, facts.total / one_in))
+            shards = training.rows.map(_featured, (landmarks, one_in, facts.total / one_in), cheap=one_in == 1)
             solution = solve(shards, replace(newton, explicit=not stopped), place, limits)
             shards.release()
             place = np.column_stack([solution.weights, solution.objectives.intercept])
@@ -137,7 +137,8 @@ class Landmark(Strategy):
     def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
         """Rows that are independent in the kernel's space, the factor of their Gram matrix, and what that took."""
         wanted = min(training.shape.n_landmarks or self.most_landmarks, training.facts.n_rows)
-        sample = first_rows(training.rows, wanted * (1 if self.landmark_choice == "uniform" else _CANDIDATES))
+        candidates = wanted * (1 if self.landmark_choice == "uniform" else _CANDIDATES)
+        sample = first_rows(training.rows, candidates, training.facts.n_rows)
         kernel, chosen = sample.problem.kernel.in_float64(), np.arange(min(wanted, sample.n_rows))
         if self.landmark_choice != "uniform":
             rng = np.random.default_rng(training.random_state)
@@ -150,8 +151,8 @@ class Landmark(Strategy):
 
 
 def _kernel(landmarks: Part, part: Part) -> KernelMatrix:
-    """Of the landmarks and behind them the rows, in float64."""
-    return KernelMatrix.joined([landmarks.problem.kernel, part.problem.kernel]).in_float64()
+    """Of the rows, with the landmarks as columns, in float64."""
+    return landmarks.problem.kernel.in_float64().facing(part.problem.kernel, part.problem.kernel.n_threads)
 
 
 def _featured(part: Part, value: tuple[Part, int, float]) -> Shard:
@@ -159,15 +160,13 @@ def _featured(part: Part, value: tuple[Part, int, float]) -> Shard:
     landmarks, one_in, mass = value
     rows = np.flatnonzero(part.places % one_in == 0)
     own = part if one_in == 1 else part.take(rows, mass)
-    features = LandmarkFeatures(_kernel(landmarks, own), landmarks.n_rows)
-    return Shard(features, own.problem.of_rows(slice(None), mass))
+    return Shard(LandmarkFeatures(_kernel(landmarks, own)), own.problem.of_rows(slice(None), mass))
 
 
 def _projected(part: Part, landmarks: Part) -> Sums:
     """Products of the landmarks with an earlier model's part on these rows, and kernel values that it took."""
-    kernel, support = _kernel(landmarks, part), part.support
-    signed = (part.problem.labels * part.coefficients)[:, support]
-    products = kernel.multiply(landmarks.n_rows + support, signed, np.arange(landmarks.n_rows))
+    kernel, support = _kernel(landmarks, part).transposed(), part.support
+    products = kernel.multiply(support, (part.problem.labels * part.coefficients)[:, support])
     return products, np.array([kernel.evaluations], dtype=float)
 
 
