@@ -5,11 +5,11 @@ Usage: bench_spark.py [time] [memory] [equal] [--executors N ...] [--repeats R] 
 
 time: executors of one core each, processes of a local cluster, beside the local engine with two threads, in turns in
 one process. Sessions are started, and a machine is trained on 64 rows of a Parquet file so that all is imported, before
-the clock runs; reading the source, Parquet files, and dealing its rows is part of the time. Bytes that pass through shuffles, jobs and the peak
-memory of the driver's two processes come with it. Then the same tasks, with the times that they took in 64 partitions,
-are replayed for up to 64 executors, a simulation that says what it assumes. memory: a driver with 1 GiB of heap trains
-on ten times the rows. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses, beside the same
-fit here.
+the clock runs; reading the source, Parquet files, and dealing its rows is part of the time. Bytes that pass through
+shuffles, jobs and the peak memory of the driver's two processes come with it. Then the same tasks, with the times that
+they took in 64 partitions, are replayed for up to 64 executors, a simulation that says what it assumes. memory: a
+driver with 1 GiB of heap trains on ten times the rows. equal: cod-rna and phishing in full, tol=1e-6, every strategy
+and both losses, beside the same fit here.
 """
 
 import argparse
@@ -99,7 +99,8 @@ def run(executors, partitions, repeats, names, folder):
     spark = session(executors, folder, partitions)
     small = spark.createDataFrame([([float(k), k % 3.0], float(k % 2)) for k in range(64)], ["features", "label"])
     small.write.parquet(f"{folder}/small")
-    train(dm.ODMClassifier(strategy="diodm", n_levels=1, random_state=0), spark.read.parquet(f"{folder}/small"), columns)
+    small = spark.read.parquet(f"{folder}/small")
+    train(dm.ODMClassifier(strategy="diodm", n_levels=1, random_state=0), small, columns)
     for name in names:
         data, machine = PROBLEMS[name]
         file = f"{Path(folder).parent}/{data}"
