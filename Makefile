@@ -30,7 +30,7 @@ demo: $(VENV)/.ready-demo  ## run examples/demo.py
 	$(PY) examples/demo.py
 
 test: $(VENV)/.ready-test  ## run the tests
-	$(PY) -m pytest -n auto -q
+	$(PY) -m pytest -n auto --dist worksteal -q
 
 lint: $(VENV)/.ready-lint  ## check style
 	$(VENV)/bin/ruff check

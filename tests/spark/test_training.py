@@ -126,6 +126,20 @@ def test_more_than_two_classes_and_sparse_rows(spark, machine):
     assert_array_equal(trained.classes_, [0.0, 1.0, 2.0])
 
 
+def test_ansi_mode_changes_nothing(request, spark, frame):
+    request.addfinalizer(lambda: spark.conf.set("spark.sql.ansi.enabled", "true"))
+    whole = frame.withColumn("label", F.col("label").cast("int")).withColumn("weight", F.col("weight").cast("float"))
+    for machine in (LINEAR, clone(ODM).set_params(strategy="diodm", **TREE)):
+        found = []
+        for ansi in ("true", "false"):
+            spark.conf.set("spark.sql.ansi.enabled", ansi)
+            found.append(train(machine, whole, COLUMNS))
+            assert spark.conf.get("spark.sql.ansi.enabled") == ansi
+        assert_array_equal(*(machine.objective_ for machine in found))
+        with pytest.raises(ValueError, match="column 'label' is null"):
+            train(machine, whole.withColumn("label", F.when(F.col("id") != 7, F.col("label"))), COLUMNS)
+
+
 def test_neither_order_nor_partitions_nor_skew_change_a_bit(spark, rows, frame):
     X, y, weights = rows
     machine = clone(ODM).set_params(strategy="landmark", n_landmarks=30, tol=1e-3)
