@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_moons
 
 import dimargin as dm
+from dimargin.cli.spark_engine import _messages_until
 from dimargin.files import load_with_header, read_data
 
 SPARK = ["--engine", "spark"]
@@ -172,6 +174,22 @@ def test_without_pyspark_or_java_a_line_says_what_to_install(csv, tmp_path):
         done = command(*train, JAVA_HOME=str(tmp_path))
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
         assert f"--engine spark needs Java 17 or newer, and JAVA_HOME={tmp_path} leads to none" in done.stderr
+
+
+def test_what_is_started_falls_silent_when_the_session_ends(capfd):
+    says = "import sys; print('before', file=sys.stderr, flush=True); input(); print('after', file=sys.stderr)"
+    ending, others = Event(), set(threading.enumerate())
+    with _messages_until(ending):
+        child = subprocess.Popen([sys.executable, "-c", says], stdin=subprocess.PIPE)
+    shown = ""
+    while "before" not in shown:
+        shown += capfd.readouterr().err
+    ending.set()
+    child.communicate(b"\n")
+    for forwarding in set(threading.enumerate()) - others:
+        forwarding.join(10)
+    os.write(2, b"our own\n")
+    assert child.returncode == 0 and capfd.readouterr().err == "our own\n"
 
 
 AND_THEN = """

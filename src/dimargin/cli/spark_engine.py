@@ -157,6 +157,7 @@ def _messages_until(ending: Event) -> Iterator[None]:
             for line in lines:
                 if not ending.is_set():
                     os.write(shown, line)
+        os.close(shown)  # nobody writes any more, this process included
 
     Thread(target=forward, daemon=True).start()
     os.dup2(mine, 2)

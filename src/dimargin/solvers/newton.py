@@ -222,25 +222,21 @@ class Newton(PrimalSolver[State]):
             state.objectives = None  # look again, if there is time after all
             return
         direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
-        here, before = np.column_stack([state.weights, state.intercept]), self.look(state)
+        here, before = state.here, self.look(state)
         first, gradient = (state.gradient * direction).sum(axis=1), state.gradient.copy()
-        self._stand(state, here + direction)
+        state.stand(here + direction)
         after = self.look(state)
         slopes = (state.gradient * direction).sum(axis=1)
         enough = (after.primal <= before.primal) & (np.abs(slopes) <= _FLAT * np.abs(first))
         state.steps += 1
         if enough.all() or (state.limits.reached and (after.primal <= before.primal).all()):
             return
-        self._stand(state, here)
+        state.stand(here)
         if state.limits.reached:
             state.objectives, state.gradient = before, gradient
             return
         steps = self._line_search(state, direction, first, slopes)
-        self._stand(state, here + steps[:, None] * direction)
-
-    def _stand(self, state: State, place: Floats) -> None:
-        state.weights, state.intercept = place[:, :-1], place[:, -1]
-        state.objectives = None
+        state.stand(here + steps[:, None] * direction)
 
     def _by_hessian(self, state: State) -> Floats:
         directions, m, width = np.zeros_like(state.gradient), self.n_features, state.hessian.shape[1]

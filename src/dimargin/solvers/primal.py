@@ -206,6 +206,16 @@ class PrimalState:
     least: Floats | float = np.inf
     smallest: float = np.inf
 
+    @property
+    def here(self) -> Floats:
+        """Weights with the intercepts behind them, of shape (n_outputs, m + 1)."""
+        return np.column_stack([self.weights, self.intercept])
+
+    def stand(self, here: Floats) -> None:
+        """Go there, where nothing has been looked at yet."""
+        self.weights, self.intercept = here[:, :-1], here[:, -1]
+        self.objectives = None
+
 
 State = TypeVar("State", bound=PrimalState)
 

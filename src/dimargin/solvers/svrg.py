@@ -174,12 +174,8 @@ class SVRG(PrimalSolver[Stage]):
 
     def _give_up(self, state: Stage, worse: NDArray[np.bool_], kept: Floats) -> Objectives:
         state.step_sizes = np.where(worse, state.step_sizes / 2, state.step_sizes)
-        self._stand(state, np.where(worse[:, None], kept, _place(state)))
+        state.stand(np.where(worse[:, None], kept, state.here))
         return self.measured(state)
-
-    def _stand(self, state: Stage, place: Floats) -> None:
-        state.weights, state.intercept = place[:, :-1], place[:, -1]
-        state.objectives = None
 
     def gradient(self, state: Stage) -> Floats:
         """At the anchor: that of the whole problem, which the last check has looked at."""
@@ -187,7 +183,7 @@ class SVRG(PrimalSolver[Stage]):
 
     def step(self, state: Stage) -> None:
         """One stage."""
-        n, steps, here = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), _place(state)
+        n, steps, here = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), state.here
         if state.objectives is not None:
             state.kept = state.objectives, here
         before, state.anchor = state.anchor, (here, self.gradient(state))
@@ -201,13 +197,9 @@ class SVRG(PrimalSolver[Stage]):
             visit = _Visit(seed, 0, wait, left, float(n), state.step_sizes, *state.anchor, change)
             change = state.shards.fold(_visit, visit).change
             state.done += left
-        self._stand(state, here + change)
+        state.stand(here + change)
         state.steps += 1
         state.epochs += 2 * steps / n  # either gradient of a row
-
-
-def _place(state: State) -> Floats:
-    return np.column_stack([state.weights, state.intercept])
 
 
 def _borwein_steps(
