@@ -24,6 +24,7 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dtpttr, dtrttp
 from scipy.sparse.linalg import LinearOperator, cg
 
 from dimargin.shards import Shards, Sums
@@ -78,60 +79,68 @@ def _slopes(shard: Shard, line: tuple[Place, Place, Floats]) -> Sums:
 def _look_and_bend(shard: Shard, task: tuple[Place, Place | None, Limits]) -> Sums:
     """Sums at a place, as of `look_at`, and what the Hessian lacks since the place before (None: all of it).
 
-    The Hessian, of shape (n_outputs, m + intercept, m + intercept), is last but one; last is whether it was given up.
+    The Hessian, packed, is last but one; last is whether it was given up.
     """
     place, before, limits = task
     losses, features, pieces = shard.losses, shard.features, shard.losses.pieces
     (q, width), counted = place[0].shape, features.evaluations()
     weights = place[0] if before is None else np.concatenate([place[0], before[0]])
     shifts = place[1] if before is None else np.concatenate([place[1], before[1]])
-    hessian = _Hessian(q, width + losses.intercept)
     step = max(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(width, 1))
+    hessian = _Hessian(q, width + losses.intercept, step)
     sums: Sums | None = None
     for first in range(0, losses.n_rows, step):
         if limits.reached:
-            return *look_at(shard, place), hessian.sums, np.ones(1)
+            return *look_at(shard, place), hessian.packed(), np.ones(1)
         part = slice(first, min(first + step, losses.n_rows))
         phi, own = features.rows(part), pieces.between(part)
         margins = np.tile(losses.labels[:, part], (len(weights) // q, 1)) * (weights @ phi.T + shifts[:, None])
         found, change = sums_of(own, losses, margins[:q], lambda some, phi=phi: some @ phi, part)  # type: ignore[misc]
         sums = found if sums is None else tuple(a + b for a, b in zip(sums, found, strict=True))
         hessian.bend(phi, change if before is None else change - own.response(margins[q:])[1])
-    hessian.flush()
     evaluations = np.array([features.evaluations() - counted], dtype=float)
-    return *(sums or look_at(shard, place)[:-1]), evaluations, hessian.sums, np.zeros(1)
+    return *(sums or look_at(shard, place)[:-1]), evaluations, hessian.packed(), np.zeros(1)
 
 
 class _Hessian:
-    """Sums of ``c_i phi_i phi_i'``: of many rows at a time, whose product costs less, held until there are so many."""
+    """Sums of ``c_i phi_i phi_i'``: of many rows at a time, whose product costs less, held until there are so many.
 
-    def __init__(self, n_outputs: int, width: int) -> None:
+    Memory is asked for once: what is freed between blocks goes back to the system, and costs a quarter more.
+    """
+
+    def __init__(self, n_outputs: int, width: int, most_rows: int) -> None:
         self.sums = np.zeros((n_outputs, width, width))
-        self._waiting: list[tuple[Floats, Floats]] = []
+        most_rows += _ROWS_OF_PRODUCT
+        self._held, self._change, self._n_held = np.empty((most_rows, width)), np.empty((n_outputs, most_rows)), 0
+        self._scaled, self._product = np.empty((most_rows, width)), np.empty((width, width))
 
     def bend(self, phi: Floats, change: Floats) -> None:
-        """Add rows; a column of ones is the intercept's."""
+        """Add rows, not more than `most_rows`; a column of ones is the intercept's."""
         rows = np.flatnonzero(change.any(axis=0))
-        held = np.ones((len(rows), self.sums.shape[1]))
-        np.take(phi, rows, axis=0, out=held[:, : phi.shape[1]])
-        self._waiting.append((held, change[:, rows]))
-        if sum(len(held) for held, _ in self._waiting) >= _ROWS_OF_PRODUCT:
+        new = slice(self._n_held, self._n_held + len(rows))
+        self._held[new, : phi.shape[1]] = phi if len(rows) == len(phi) else phi[rows]
+        self._held[new, phi.shape[1] :] = 1.0
+        self._change[:, new] = change[:, rows]
+        self._n_held += len(rows)
+        if self._n_held >= _ROWS_OF_PRODUCT:
             self.flush()
 
     def flush(self) -> None:
         """Take in the rows that wait."""
-        if not self._waiting:
-            return
-        several = len(self._waiting) > 1
-        phi = np.concatenate([held for held, _ in self._waiting]) if several else self._waiting[0][0]
-        change = np.concatenate([weights for _, weights in self._waiting], axis=1)
-        self._waiting = []
-        for sums, weights in zip(self.sums, change, strict=True):
-            for add, some in ((np.add, weights > 0), (np.subtract, weights < 0)):
-                if some.any():
-                    scaled = phi if some.all() else phi[some]
-                    scaled = scaled * np.sqrt(np.abs(weights[some]))[:, None]
-                    add(sums, scaled.T @ scaled, out=sums)  # numpy takes half the work for a matrix times its transpose
+        for sums, change in zip(self.sums, self._change[:, : self._n_held], strict=True):
+            for add, some in ((np.add, change > 0), (np.subtract, change < 0)):
+                rows = np.flatnonzero(some)
+                scaled = np.take(self._held, rows, axis=0, out=self._scaled[: len(rows)], mode="clip")
+                scaled *= np.sqrt(np.abs(change[rows]))[:, None]
+                if len(rows):
+                    # numpy takes half the work for a matrix times its transpose
+                    add(sums, np.matmul(scaled.T, scaled, out=self._product), out=sums)
+        self._n_held = 0
+
+    def packed(self) -> Floats:
+        """The sums as LAPACK packs triangles, of shape (n_outputs, width (width + 1) / 2)."""
+        self.flush()
+        return np.array([dtrttp(one.T)[0] for one in self.sums])
 
 
 def _bent(shard: Shard, place: Place) -> BentShard:
@@ -159,8 +168,8 @@ class State(PrimalState):
 
     Attributes
     ----------
-    hessian : ndarray of shape (n_outputs, m, m), or of m + 1 with an intercept
-        ``sum_i c_i psi_i psi_i'``; empty where it is not formed.
+    hessian : ndarray of shape (n_outputs, m (m + 1) / 2), or of m + 1 with an intercept
+        ``sum_i c_i psi_i psi_i'``, a packed triangle; empty where it is not formed.
     bent_at : tuple of ndarray, or None
         The place whose Hessian this is.
     """
@@ -202,7 +211,7 @@ class Newton(PrimalSolver[State]):
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
         """From weights of shape (n_outputs, m + 1), the last of them the intercept."""
         width = self.n_features + self.intercept if self.explicit else 0
-        return State(**self.begun(problem, start, limits), hessian=np.zeros((len(start), width, width)))
+        return State(**self.begun(problem, start, limits), hessian=np.zeros((len(start), width * (width + 1) // 2)))
 
     def measured(self, state: PrimalState) -> Objectives:
         """See `PrimalSolver`; the Hessian is formed in the same pass."""
@@ -239,9 +248,10 @@ class Newton(PrimalSolver[State]):
         state.stand(here + steps[:, None] * direction)
 
     def _by_hessian(self, state: State) -> Floats:
-        directions, m, width = np.zeros_like(state.gradient), self.n_features, state.hessian.shape[1]
-        for q, (curvature, slope) in enumerate(zip(state.hessian, state.gradient, strict=True)):
-            hessian = curvature.copy()
+        directions, m, width = np.zeros_like(state.gradient), self.n_features, self.n_features + self.intercept
+        for q, (packed, slope) in enumerate(zip(state.hessian, state.gradient, strict=True)):
+            upper = np.triu(dtpttr(width, packed)[0])
+            hessian = upper + np.triu(upper, 1).T
             if self.factor is not None:
                 hessian[:m] = self.weights(hessian[:m].T).T
                 hessian[:, :m] = self.weights(hessian[:, :m])
