@@ -104,9 +104,11 @@ class Landmark(Strategy):
             training.progress.level_begin(level, None)
             ask = (lambda entry: True) if stopped else training.progress.check  # stopped in part: one look at all
             limits = replace(training.limits, tol=tol, stop_requested=ask)
-            shards = training.rows.map(_featured, (landmarks, one_in, facts.total / one_in), cheap=one_in == 1)
+            rows, mass = training.rows, facts.total / one_in
+            if one_in > 1:  # in shards as large as others: each has a Hessian
+                rows = rows.map(_thinned, one_in, cheap=True).merge(Part.joined, one_in, mass)
+            shards = rows.map(_featured, (landmarks, mass, rows.n_threads), cheap=True)
             solution = solve(shards, replace(newton, explicit=not stopped), place, limits)
-            shards.release()
             place = np.column_stack([solution.weights, solution.objectives.intercept])
             dual = landmarks.problem.labels * newton.coefficients(solution.weights)
             found = LevelModel.of(landmarks, dual, solution.objectives.intercept)
@@ -150,22 +152,27 @@ class Landmark(Strategy):
 # ---- what shards do ------------------------------------------------------------------------------------------------
 
 
-def _kernel(landmarks: Part, part: Part) -> KernelMatrix:
+def _kernel(landmarks: Part, rows: KernelMatrix, n_threads: int) -> KernelMatrix:
     """Of the rows, with the landmarks as columns, in float64."""
-    return landmarks.problem.kernel.in_float64().facing(part.problem.kernel, part.problem.kernel.n_threads)
+    return landmarks.problem.kernel.in_float64().facing(rows, n_threads)
 
 
-def _featured(part: Part, value: tuple[Part, int, float]) -> Shard:
-    """The rows, or every so manieth, with kernel values as features, in a problem of some mass."""
-    landmarks, one_in, mass = value
-    rows = np.flatnonzero(part.places % one_in == 0)
-    own = part if one_in == 1 else part.take(rows, mass)
-    return Shard(LandmarkFeatures(_kernel(landmarks, own)), own.problem.of_rows(slice(None), mass))
+def _thinned(part: Part, one_in: int) -> Part:
+    """One row in so many."""
+    return part.take(np.flatnonzero(part.places % one_in == 0), part.problem.mass)
+
+
+def _featured(part: Part, value: tuple[Part, float, int]) -> Shard:
+    """The rows with kernel values as features, in a problem of some mass."""
+    landmarks, mass, n_threads = value
+    kernel = _kernel(landmarks, part.problem.kernel, n_threads)
+    return Shard(LandmarkFeatures(kernel), part.problem.of_rows(slice(None), mass))
 
 
 def _projected(part: Part, landmarks: Part) -> Sums:
     """Products of the landmarks with an earlier model's part on these rows, and kernel values that it took."""
-    kernel, support = _kernel(landmarks, part).transposed(), part.support
+    own, support = part.problem.kernel, part.support
+    kernel = _kernel(landmarks, own, own.n_threads).transposed()
     products = kernel.multiply(support, (part.problem.labels * part.coefficients)[:, support])
     return products, np.array([kernel.evaluations], dtype=float)
 
@@ -173,5 +180,5 @@ def _projected(part: Part, landmarks: Part) -> Sums:
 def _answered(part: Part, value: tuple[Part, Place]) -> Part:
     """The rows with the coefficients that answer their margins."""
     landmarks, place = value
-    shard = _featured(part, (landmarks, 1, part.problem.total))
+    shard = _featured(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
     return replace(part, dual=part.problem.pieces.response(margins_at(shard, place))[0])
