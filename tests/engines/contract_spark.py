@@ -122,7 +122,7 @@ def test_results_do_not_depend_on_the_number_of_partitions(spark):
         assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("n_partitions", "n_arrays"), [("2", 2), ("3", 7), ("16", 4)])
+@pytest.mark.parametrize(("n_partitions", "n_arrays"), [("2", 2), ("3", 7), ("8", 8), ("16", 4)])
 def test_wide_sums_come_to_the_driver_as_few_arrays(request, spark, n_partitions, n_arrays):
     request.addfinalizer(lambda: spark.conf.set("spark.sql.shuffle.partitions", "4"))
     spark.conf.set("spark.sql.shuffle.partitions", n_partitions)

@@ -1,5 +1,9 @@
 """Items cut into frames, and put together again; no session is needed."""
 
+import platform
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,3 +73,29 @@ def test_the_first_failure_is_raised():
     batches = frames.frames((place, 0, frames.pickled(failures[place])) for place in (2, 1))
     with pytest.raises(ValueError, match="number 1"):
         frames.received(pa.Table.from_batches(batches))
+
+
+AT_WORK = """
+import resource
+import numpy as np
+from dimargin.engines import frames
+
+def page_faults(task, n):
+    calls, made = [frames.call_of(task, None)], frames.frames((place, 0, frames.pickled(place)) for place in range(n))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    list(frames.mapped(calls, made))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+def large(place, _):
+    some = [np.ones(500_000) for _ in range(20)]
+    return sum(map(len, some))
+
+page_faults(large, 2)
+print(page_faults(large, 50))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps what is freed in its own way")
+def test_a_worker_keeps_the_memory_that_one_task_frees_for_the_next():
+    done = subprocess.run([sys.executable, "-c", AT_WORK], capture_output=True, text=True, timeout=100, check=True)
+    assert int(done.stdout) < 5000  # 977 pages an array, of a thousand arrays

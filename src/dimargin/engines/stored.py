@@ -22,6 +22,7 @@ from dimargin.engines.packing import Packing
 from dimargin.engines.record import Reader, Record, Saved
 
 SCHEMA = StructType().add("place", "long").add("sender", "long").add("chunk", "integer").add("data", "binary")
+_FEW_PARTITIONS = 8  # whose sums the driver takes
 _LONGEST_CHAIN = 8  # steps without a shuffle: Spark serialises them nested, and the stack of an executor is finite
 
 Make = Callable[[], DataFrame]
@@ -262,7 +263,7 @@ class Stored:
 
         def make() -> DataFrame:
             nodes = self.through(partial(frames.summed, n_shards))
-            if self.layout.n_partitions <= groups.n_shards:
+            if self.layout.n_partitions <= max(groups.n_shards, _FEW_PARTITIONS):
                 return nodes
             return dealt(groups, nodes, size).mapInArrow(partial(frames.summed, n_shards, []), SCHEMA)
 
