@@ -76,8 +76,8 @@ def _settings(folder):
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.default.parallelism": "4",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
         "spark.executorEnv.DIMARGIN_TEST": str(os.getpid()),
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
