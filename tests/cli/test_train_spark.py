@@ -213,7 +213,8 @@ def test_a_session_of_its_own(tmp_path):
     rows[150:].to_parquet(tmp_path / "train.parquet" / "1.parquet")
     settings = {
         "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1",
-        "spark.local.dir": tmp_path / "local", "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={tmp_path}",
+        "spark.local.dir": tmp_path / "local", "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={tmp_path} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.eventLog.enabled": "true", "spark.eventLog.dir": tmp_path,
         "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false",
     }  # fmt: skip

@@ -92,12 +92,14 @@ def _content(session: SparkSession, path: str, size: int) -> bytes:
     frame, content, n_chunks = session.read.parquet(f"{path}/data"), bytearray(), -(-size // _CHUNK)
     for first in range(0, n_chunks, _AT_ONCE):
         places = range(first, min(first + _AT_ONCE, n_chunks))
-        rows = frame.where(F.col("place").between(places[0], places[-1])).select("place", "content").collect()
-        found = sorted(row.place for row in rows)
+        some = frame.where(F.col("place").between(places[0], places[-1])).select("place", "content")
+        chunks = some.toArrow().sort_by("place")
+        found = chunks["place"].to_pylist()
         if found != list(places):
             raise ModelFileError(
                 f"{path} is damaged: chunks {places[0]} to {places[-1]} of {n_chunks} must be there once each, "
                 f"found {len(found)} ({len(set(found))} different ones)"
             )
-        content += b"".join(row.content for row in sorted(rows, key=lambda row: row.place))
+        for chunk in chunks["content"]:
+            content += chunk.as_buffer()
     return bytes(content)
