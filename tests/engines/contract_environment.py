@@ -30,6 +30,11 @@ ENVIRONMENTS = {
         "has dimargin 99.0 with",
     ),
     "no dimargin": ("sitecustomize.py", HIDDEN, "an executor has dimargin .none. with"),
+    "no pyarrow": (
+        "pyarrow.py",
+        """raise ModuleNotFoundError("No module named 'pyarrow'")""",
+        "the Python of an executor has no pyarrow",
+    ),
     "another Python": ("sitecustomize.py", OTHER_PYTHON, "the executors have another one"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -23,7 +24,8 @@ _LEAST_SPARK = (4, 1)  # repartitionById
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _REMEDY = (
     "ship this environment to the executors (venv-pack or conda-pack with spark.archives, and PYSPARK_PYTHON), or "
-    "install the same versions there"
+    "install the same versions there, and name that Python in PYSPARK_PYTHON before the session starts: Spark takes "
+    f"the python3 of PATH else (on this machine {sys.executable} has dimargin)"
 )
 
 
@@ -154,6 +156,9 @@ class Jobs:
                 self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string"), "check"
             )
         except PySparkException as error:
+            missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", str(error))
+            if missing:
+                raise RuntimeError(f"the Python of an executor has no {missing[1]}: {_REMEDY}") from error
             if "PYTHON_VERSION_MISMATCH" not in str(error):
                 raise
             raise RuntimeError(f"the driver has Python {here[1]}, the executors have another one: {_REMEDY}") from error
