@@ -107,25 +107,32 @@ def no_such_column(batches, value):
 # ---- results -------------------------------------------------------------------------------------------------------
 
 
-def test_results_do_not_depend_on_the_number_of_partitions(spark):
+@pytest.fixture
+def partitions(spark):
+    """Says how many partitions jobs have, until the test ends."""
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    yield lambda number: spark.conf.set(name, number)
+    spark.conf.set(name, before)
+
+
+def test_results_do_not_depend_on_the_number_of_partitions(spark, partitions):
     numbers = np.random.default_rng(0).normal(size=(11, 5)) * 10.0 ** np.arange(11)[:, None]
     results = []
     for n_partitions in ("1", "3", "16"):
-        spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
+        partitions(n_partitions)
         with SparkEngine(spark) as engine:
             shards = engine.scatter(list(numbers))
             results.append(shards.aggregate(sums)[0])
             results.append(shards.aggregate(sums, wide=True)[0])
             results.append(shards.merge(together, 4).collect()[2])
-    spark.conf.set("spark.sql.shuffle.partitions", "4")
     for found, expected in zip(results[3:], 2 * results[:3], strict=True):
         assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(("n_partitions", "n_arrays"), [("2", 2), ("3", 7), ("8", 8), ("16", 4)])
-def test_wide_sums_come_to_the_driver_as_few_arrays(request, spark, n_partitions, n_arrays):
-    request.addfinalizer(lambda: spark.conf.set("spark.sql.shuffle.partitions", "4"))
-    spark.conf.set("spark.sql.shuffle.partitions", n_partitions)
+def test_wide_sums_come_to_the_driver_as_few_arrays(spark, partitions, n_partitions, n_arrays):
+    partitions(n_partitions)
     with SparkEngine(spark) as engine:
         shards, before = engine.scatter(list(np.random.default_rng(0).random((16, 20_000)))), engine.received_bytes
         shards.aggregate(sums, wide=True)

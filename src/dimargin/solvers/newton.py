@@ -105,7 +105,7 @@ def _look_and_bend(shard: Shard, task: tuple[Place, Place | None, Limits]) -> Su
 class _Hessian:
     """Sums of ``c_i phi_i phi_i'``: of many rows at a time, whose product costs less, held until there are so many.
 
-    Memory is asked for once: what is freed between blocks goes back to the system, and costs a quarter more.
+    Memory is asked for once: what is freed between blocks may go back to the system, and costs a third more then.
     """
 
     def __init__(self, n_outputs: int, width: int, most_rows: int) -> None:

@@ -82,9 +82,10 @@ class Landmark(Strategy):
         return self.polish
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Hessians: the last, sums on their way, two parts a thread, a factor; features of rows, scaled, of threads."""
+        """Triangles: the last, sums on their way, two a thread; whole matrices: solved, of threads; rows of these."""
         m, depth = min(shape.n_landmarks or self.most_landmarks, n_rows), n_shards_for(n_rows).bit_length()
-        return 8 * m * (m * (n_outputs * (1 + depth + 2 * n_threads) + 3) + 3 * 1024 * n_threads)
+        triangles, whole = n_outputs * (1 + depth + 2 * n_threads), 4 + (n_outputs + 1) * n_threads
+        return 8 * m * (m * (-(-triangles // 2) + whole) + 3 * 1024 * n_threads)
 
     def train(self, training: Training) -> Outcome:
         """Newton on a part of the rows, then on all; the history has one entry a step."""
