@@ -12,13 +12,14 @@ import dimargin
 PACKAGE = Path(dimargin.__file__).parent
 # from the bottom to the top; a module may import from its own rank and those below
 RANKS = [
-    {"_core"},
+    {"_core", "lazy", "version"},
     {"rows", "threads", "shards"},
     {"kernels", "keys", "losses"},
     {"solution", "user_kernels"},
     {"parts"},
     {"solvers", "partition", "tree", "engines"},
     {"strategies"},
+    {"network"},
     {"estimators"},
     {"search"},
     {"callbacks", "files"},

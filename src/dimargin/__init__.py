@@ -1,49 +1,48 @@
 """Distributed margin machines: large-margin classifiers that carry a certificate."""
 
-from importlib.metadata import version
+from typing import TYPE_CHECKING
 
-from dimargin.callbacks import LevelScores
-from dimargin.displays import ConvergenceDisplay, MarginDistributionDisplay, TuningDisplay
-from dimargin.estimators import LinearODMClassifier, ODMClassifier, SVMClassifier
-from dimargin.files import from_libsvm, load, save, to_libsvm
-from dimargin.search import ODMClassifierCV
-from dimargin.strategies import (
-    Cascade,
-    DiODM,
-    DiP,
-    DivideAndConquer,
-    Exact,
-    Landmark,
-    LinearCoreSetSVRG,
-    LinearDSVRG,
-    LinearNewton,
-    LinearSVRG,
-)
+from dimargin.lazy import lazily
 
-__all__ = [
-    "Cascade",
-    "ConvergenceDisplay",
-    "DiODM",
-    "DiP",
-    "DivideAndConquer",
-    "Exact",
-    "Landmark",
-    "LevelScores",
-    "LinearCoreSetSVRG",
-    "LinearDSVRG",
-    "LinearNewton",
-    "LinearODMClassifier",
-    "LinearSVRG",
-    "MarginDistributionDisplay",
-    "ODMClassifier",
-    "ODMClassifierCV",
-    "SVMClassifier",
-    "TuningDisplay",
-    "__version__",
-    "from_libsvm",
-    "load",
-    "save",
-    "to_libsvm",
-]
-
-__version__ = version("dimargin")
+if TYPE_CHECKING:
+    from dimargin.callbacks import LevelScores as LevelScores
+    from dimargin.displays import ConvergenceDisplay as ConvergenceDisplay
+    from dimargin.displays import MarginDistributionDisplay as MarginDistributionDisplay
+    from dimargin.displays import TuningDisplay as TuningDisplay
+    from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
+    from dimargin.estimators import ODMClassifier as ODMClassifier
+    from dimargin.estimators import SVMClassifier as SVMClassifier
+    from dimargin.files import from_libsvm as from_libsvm
+    from dimargin.files import load as load
+    from dimargin.files import save as save
+    from dimargin.files import to_libsvm as to_libsvm
+    from dimargin.search import ODMClassifierCV as ODMClassifierCV
+    from dimargin.strategies import Cascade as Cascade
+    from dimargin.strategies import DiODM as DiODM
+    from dimargin.strategies import DiP as DiP
+    from dimargin.strategies import DivideAndConquer as DivideAndConquer
+    from dimargin.strategies import Exact as Exact
+    from dimargin.strategies import Landmark as Landmark
+    from dimargin.strategies import LinearCoreSetSVRG as LinearCoreSetSVRG
+    from dimargin.strategies import LinearDSVRG as LinearDSVRG
+    from dimargin.strategies import LinearNewton as LinearNewton
+    from dimargin.strategies import LinearSVRG as LinearSVRG
+    from dimargin.version import __version__ as __version__
+else:
+    _NAMES = {
+        "callbacks": ["LevelScores"],
+        "displays": ["ConvergenceDisplay", "MarginDistributionDisplay", "TuningDisplay"],
+        "estimators": ["LinearODMClassifier", "ODMClassifier", "SVMClassifier"],
+        "files": ["from_libsvm", "load", "save", "to_libsvm"],
+        "search": ["ODMClassifierCV"],
+        "strategies": [
+            *("Cascade", "DiODM", "DiP", "DivideAndConquer", "Exact", "Landmark"),
+            *("LinearCoreSetSVRG", "LinearDSVRG", "LinearNewton", "LinearSVRG"),
+        ],
+        "version": ["__version__"],
+    }
+    _MODULES = (
+        *("_core", "engines", "kernels", "keys", "losses", "partition", "parts", "rows", "shards", "solution"),
+        *("solvers", "threads", "tree", "user_kernels"),
+    )
+    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))

@@ -23,8 +23,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin.files import ModelFileError, load_with_header
-from dimargin.files import model as model_module
+from dimargin.files import ModelFileError, load_with_header, model_format
 
 KEPT = Path(__file__).parent.parent / "data"
 
@@ -129,7 +128,7 @@ def test_every_format_version_keeps_loading():
     assert model.predict(X).tolist() == expected["predicted"]
     np.testing.assert_allclose(model.decision_function(X), expected["decision_values"], rtol=1e-6, atol=1e-6)
     assert sorted(path.name for path in KEPT.glob("model_format_*.dimargin")) == [
-        f"model_format_{k}.dimargin" for k in range(1, model_module.FORMAT_VERSION + 1)
+        f"model_format_{k}.dimargin" for k in range(1, model_format.FORMAT_VERSION + 1)
     ]
 
 
@@ -196,7 +195,7 @@ def tampered(path, change):
         header = json.loads(file.metadata()["dimargin"].partition("\n")[2])
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     change(header, arrays)
-    path.write_bytes(model_module._file_content(header, arrays))
+    path.write_bytes(model_format.file_content(header, arrays))
 
 
 def attributes(header):

@@ -1,5 +1,5 @@
 """The command line ``dimargin``."""
 
-from dimargin.cli.app import main
+from dimargin.cli.dispatch import main
 
 __all__ = ["main"]

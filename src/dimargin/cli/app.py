@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from dimargin.cli import svm_commands, train, tune
+from dimargin.cli.dispatch import new_app, register_alone
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
     DataArgument,
@@ -33,15 +33,7 @@ from dimargin.displays import MarginDistributionDisplay
 from dimargin.files import load_with_header, save
 from dimargin.files.writing import write_file
 
-app = typer.Typer(
-    name="dimargin",
-    help="Large-margin classifiers that carry a certificate.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"token_normalize_func": lambda token: token.replace("_", "-")},
-)
-_ABORTED = 130  # what typer makes of Ctrl-C
-_MISTAKES = (ValueError, TypeError, OSError, MemoryError)  # a line, not a traceback
+app = new_app()
 
 
 # ---- commands --------------------------------------------------------------------------------------------------------
@@ -148,20 +140,4 @@ def info(
 
 tune.register(app)
 svm_commands.register(app)
-
-
-def main() -> NoReturn:
-    """Run the command line; a user's mistake is a line on standard error and exit status 1 or 2."""
-    warnings.filterwarnings("ignore", message="X does not have valid feature names")
-    try:
-        app()
-    except SystemExit as end:
-        if end.code != _ABORTED:
-            raise
-    except KeyboardInterrupt:
-        print("dimargin: interrupted, nothing was saved", file=sys.stderr)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone; so do we, without a word
-    except _MISTAKES as error:
-        print(f"dimargin: {error}", file=sys.stderr)
-    sys.exit(1)
+register_alone(app)

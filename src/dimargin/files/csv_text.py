@@ -1,4 +1,7 @@
-"""CSV: how a file is written, its rows piece by piece, and what is wrong where they cannot be read."""
+"""CSV: how a file is written, its rows piece by piece, and what is wrong where they cannot be read.
+
+pyarrow is imported where it is needed, for processes that have to stay small and only ask how a file is written.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
 
 from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, open_data, short
 from dimargin.files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
@@ -25,6 +26,8 @@ def read_csv(
     path: Path, stream: BinaryIO, label: str | int | None, columns: Sequence[str] | None, needs_label: bool
 ) -> DataSet:
     """Read a stream of CSV; parameters as in `read_data`."""
+    import pyarrow as pa
+
     layout = CsvLayout.of(path)
     taken = TableColumns.choose(path, layout.names, label, columns, needs_label)
     texts = TextLabels()
@@ -91,6 +94,9 @@ class CsvLayout:
 
         Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
         """
+        import pyarrow as pa
+        import pyarrow.csv
+
         types = dict.fromkeys(taken.wanted, pa.float64())
         if taken.label is not None:
             types[taken.label] = pa.string()

@@ -14,12 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pyarrow as pa
-
 from dimargin.files.csv_text import read_csv
 from dimargin.files.libsvm import read_libsvm
 from dimargin.files.pieces import DataFileError, DataSet, open_data
-from dimargin.files.tables import read_parquet
+from dimargin.files.tables import arrow_explained, read_parquet
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
@@ -76,21 +74,34 @@ def read_data(
     ([[120.0, 0.0], [80.0, 7.0]], ['ham', 'spam'], ['length', 'links'])
     """
     path = Path(path)
+    kind = format_taking(path, label)
+    with open_data(path) as stream, explained(path):
+        if kind == "libsvm":
+            data = read_libsvm(path, stream, n_features, zero_based)
+        else:
+            with arrow_explained(path):
+                if kind == "csv":
+                    data = read_csv(path, stream, label, columns, needs_label)
+                else:
+                    data = read_parquet(path, label, columns, needs_label)
+    check_width(path, data.X.shape[1], n_features)
+    return data
+
+
+def format_taking(path: Path, label: str | int | None) -> str:
+    """The format of a file; raises DataFileError if it has no label columns, but one was named."""
     kind = data_format(path)
     if kind == "libsvm" and label is not None:
         raise DataFileError(f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line")
-    with open_data(path) as stream, _explained(path):
-        if kind == "libsvm":
-            data = read_libsvm(path, stream, n_features, zero_based)
-        elif kind == "csv":
-            data = read_csv(path, stream, label, columns, needs_label)
-        else:
-            data = read_parquet(path, label, columns, needs_label)
-    if not data.X.shape[1]:
+    return kind
+
+
+def check_width(path: Path, width: int, n_features: int | None) -> None:
+    """Raise DataFileError for rows without features, or with another number than expected."""
+    if not width:
         raise DataFileError(f"{path} has no features")
-    if n_features is not None and data.X.shape[1] != n_features:
-        raise DataFileError(f"{path}: {data.X.shape[1]} feature columns, expected {n_features}")
-    return data
+    if n_features is not None and width != n_features:
+        raise DataFileError(f"{path}: {width} feature columns, expected {n_features}")
 
 
 def data_format(path: Path) -> str:
@@ -103,12 +114,13 @@ def data_format(path: Path) -> str:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Errors of readers and decompressors as those of a data file."""
     try:
         yield
     except _DAMAGED as error:
         raise DataFileError(f"{path} is damaged or cut short: {error}") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise DataFileError(f"{path}: {error}") from error
     except OSError as error:
         if error.errno is None:  # not the system's, but what bz2 and Parquet's reader say

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from dimargin.files.libsvm import read_libsvm
 from dimargin.files.libsvm_model import LibsvmModel, csr_rows
-from dimargin.files.model import ModelFileError
+from dimargin.files.model_format import ModelFileError
 from dimargin.files.pieces import DataFileError, short
 from dimargin.files.writing import write_file
 from dimargin.kernels import Floats, Kernel

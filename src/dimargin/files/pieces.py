@@ -59,16 +59,26 @@ class Piece(NamedTuple):
 def open_data(path: Path) -> Iterator[BinaryIO]:
     """Open a file, decompressed where its first bytes say that it is compressed."""
     with open(path, "rb") as raw:
-        start = raw.read(6)
-        raw.seek(0)
-        if not start:
+        if not raw.read(1):
             raise DataFileError(f"{path} is empty")
-        opener = next((o for magic, o in _OPENERS.items() if start.startswith(magic)), None)
+        opener = _opener(raw)
         if opener is None:
             yield raw
         else:
             with opener(raw) as stream:
                 yield stream
+
+
+def is_compressed(file: BinaryIO) -> bool:
+    """Whether the first bytes of a file say that it is compressed; reading goes on at its beginning."""
+    return _opener(file) is not None
+
+
+def _opener(file: BinaryIO) -> Callable[..., Any] | None:
+    file.seek(0)
+    start = file.read(6)
+    file.seek(0)
+    return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
 
 
 class Pieces:

@@ -1,17 +1,19 @@
-"""Tables: named columns, one of them the label; Parquet."""
+"""Tables: named columns, one of them the label; Parquet.
+
+pyarrow is imported where it is needed, for processes that have to stay small and read no Parquet.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values
@@ -106,14 +108,16 @@ class TextLabels:
     def codes(self, column: Any) -> NDArray[np.int32]:
         """Codes, -1 for what is missing or, as a quote is not closed, holds the lines that follow."""
         encoded = column.dictionary_encode()
-        texts = [text.strip() for text in encoded.dictionary.to_pylist()]
-        wrong = [text.lower() in MISSING or has_break(text) for text in texts]
-        codes = [
-            -1 if bad else self._codes.setdefault(t, len(self._codes)) for t, bad in zip(texts, wrong, strict=True)
-        ]
+        codes = [self.code(text) for text in encoded.dictionary.to_pylist()]
         places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         coded: NDArray[np.int32] = np.array([*codes, -1], dtype=np.int32)[places]
         return coded
+
+    def code(self, text: str) -> int:
+        """The same of one text."""
+        text = text.strip()
+        wrong = text.lower() in MISSING or has_break(text)
+        return -1 if wrong else self._codes.setdefault(text, len(self._codes))
 
     @property
     def texts(self) -> list[str]:
@@ -138,8 +142,22 @@ def matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
     return X
 
 
+@contextmanager
+def arrow_explained(path: Path) -> Iterator[None]:
+    """Errors of pyarrow as those of a data file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise DataFileError(f"{path}: {error}") from error
+
+
 def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | None, needs_label: bool) -> DataSet:
     """Read a Parquet file; parameters as in `read_data`."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
     with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
         schema = file.schema_arrow
         names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
@@ -191,4 +209,6 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
 
 
 def _is_numeric(kind: Any) -> bool:
+    import pyarrow as pa
+
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))

@@ -1,0 +1,63 @@
+"""Which commands are loaded, and what becomes of their errors; light, because some processes have to stay small."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NoReturn
+
+import typer
+
+# commands that run without the modules of the others: name and module, which registers it
+_ALONE = {"site": "dimargin.cli.site"}
+_ABORTED = 130  # what typer makes of Ctrl-C
+_MISTAKES = (ValueError, TypeError, OSError, MemoryError)  # a line, not a traceback
+
+
+def new_app() -> typer.Typer:
+    """The command line, still without commands."""
+    return typer.Typer(
+        name="dimargin",
+        help="Large-margin classifiers that carry a certificate.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"token_normalize_func": lambda token: token.replace("_", "-")},
+    )
+
+
+def register_alone(app: typer.Typer) -> None:
+    """Add the commands that can also run alone, as far as this installation has them."""
+    for module in filter(find_spec, _ALONE.values()):
+        import_module(module).register(app)
+
+
+def _app() -> typer.Typer:
+    """The command line with the one command that was asked for, where it runs alone, else with all."""
+    module = _ALONE.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    if module is None or find_spec(module) is None:
+        from dimargin.cli.app import app  # loads everything
+
+        return app
+    alone = new_app()
+    alone.callback()(lambda: None)  # or typer would take an only command for the whole command line, without its name
+    import_module(module).register(alone)
+    return alone
+
+
+def main() -> NoReturn:
+    """Run the command line; a user's mistake is a line on standard error and exit status 1 or 2."""
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    try:
+        _app()()
+    except SystemExit as end:
+        if end.code != _ABORTED:
+            raise
+    except KeyboardInterrupt:
+        print("dimargin: interrupted, nothing was saved", file=sys.stderr)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has gone; so do we, without a word
+    except _MISTAKES as error:
+        print(f"dimargin: {error}", file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,48 @@
+"""Packages whose names are imported when they are first used, so that a process loads only what it needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazily(
+    package: str, names: Mapping[str, Iterable[str]]
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """The ``__all__``, ``__getattr__`` and ``__dir__`` of a package (PEP 562).
+
+    Type checkers do not see what they do: the package also imports its names under ``if TYPE_CHECKING``.
+
+    Parameters
+    ----------
+    package : str
+        Its name, ``__name__``.
+    names : mapping of str to iterable of str
+        Modules of the package, which become its attributes, and what the package offers of each of them.
+
+    Examples
+    --------
+    >>> import dimargin
+    >>> dimargin.no_such_name
+    Traceback (most recent call last):
+        ...
+    AttributeError: module 'dimargin' has no attribute 'no_such_name'
+    """
+    home = {name: module for module, offered in names.items() for name in offered}
+
+    def load(name: str) -> Any:
+        if name in home:
+            value = getattr(import_module(f"{package}.{home[name]}"), name)
+        elif name in names:
+            value = import_module(f"{package}.{name}")
+        else:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        setattr(sys.modules[package], name, value)  # the next use goes without this function
+        return value
+
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *home, *names})
+
+    return sorted(home), load, listed

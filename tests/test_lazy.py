@@ -1,0 +1,158 @@
+"""What is imported when: packages offer the same names as if they imported everything, but load what is used."""
+
+import ast
+import importlib
+import inspect
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dimargin
+from dimargin.cli import app as app_of_all
+from dimargin.cli import dispatch
+
+LAZY = ["dimargin", "dimargin.files"]
+HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
+
+
+def run(script, *arguments):
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def loaded(statement, *of):
+    """Which modules a statement loads."""
+    return run(f"import sys\n{statement}\nprint(*sorted(set({of!r}) & set(sys.modules)))")
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_type_checkers_see_what_is_offered(package):
+    """The names under TYPE_CHECKING are `__all__`, and come from the modules that give them."""
+    module = importlib.import_module(package)
+    block = next(node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.If))
+    assert ast.unparse(block.test) == "TYPE_CHECKING"
+    seen = {alias.asname: (node.module, alias.name) for node in block.body for alias in node.names}
+    assert sorted(seen) == module.__all__
+    home = {name: f"{package}.{part}" for part, names in module._NAMES.items() for name in names}
+    for name, (source, original) in seen.items():
+        assert original == name and source == home[name]
+        assert getattr(module, name) is getattr(importlib.import_module(source), name)
+
+
+FRESH = """
+import pickle, sys
+print(pickle.loads(bytes.fromhex(sys.argv[1])))
+for name in ("dimargin", "dimargin.files"):
+    package = __import__(name, fromlist=["__all__"])
+    listed = dir(package)
+    for offered in package.__all__:
+        assert offered in listed, offered
+        getattr(package, offered)
+    for module in (*package._NAMES, *package._MODULES):
+        assert module in listed and getattr(package, module).__name__ == name + "." + module, module
+from dimargin import *
+import dimargin
+assert set(dimargin.__all__) <= set(globals())
+"""
+
+
+def test_every_name_and_module_is_there_in_a_fresh_process():
+    """Pickles load before the package has been used; then all names are listed, and become what they should."""
+    content = pickle.dumps([dimargin.ODMClassifier(lam=3.0), dimargin.DiODM])
+    assert run(FRESH, content.hex()).startswith("[ODMClassifier(lam=3.0), <class")
+
+
+def test_every_module_is_reachable_that_needs_no_extra_and_is_no_program():
+    """`import dimargin` is enough to use `dimargin.solvers`, say."""
+    folder = Path(dimargin.__file__).parent
+    there = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    reachable = {*dimargin._NAMES, *dimargin._MODULES}
+    assert there - reachable <= {"__init__", "__main__", "cli", "lazy", "network", "spark"}
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="module 'dimargin' has no attribute 'ODMClasifier'") as caught:
+        dimargin.ODMClasifier  # noqa: B018
+    assert caught.value.name == "ODMClasifier" and not hasattr(dimargin, "spam")
+    with pytest.raises(ImportError, match="cannot import name 'spam' from 'dimargin'"):
+        from dimargin import spam  # noqa: F401
+
+
+def test_the_package_alone_loads_next_to_nothing():
+    assert (
+        loaded("import dimargin, dimargin.files, dimargin.cli", *HEAVY, "numpy", "scipy", "safetensors", "rich") == ""
+    )
+
+
+def test_what_a_small_process_needs_stays_small():
+    modules = "dimargin.files.growing, dimargin.files.model_format, dimargin._core"
+    names = "GrowingFile, DataFileError, ModelFileError"
+    assert loaded(f"import {modules}; from dimargin.files import {names}", *HEAVY, "rich") == ""
+
+
+def test_modules_are_reachable_through_their_package():
+    assert run("import dimargin; print(dimargin.files.pieces.PIECE, dimargin.__version__)") == (
+        f"{2**20} {dimargin.__version__}"
+    )
+
+
+COMMAND = """
+import sys
+from dimargin.cli import dispatch, main
+assert not {"dimargin.cli.app", "rich", "sklearn"} & set(sys.modules)
+sys.path.insert(0, sys.argv[1])
+dispatch._ALONE["site"] = "site_command"
+sys.argv = ["dimargin", *sys.argv[2:]]
+try:
+    main()
+finally:
+    print("all" if "dimargin.cli.app" in sys.modules else "alone", *sorted({"sklearn", "pyarrow"} & set(sys.modules)))
+"""
+SITE = """
+from typing import Annotated
+import typer
+
+def _site(rows: str, max_rounds: Annotated[int, typer.Option()] = 1) -> None:
+    if rows == "none":
+        raise ValueError("no rows")
+    print(rows, max_rounds)
+
+def register(app):
+    app.command("site")(_site)
+"""
+
+
+def command(folder, *arguments):
+    (folder / "site_command.py").write_text(SITE)
+    return subprocess.run([sys.executable, "-c", COMMAND, folder, *arguments], capture_output=True, text=True)
+
+
+def test_a_command_that_runs_alone(tmp_path):
+    done = command(tmp_path, "site", "rows.csv", "--max_rounds", "7")
+    assert (done.returncode, done.stdout) == (0, "rows.csv 7\nalone\n"), done.stderr
+    done = command(tmp_path, "site", "none")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "alone\n", "dimargin: no rows\n")
+    done = command(tmp_path, "site")
+    assert done.returncode == 2 and "Usage: dimargin site [OPTIONS]" in done.stderr
+
+
+def test_a_command_that_runs_alone_is_also_among_the_others(tmp_path, monkeypatch):
+    (tmp_path / "site_command.py").write_text(SITE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(dispatch, "_ALONE", {"site": "site_command"})
+    app = dispatch.new_app()
+    dispatch.register_alone(app)
+    assert [entry.name for entry in app.registered_commands] == ["site"]
+
+
+@pytest.mark.parametrize("arguments", [["train", "site"], ["site"], []])
+def test_other_commands_come_with_all(arguments, monkeypatch):
+    """So does one that could run alone, but whose module is not installed: it is then unknown."""
+    monkeypatch.setattr(dispatch, "_ALONE", {"site": "dimargin.cli.no_such_module"})
+    monkeypatch.setattr(sys, "argv", ["dimargin", *arguments])
+    assert dispatch._app() is app_of_all.app
+    dispatch.register_alone(app_of_all.app)  # adds nothing
