@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dimargin.displays import ConvergenceDisplay as ConvergenceDisplay
     from dimargin.displays import MarginDistributionDisplay as MarginDistributionDisplay
     from dimargin.displays import TuningDisplay as TuningDisplay
+    from dimargin.estimators import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
     from dimargin.estimators import ODMClassifier as ODMClassifier
     from dimargin.estimators import SVMClassifier as SVMClassifier
@@ -32,7 +33,7 @@ else:
     _NAMES = {
         "callbacks": ["LevelScores"],
         "displays": ["ConvergenceDisplay", "MarginDistributionDisplay", "TuningDisplay"],
-        "estimators": ["LinearODMClassifier", "ODMClassifier", "SVMClassifier"],
+        "estimators": ["GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"],
         "files": ["from_libsvm", "load", "save", "to_libsvm"],
         "search": ["ODMClassifierCV"],
         "strategies": [

@@ -2,6 +2,8 @@
 
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.gossip import GossipSVMClassifier
+from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.linear_odm import LinearODMClassifier
 from dimargin.estimators.odm import ODMClassifier
 from dimargin.estimators.svm import SVMClassifier
@@ -16,7 +18,9 @@ MACHINES: dict[str, type[MarginClassifier]] = {
 
 __all__ = [
     "MACHINES",
+    "GossipSVMClassifier",
     "KernelMarginClassifier",
+    "LinearMarginClassifier",
     "LinearODMClassifier",
     "MarginClassifier",
     "ODMClassifier",

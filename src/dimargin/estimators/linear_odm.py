@@ -8,18 +8,17 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
-from dimargin.estimators.common import MarginClassifier, history_attribute, unchanged_on_failure
-from dimargin.estimators.data import STORED_DTYPES, TrainingData, training_data
+from dimargin.estimators.common import history_attribute, unchanged_on_failure
+from dimargin.estimators.data import TrainingData, training_data
+from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import CallbackProgress, Monitor
-from dimargin.estimators.validation import check_finite
 from dimargin.keys import order_of_keys
 from dimargin.solution import Floats, MarginLosses
 from dimargin.solvers import Limits, PrimalSolution
@@ -34,7 +33,7 @@ def _learns_in_parts(estimator: Any) -> bool:
     raise AttributeError(f"partial_fit needs solver='svrg' or 'auto', got {estimator.solver!r}")
 
 
-class LinearODMClassifier(MarginClassifier):
+class LinearODMClassifier(LinearMarginClassifier):
     r"""Linear Optimal margin Distribution Machine, of dense or sparse rows; no kernel is ever formed.
 
     Minimises ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]`` over
@@ -149,11 +148,6 @@ class LinearODMClassifier(MarginClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     _partial: tuple[Floats, float]  # where partial_fit goes on, and the weight of the rows seen
 
@@ -355,13 +349,6 @@ class LinearODMClassifier(MarginClassifier):
             )
         return np.column_stack([self.coef_, self.intercept_ * bool(self.fit_intercept)])
 
-    def _can_resume_on(self, X: Any) -> bool:
-        return bool(X.shape[1] == self.n_features_in_)
-
-    @property
-    def _facts(self) -> dict[str, Any]:
-        return {"coefficients": self.coef_.size, "privacy": "coefficients only: no training row is in the model"}
-
     def _attributes(self, solution: PrimalSolution, classes: NDArray[Any], total: float) -> dict[str, Any]:
         """Of a fit on rows of a weight of `total`."""
         place = np.column_stack([solution.weights, solution.objectives.intercept])
@@ -377,23 +364,3 @@ class LinearODMClassifier(MarginClassifier):
     def _model_attributes(self, classes: NDArray[Any], place: Floats) -> dict[str, Any]:
         """What prediction needs."""
         return {"classes_": classes, "coef_": place[:, :-1].copy(), "intercept_": place[:, -1].copy()}
-
-    # ---- prediction ----------------------------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> Floats:
-        """Decision values.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``; with more classes, one against the rest each.
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, ensure_all_finite=False)
-        check_finite(X, columns=getattr(self, "feature_names_in_", None))
-        values: Floats = np.asarray((sp.csr_array(X) if sp.issparse(X) else X) @ self.coef_.T) + self.intercept_
-        return values[:, 0] if len(self.coef_) == 1 else values

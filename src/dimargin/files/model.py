@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators import MACHINES, KernelMarginClassifier, MarginClassifier
+from dimargin.estimators import MACHINES, GossipSVMClassifier, KernelMarginClassifier, MarginClassifier
 from dimargin.files.model_format import (
     Arrays,
     ModelFileError,
@@ -47,6 +47,10 @@ _LINEAR = (
     "classes_", "coef_", "intercept_", "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_",
     "n_iter_", "history_", "_partial",
 )  # fmt: skip
+_GOSSIP = (
+    "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_", "site_of_rows_",
+    "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
+)  # fmt: skip
 _ANY = ("n_features_in_", "feature_names_in_")
 # what may be stored: class and fitted attributes
 _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
@@ -54,6 +58,7 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
         machine.__name__: (machine, _MACHINE if issubclass(machine, KernelMarginClassifier) else _LINEAR)
         for machine in MACHINES.values()
     },
+    "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP),
     "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
     "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
     "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),

@@ -35,7 +35,7 @@ def check_machine(machine: Any) -> None:
 def check_linear_machine(machine: Any) -> None:
     """Raise ValueError for arrays that do not fit together."""
     n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
-    partial = machine._partial
+    partial = vars(machine).get("_partial", (np.zeros((n_outputs, machine.n_features_in_ + 1)), 0.0))
     sound = (
         len(machine.classes_) >= 2
         and machine.coef_.shape == (n_outputs, machine.n_features_in_)

@@ -1,0 +1,366 @@
+"""A linear support vector machine learnt by sites that gossip, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.callback import with_callbacks
+
+from dimargin.estimators.common import history_attribute, per_class, unchanged_on_failure
+from dimargin.estimators.data import TrainingData, training_data
+from dimargin.estimators.linear import LinearMarginClassifier
+from dimargin.estimators.progress import CallbackProgress, Monitor
+from dimargin.estimators.validation import check_number
+from dimargin.keys import order_of_keys
+from dimargin.network.conditions import Conditions
+from dimargin.solution import Floats
+from dimargin.threads import single_threaded_blas
+
+if TYPE_CHECKING:  # the network needs an extra
+    from dimargin.network.learning import Learning, Learnt
+    from dimargin.network.programs.gadget import GadgetSettings
+
+_ALGORITHMS = ("gadget",)
+
+
+class GossipSVMClassifier(LinearMarginClassifier):
+    r"""Linear support vector machine of sites that keep their rows and talk to their neighbours only, simulated.
+
+    Minimises ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all sites (GADGET paper, equation
+    1), in rounds in each of which a site steps and tells its neighbours about as many numbers as it has coefficients.
+    `fit` runs the very program that ``dimargin site`` runs at a real site, on a simulated network; being above it, it
+    certifies the answer. Centralised and with one site, ``gradient="local", step_size="pegasos"`` is Pegasos.
+
+    Parameters
+    ----------
+    algorithm : {"gadget"}, default="gadget"
+    n_sites : int, default=10
+    topology : str or networkx graph, default="complete"
+        Who talks to whom: "complete", "ring", "grid", "torus", "star", "random_regular", "small_world",
+        "erdos_renyi", or a graph of `n_sites` nodes, directed or not.
+    alpha : float, default=1e-4
+        Weight of the regulariser: the paper's lambda, and ``1 / (C n_samples)`` of other support vector machines.
+    n_quiet : int, default=3
+        How many steps running the rule for stopping must hold; the paper's number.
+    gradient : {"tracked", "local"}, default="tracked"
+        What a site follows: the gradient of all rows, which it tracks by gossip, or as in the paper that of its own
+        rows, so that its weights are drawn to them. Tracked gradients reach the optimum where sites hold different
+        classes, too.
+    batch_size : int or None, default=None
+        Rows that a site looks at in a step, drawn with replacement. None is all: a step costs as much as the message
+        that follows it takes, or less, and the certificate comes with it.
+    gossip_rounds : int or float, default=1
+        Rounds for every step. A number below one is a tolerance: until a round changes the site's estimate by a smaller
+        share.
+    step_size : {"auto", "pegasos"} or float, default="auto"
+        Step t is ``1 / (alpha t + p)``. "pegasos" has ``p = 0``; "auto" a p for every feature, its mean of
+        ``|x_j| |x|_1``, which sites gossip, too: features need not be scaled alike. A number is ``1/p``.
+    projection : bool, default=False
+        Whether every step ends on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
+    average : bool, default=False
+        Whether ``coef_`` is made of the averages over all steps (step t has weight t) in place of the last iterates.
+    shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
+        How rows are dealt to sites: evenly; the largest site gets 200 times the rows of the smallest; sorted by
+        label, so that most sites hold one class; both; or the number of every row's site.
+    conditions : dimargin.network.conditions.Conditions or None, default=None
+        Loss, delay, outages and more; the sites are "site0", "site1", ... None is a network without faults.
+    fit_intercept : bool, default=False
+        Whether a constant feature is added, whose coefficient is regularised like the others.
+    stop : {"objective", "quiet"}, default="objective"
+        Each site's rule for stopping: when the objective of all rows, by its estimate, has stayed within a share of
+        `tol` in the second half of the steps, which is about how far it is from the optimum, or the dual objective is
+        that close; or the paper's rule, when a step is shorter than `tol`, which measures the step and not the error.
+    tol : float, default=2e-3
+        See `stop`.
+    max_iter : int, default=2000
+        Rounds.
+    max_time : float or None, default=None
+        Seconds after which the best model so far is returned, with a ConvergenceWarning.
+    random_state : int, RandomState or None, default=None
+        Of the deal, the network and the batches.
+    verbose : int, default=0
+        1 prints a line at the end, 2 one an entry of the history.
+
+    Attributes
+    ----------
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had column names.
+    coef_ : ndarray of shape (n_outputs, n_features_in_)
+        The consensus: the mean of the sites' weights.
+    intercept_ : ndarray of shape (n_outputs,)
+        Zero without `fit_intercept`.
+    site_coef_, site_average_coef_ : ndarray of shape (n_sites, n_features_in_)
+        Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for more than two classes.
+    site_intercept_ : ndarray of shape (n_sites,), or (n_sites, n_outputs) for more than two classes
+        Of the last weights.
+    site_of_rows_ : ndarray of shape (n_samples,)
+        Which site every row was dealt to.
+    objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
+        Primal objective of ``coef_``, and the dual one of the sites' dual coefficients below it.
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_``, of the worst output.
+    certificate_ : {"global"}
+    status_ : {"converged", "max_iter", "max_time", "stopped"}
+    n_iter_ : int
+        Rounds.
+    history_ : list of dict
+        Ever fewer entries, each with ``level`` (0), ``partitions`` (the sites), ``round``, ``seconds``, ``objective``
+        (of the consensus of the last iterates), ``average_objective``, ``worst_objective`` (of the worst site),
+        ``consensus_spread`` (largest relative distance of a site from the consensus), ``relative_gap``, ``messages``,
+        ``bytes`` (all that were sent so far, as encoded) and ``kernel_evaluations``, which are none.
+
+    See Also
+    --------
+    SVMClassifier : The same machine with kernels, on one computer.
+
+    Notes
+    -----
+    There is no `sample_weight`: where sites draw batches, a weight of two cannot equal a row given twice.
+
+    References
+    ----------
+    C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based sub-gradient SVM solver"; S. Shalev-Shwartz et al., "Pegasos", ICML
+    2007; S. Pu, W. Shi, J. Xu, A. Nedic, "Push-Pull gradient methods for distributed optimization in networks", IEEE
+    TAC 2021.
+
+    Examples
+    --------
+    >>> from dimargin import GossipSVMClassifier
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(2000, 10, class_sep=2.0, random_state=0)
+    >>> machine = GossipSVMClassifier(n_sites=5, topology="ring", alpha=1e-2, shards="sorted", random_state=0)
+    >>> machine = machine.fit(X[:1000], y[:1000])
+    >>> machine.score(X[1000:], y[1000:]) > 0.9, machine.site_coef_.shape
+    (True, (5, 10))
+    >>> machine.history_[-1]["consensus_spread"] < 0.01
+    True
+    """
+
+    class_weight = None  # what the base class asks for, and this machine does not have
+
+    def __init__(
+        self,
+        algorithm: str = "gadget",
+        n_sites: int = 10,
+        topology: Any = "complete",
+        alpha: float = 1e-4,
+        n_quiet: int = 3,
+        gradient: str = "tracked",
+        batch_size: int | None = None,
+        gossip_rounds: int | float = 1,
+        step_size: str | float = "auto",
+        projection: bool = False,
+        average: bool = False,
+        shards: str | Sequence[int] = "random",
+        conditions: Conditions | None = None,
+        fit_intercept: bool = False,
+        stop: str = "objective",
+        tol: float = 2e-3,
+        max_iter: int = 2000,
+        max_time: float | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.algorithm = algorithm
+        self.n_sites = n_sites
+        self.topology = topology
+        self.alpha = alpha
+        self.n_quiet = n_quiet
+        self.gradient = gradient
+        self.batch_size = batch_size
+        self.gossip_rounds = gossip_rounds
+        self.step_size = step_size
+        self.projection = projection
+        self.average = average
+        self.shards = shards
+        self.conditions = conditions
+        self.fit_intercept = fit_intercept
+        self.stop = stop
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any) -> Self:
+        """Deal the rows to sites, and let these learn.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels of any type, two classes or more.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or data out of range; the message names the parameter, row, column or site.
+        ImportError
+            Without the packages of ``dimargin[peers]``.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the sites had not stopped by themselves; ``status_`` says why.
+        """
+        began = time.perf_counter()
+        with unchanged_on_failure(self), single_threaded_blas():
+            self._check_parameters()
+            data = training_data(self, X, y, None)
+            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
+            context = self._init_callback_context(max_subtasks=1)
+            hooks = {"X": X, "y": y, "metadata": {}}
+            context.call_on_fit_task_begin(estimator=self, **hooks)
+            progress = CallbackProgress(self, context, hooks, partial(self._model_attributes, data), monitor)
+            learning = self._learning(data, self._seed())
+            progress.level_begin(0, None)
+            deadline = None if self.max_time is None else began + self.max_time
+            learnt = learning.run(
+                int(self.max_iter), deadline, monitor.interrupted, progress.check, self._accuracies_of_sites()
+            )
+            progress.level_end(learnt.history[-1], lambda: learnt)
+            attributes = self._attributes(data, learning, learnt)
+            for name, value in attributes.items():
+                setattr(self, name, value)
+            context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
+        self._warn_unless_converged(f"{self.status_} after {self.n_iter_} rounds")
+        return self
+
+    def _accuracies_of_sites(self) -> Callable[[Learnt], Floats] | None:
+        """For the history, where a front end has left a function from the weights of all sites to their accuracies."""
+        evaluate: Callable[[Floats], Floats] | None = self.__dict__.get("_evaluate")
+        return evaluate and (lambda learnt: evaluate(learnt.weights(bool(self.average))))
+
+    def _learning(self, data: TrainingData, seed: int) -> Learning:
+        from dimargin.network.learning import Learning, deal, site_names
+        from dimargin.network.topology import check_reachable, make_graph
+
+        n_sites = int(self.n_sites)
+        graph = make_graph(self.topology, n_sites, seed)
+        check_reachable(graph, site_names(n_sites))
+        order = order_of_keys(data.X, data.y, data.row_weights, seed)
+        site = deal(self._checked_shards(len(data.y)), data.y, order, n_sites)
+        settings = self._settings(directed=graph.is_directed())
+        X = _with_constant(data.X) if self.fit_intercept else data.X
+        return Learning(X, data.labels, site, n_sites, settings, graph, self.conditions or Conditions(), seed)
+
+    def _settings(self, directed: bool = False) -> GadgetSettings:
+        from dimargin.network.programs.gadget import GadgetSettings
+
+        return GadgetSettings(
+            alpha=float(self.alpha), gradient=self.gradient, batch_size=self.batch_size,  # type: ignore[arg-type]
+            gossip_rounds=self.gossip_rounds, step_size=self.step_size, projection=bool(self.projection),
+            stop=self.stop, tol=float(self.tol), n_quiet=int(self.n_quiet),  # type: ignore[arg-type]
+            **({"lease": math.inf} if directed else {}),
+        )  # fmt: skip
+
+    def _checked_shards(self, n_rows: int) -> Any:
+        if isinstance(self.shards, str):
+            return self.shards
+        shards = np.asarray(self.shards)
+        if shards.shape != (n_rows,) or shards.dtype.kind not in "iu":
+            raise ValueError(
+                f"shards must be the number of every row's site, {n_rows} whole numbers; got an array of shape "
+                f"{shards.shape} and dtype {shards.dtype}"
+            )
+        if shards.min() < 0 or shards.max() >= self.n_sites:
+            wrong = shards[(shards < 0) | (shards >= self.n_sites)][0]
+            raise ValueError(f"shards must be numbers in [0, n_sites={self.n_sites}), got {wrong}")
+        return shards
+
+    def _check_parameters(self) -> None:
+        """Raise for any parameter out of its range, ImportError where the network's packages are missing."""
+        try:
+            from dimargin.network.learning import SHARDS
+            from dimargin.network.topology import make_graph
+        except ImportError as error:
+            raise ImportError(f"{type(self).__name__} needs {error.name}: pip install 'dimargin[peers]'") from error
+        for name, known in (
+            ("algorithm", _ALGORITHMS),
+            ("gradient", ("tracked", "local")),
+            ("stop", ("objective", "quiet")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}")
+        for name, low in (("n_sites", 1), ("n_quiet", 1), ("max_iter", 1)):
+            check_number(name, getattr(self, name), low, low_included=True, whole=True)
+        make_graph(self.topology, int(self.n_sites))
+        check_number("alpha", self.alpha, 0)
+        check_number("tol", self.tol, 0)
+        if self.batch_size is not None:
+            check_number("batch_size", self.batch_size, 1, low_included=True, whole=True)
+        check_number("gossip_rounds", self.gossip_rounds, 0, whole=self.gossip_rounds >= 1)
+        if isinstance(self.step_size, str):
+            if self.step_size not in ("auto", "pegasos"):
+                raise ValueError(f"step_size must be 'auto', 'pegasos' or a number above 0, got {self.step_size!r}")
+        else:
+            check_number("step_size", self.step_size, 0)
+        if isinstance(self.shards, str) and self.shards not in SHARDS:
+            raise ValueError(f"shards must be {', '.join(map(repr, SHARDS))} or an array, got {self.shards!r}")
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, 0)
+
+    # ---- fitted attributes ---------------------------------------------------------------------------------------
+
+    def _model_attributes(self, data: TrainingData, learnt: Learnt) -> dict[str, Any]:
+        """What prediction needs."""
+        coefficients, intercept = self._split(learnt.weights(bool(self.average)).mean(axis=0))
+        return {"classes_": data.classes, "coef_": coefficients, "intercept_": intercept}
+
+    def _attributes(self, data: TrainingData, learning: Learning, learnt: Learnt) -> dict[str, Any]:
+        consensus = learnt.weights(bool(self.average)).mean(axis=0)
+        primal, dual = learnt.objectives(consensus[None])[0], learnt.dual_objective()
+        each, intercepts = self._split(learnt.weights())
+        averages, _ = self._split(learnt.weights(average=True))
+        sites = np.empty(data.n_given, dtype=np.int64)
+        sites[data.kept] = learning.site
+        single = len(primal) == 1
+        return {
+            **self._model_attributes(data, learnt),
+            "site_coef_": each[:, 0] if single else each,
+            "site_average_coef_": averages[:, 0] if single else averages,
+            "site_intercept_": intercepts[:, 0] if single else intercepts,
+            "site_of_rows_": sites,
+            "objective_": per_class(primal),
+            "dual_objective_": per_class(dual),
+            "duality_gap_": float(((primal - dual) / np.maximum(np.abs(primal), np.finfo(float).tiny)).max()),
+            "certificate_": "global",
+            "status_": learnt.status,
+            "n_iter_": max(1, learnt.n_rounds),
+            "history_": history_attribute(
+                [
+                    {**entry, **{name: per_class(np.asarray(entry[name])) for name in _BY_CLASS}}
+                    for entry in learnt.history
+                ]
+            ),
+        }
+
+    def _split(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Coefficients and intercepts."""
+        if not self.fit_intercept:
+            return weights.copy(), np.zeros(weights.shape[:-1])
+        return weights[..., :-1].copy(), weights[..., -1].copy()
+
+
+_BY_CLASS = ("average_objective", "worst_objective")
+
+
+def _with_constant(X: Any) -> Any:
+    """The rows with a last feature of one."""
+    ones = np.ones((X.shape[0], 1))
+    return sp.csr_array(sp.hstack([X, ones])) if sp.issparse(X) else np.hstack([X, ones])

@@ -1,0 +1,48 @@
+"""What linear machines share: coefficients, and decision values of rows as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.data import STORED_DTYPES
+from dimargin.estimators.validation import check_finite
+from dimargin.solution import Floats
+
+
+class LinearMarginClassifier(MarginClassifier):
+    """Base of the linear classifiers."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _can_resume_on(self, X: Any) -> bool:
+        return bool(X.shape[1] == self.n_features_in_)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return {"coefficients": self.coef_.size, "privacy": "coefficients only: no training row is in the model"}
+
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive means ``classes_[1]``; with more classes, one against the rest each.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, ensure_all_finite=False)
+        check_finite(X, columns=getattr(self, "feature_names_in_", None))
+        values: Floats = np.asarray((sp.csr_array(X) if sp.issparse(X) else X) @ self.coef_.T) + self.intercept_
+        return values[:, 0] if len(self.coef_) == 1 else values

@@ -1,0 +1,1 @@
+"""Sites that learn together over a network without a centre: messages, programs, a simulator, a real transport."""

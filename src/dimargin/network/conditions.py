@@ -1,0 +1,99 @@
+"""What a simulated network does to its messages and its sites."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Link:
+    """What happens to messages on their way.
+
+    Attributes
+    ----------
+    delay : (float, float)
+        Least and most seconds of the way, evenly distributed; messages overtake one another where these differ.
+    loss, duplication : float
+        Probabilities that a message vanishes, and that it arrives twice.
+    """
+
+    delay: tuple[float, float] = (0.5, 0.5)
+    loss: float = 0.0
+    duplication: float = 0.0
+
+    def __post_init__(self) -> None:
+        low, high = self.delay
+        if not 0 <= low <= high < math.inf:
+            raise ValueError(f"delay must be two numbers with 0 <= least <= most, got {self.delay!r}")
+        for name, value in (("loss", self.loss), ("duplication", self.duplication)):
+            if not 0 <= value <= 1:
+                raise ValueError(f"{name} must be a probability in [0, 1], got {value!r}")
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A site is down from `at` to `until` (for ever by default); it returns from its checkpoint, or without memory."""
+
+    site: str
+    at: float
+    until: float = math.inf
+    loses_memory: bool = False
+
+
+@dataclass(frozen=True)
+class Partition:
+    """From `at` to `until`, sites of different groups do not reach one another; those in no group are one more."""
+
+    groups: tuple[frozenset[str], ...]
+    at: float
+    until: float = math.inf
+
+    def cuts(self, now: float, a: str, b: str) -> bool:
+        """Whether these two are apart now."""
+        if not self.at <= now < self.until:
+            return False
+        return [a in group for group in self.groups] != [b in group for group in self.groups]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Weather of a simulated network; the default is synchronous rounds of a second without a fault.
+
+    Attributes
+    ----------
+    link : Link
+        Of all links that `links` does not name.
+    links : mapping from (sender, receiver) to Link
+    jitter : float
+        Share by which a timer may end later than it was set to: 0 keeps sites in step.
+    speeds : mapping from site to float
+        Clocks that go faster or slower than others; 1 by default.
+    joins : mapping from site to float
+        Seconds at which late sites start; 0 by default.
+    outages : tuple of Outage
+    partitions : tuple of Partition
+
+    Examples
+    --------
+    >>> Conditions.asynchronous(loss=0.2).link
+    Link(delay=(0.0, 1.0), loss=0.2, duplication=0.0)
+    """
+
+    link: Link = Link()
+    links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+    jitter: float = 0.0
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    joins: Mapping[str, float] = field(default_factory=dict)
+    outages: tuple[Outage, ...] = ()
+    partitions: tuple[Partition, ...] = ()
+
+    @classmethod
+    def asynchronous(cls, loss: float = 0.0, duplication: float = 0.0, **others: object) -> Conditions:
+        """Messages take up to a second and overtake one another, and no two sites keep step."""
+        return cls(Link((0.0, 1.0), loss, duplication), jitter=0.5, **others)  # type: ignore[arg-type]
+
+    def cut(self, now: float, a: str, b: str) -> bool:
+        """Whether a partition is between two sites."""
+        return any(partition.cuts(now, a, b) for partition in self.partitions)

@@ -1,0 +1,91 @@
+"""Whom a site can talk to, whom it hears, and whom it has stopped listening to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Neighbourhood:
+    """The neighbours of one site, by name.
+
+    Attributes
+    ----------
+    lease : float
+        Seconds of silence after which a neighbour counts as gone; infinite where those that one sends to need not send
+        back.
+    most_messages : float
+        A second, of one neighbour, by this site's own clock; who sends more is refused.
+    names : tuple of str
+        Whom the network can reach.
+    heard : dict from name to float
+        When each was heard last.
+    refused : dict from name to str
+        Who is not listened to any more, and why.
+    old : Counter
+        Messages by name that brought nothing new.
+    """
+
+    lease: float
+    most_messages: float = float("inf")
+    names: tuple[str, ...] = ()
+    heard: dict[str, float] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    old: Counter[str] = field(default_factory=Counter)
+    _new: Counter[str] = field(default_factory=Counter)
+    _second: int = -1
+    _in_second: Counter[str] = field(default_factory=Counter)
+
+    def change(self, names: Collection[str]) -> None:
+        """The network reaches others now."""
+        self.names = tuple(names)
+
+    @property
+    def spoken_to(self) -> list[str]:
+        """Who is sent messages."""
+        return [name for name in self.names if name not in self.refused]
+
+    def gone(self, now: float) -> list[str]:
+        """Who has been silent for longer than the lease, and is so once."""
+        silent = [name for name, heard in self.heard.items() if now - heard > self.lease]
+        for name in silent:
+            del self.heard[name]
+        return silent
+
+    def hear(self, now: float, name: str) -> str | None:
+        """A message has come; why its sender is to be refused, if it is."""
+        self.heard[name] = now
+        if int(now) != self._second:
+            self._second, self._in_second = int(now), Counter()
+        self._in_second[name] += 1
+        if self._in_second[name] > self.most_messages:
+            return f"it sends more than {self.most_messages:.0f} messages a second"
+        return None
+
+    def judge(self, name: str, is_new: bool) -> str | None:
+        """Whether the message brought something new; why its sender is to be refused, if it is.
+
+        Networks repeat messages and let them overtake one another, but not most of them.
+        """
+        (self._new if is_new else self.old)[name] += 1
+        if self.old[name] > 100 + 3 * self._new[name]:
+            return f"it repeats old messages: {self.old[name]}, with {self._new[name]} new ones"
+        return None
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Listen to a neighbour no more."""
+        self.refused[name] = reason
+        self.heard.pop(name, None)
+
+    def status(self, now: float) -> dict[str, Any]:
+        """For a person."""
+        return {
+            "heard": {name: round(now - heard, 3) for name, heard in sorted(self.heard.items())},
+            "refused": dict(self.refused),
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)

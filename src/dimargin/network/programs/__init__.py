@@ -1,0 +1,1 @@
+"""Site programs: what sites compute and tell one another."""

@@ -1,0 +1,314 @@
+"""Sites agree on what their rows are before they learn from them, and whenever a new one brings something new.
+
+Every site tells its neighbours a card: its schema united with those it has heard of, and how many rows each site has.
+Unions do not depend on order, so that all cards become the same; when they have been so for a while, or as many sites
+are known as were expected, a site *seals* the schema and starts the program. A sealed schema's limits stay, whoever
+joins later; new labels or features make all sites go on from where they are under the wider one. Two networks that
+sealed apart and meet do the same. Whoever's terms or feature names differ is refused, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.network.messages import Array, Message
+from dimargin.network.neighbourhood import Neighbourhood
+from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
+from dimargin.network.programs.gadget import Exchange, Gadget, GadgetSettings
+from dimargin.network.programs.hinge_rows import Floats, HingeRows
+from dimargin.network.schema import Schema
+
+_TIMER = "card"
+_CARDS_EVERY = 20  # rounds of cards between two, once the schema is sealed
+
+
+class Card(Message, frozen=True, tag="card"):
+    """What a site knows of all rows; fields as in `Schema`.
+
+    Attributes
+    ----------
+    rows : dict from site to [int, int]
+        How often the site has counted its rows, and the last count.
+    sealed : bool
+        Whether the sender learns under this schema.
+    """
+
+    terms: dict[str, str | int | float | bool | None]
+    feature_names: list[str] | None
+    labels: list[str | int | float]
+    low: Array
+    high: Array
+    rows: dict[str, list[int]]
+    sealed: bool
+
+
+class Agreement(SiteProgram):
+    """A site that agrees on a schema and then learns by GADGET.
+
+    Parameters
+    ----------
+    name : str
+        Of this site.
+    X : ndarray or CSR array of shape (n, n_features)
+    y : ndarray of shape (n,)
+        Labels; one class, or no row at all, will do.
+    schema : Schema
+        Of these rows; its terms are what must be the same everywhere.
+    settings : function from Schema and number of all rows to GadgetSettings
+    n_sites : int, optional
+        Begin when so many are known, and not before. By default when nothing new has been heard for `settle` seconds.
+    settle : float, default=3.0
+    interval : float, default=0.25
+        Seconds between cards.
+    seed : sequence of int
+    """
+
+    shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
+    messages: ClassVar[tuple[type[Message], ...]] = (Card, Exchange)
+
+    def __init__(
+        self,
+        name: str,
+        X: Any,
+        y: NDArray[Any],
+        schema: Schema,
+        settings: Callable[[Schema, int], GadgetSettings],
+        n_sites: int | None = None,
+        settle: float = 3.0,
+        interval: float = 0.25,
+        seed: tuple[int, ...] = (0,),
+    ) -> None:
+        self.name, self.X, self.y, self.schema = name, X, y, schema
+        self._settings, self._n_sites, self._settle, self._interval, self._seed = (
+            settings, n_sites, settle, interval, seed
+        )  # fmt: skip
+        self.rows: dict[str, list[int]] = {name: [1, len(y)]}
+        self.sealed = False
+        self.learner: Gadget | None = None
+        self._near = Neighbourhood(lease=max(settle, 4 * interval))
+        self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
+        self._changed_at = 0.0
+        self._ticks = 0
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Show the card; a site that has been here before learns on at once."""
+        self._near.change(neighbours)
+        self._changed_at = now
+        if self.learner is not None:
+            yield from self.learner.start(now, neighbours)
+        yield from self._show(self._near.names)
+        yield Wake(self._interval, _TIMER)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """Another card, or the learner's round."""
+        if name != _TIMER:
+            if self.learner is not None:
+                yield from self.learner.wake(now, name)
+            return
+        self._ticks += 1
+        if not self.sealed and self._is_settled(now):
+            yield from self._seal(now)
+        if not self.sealed or self._ticks % _CARDS_EVERY == 0:
+            yield from self._show(self._near.spoken_to)
+        yield Wake(self._interval, _TIMER)
+
+    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+        """A card, or what the learner is told."""
+        if sender in self._near.refused:
+            return
+        if not isinstance(message, Card):
+            if self.learner is not None:
+                yield from self.learner.receive(now, sender, message)
+            return
+        try:
+            other = Schema.from_plain(_plain(message))
+        except (TypeError, ValueError) as error:
+            yield from self._refuse(sender, f"its card is damaged: {error}")
+            return
+        fault = _unsound(message) or self.schema.difference(other)
+        if fault is not None:
+            yield from self._refuse(sender, fault)
+            return
+        self._near.heard[sender] = now
+        yield from self._unite(now, sender, other, message)
+
+    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Others are near now; those that are new are shown the card."""
+        new = [name for name in neighbours if name not in self._near.names]
+        self._near.change(neighbours)
+        yield from self._show([name for name in new if name not in self._near.refused])
+        if self.learner is not None:
+            yield from self.learner.neighbours_changed(now, self._near.spoken_to)
+
+    def append(self, now: float, X: Any, y: NDArray[Any], schema: Schema) -> Iterator[Action]:
+        """More rows of this site, with their own schema.
+
+        Raises ValueError where they cannot belong to the others.
+        """
+        fault = self.schema.difference(schema)
+        if fault is not None:
+            raise ValueError(f"the new rows do not fit those before: {fault}")
+        self.X, self.y = _stacked(self.X, X), np.concatenate([self.y, y.astype(np.result_type(self.y, y))])
+        self.rows[self.name] = [self.rows[self.name][0] + 1, len(self.y)]
+        before = self.schema
+        self.schema = self.schema.union(schema, limits=not self.sealed)
+        if self.learner is None:
+            self._changed_at = now
+        elif self.schema.digest != before.digest:
+            yield from self._renew(now, before)
+        else:
+            self.learner.append(HingeRows(self.schema.scaled(X), self.schema.signs(y)))
+        yield from self._show(self._near.spoken_to)
+
+    # ---- agreeing ------------------------------------------------------------------------------------------------
+
+    def _unite(self, now: float, sender: str, other: Schema, card: Card) -> Iterator[Action]:
+        before, known = self.schema, dict(self.rows)
+        for name, (version, count) in card.rows.items():
+            if version > self.rows.get(name, [0, 0])[0]:
+                self.rows[name] = [version, count]
+        if card.sealed and not self.sealed:  # its limits stay
+            self.schema = other.union(self.schema, limits=False)
+        else:
+            self.schema = self.schema.union(other, limits=card.sealed or not self.sealed)
+        is_new = self.schema.digest != before.digest
+        if is_new or known.keys() != self.rows.keys():
+            self._changed_at = now
+        self._cards[sender] = other.digest
+        if self.sealed and is_new:
+            yield from self._renew(now, before)
+        elif card.sealed and not self.sealed:
+            yield from self._seal(now)
+        if is_new or other.digest != self.schema.digest or (self.sealed and not card.sealed):
+            yield from self._show([sender])
+
+    def _is_settled(self, now: float) -> bool:
+        """Whether it is time to seal: two classes, the expected sites or silence, and neighbours that think alike."""
+        if len(self.schema.labels) < 2 or not self.schema.n_features:
+            return False
+        digest = self.schema.digest
+        self._near.gone(now)
+        if any(self._cards.get(name) != digest for name in self._near.heard):
+            return False
+        if self._n_sites is not None:
+            return len(self.rows) >= self._n_sites
+        return now - self._changed_at >= self._settle
+
+    def _seal(self, now: float) -> Iterator[Action]:
+        if len(self.schema.labels) < 2:
+            return
+        self.sealed = True
+        yield Report("agreed", self._agreed())
+        self.learner = self._made()
+        yield from self.learner.start(now, self._near.spoken_to)
+
+    def _renew(self, now: float, before: Schema) -> Iterator[Action]:
+        """Go on under a wider schema."""
+        yield Report("schema grew", self._agreed())
+        last = self.learner
+        self.learner = self._made()
+        if last is not None:
+            self.learner.inherit(self.schema.moved(last.weights, before), self.schema.moved(last.average, before), last)
+        yield from self.learner.start(now, self._near.spoken_to)
+
+    def _made(self) -> Gadget:
+        rows = HingeRows(self.schema.scaled(self.X), self.schema.signs(self.y))
+        return Gadget(rows, self._settings(self.schema, self.n_rows), self._seed)
+
+    def _agreed(self) -> dict[str, Any]:
+        return {
+            "schema": self.schema.digest, "features": self.schema.n_features, "labels": list(self.schema.labels),
+            "sites": {name: count for name, (_, count) in sorted(self.rows.items())}, "rows": self.n_rows,
+        }  # fmt: skip
+
+    @property
+    def n_rows(self) -> int:
+        """Of all sites that are known."""
+        return sum(count for _, count in self.rows.values())
+
+    def _refuse(self, name: str, reason: str) -> Iterator[Action]:
+        self._near.refuse(name, reason)
+        if self.learner is not None:
+            yield from self.learner.refuse(name, reason)
+        yield Report("refused", {"site": name, "reason": reason})
+        yield from self._show([name])  # so that it learns why
+
+    def _show(self, names: Iterable[str]) -> Iterator[Action]:
+        plain = self.schema.plain()
+        for name in names:
+            yield Send(name, Card(**plain, rows=self.rows, sealed=self.sealed))
+
+    # ---- what it has come to -------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """For a person."""
+        learnt: dict[str, Any] = {"round": 0, "steps": 0, "refused": {}}
+        if self.learner is not None:
+            learnt = self.learner.status()
+        refused = {**learnt["refused"], **self._near.refused}
+        return {**learnt, "refused": refused, "sealed": self.sealed, **self._agreed()}
+
+    @property
+    def weights(self) -> Floats | None:
+        """Those to predict with; None before there are any."""
+        return None if self.learner is None or not self.learner.steps else self.learner.weights
+
+    def checkpoint(self) -> dict[str, Any]:
+        """The schema, and what the learner has learnt."""
+        return {
+            "schema": self.schema.plain(), "rows": self.rows, "sealed": self.sealed,
+            "refused": self._near.refused,
+            "learner": None if self.learner is None else self.learner.checkpoint(),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on, with the rows that this site has now, which may have become more."""
+        before = Schema.from_plain(state["schema"])
+        fault = self.schema.difference(before)
+        if fault is not None:
+            raise ValueError(f"the state is of other rows: {fault}")
+        own = self.schema
+        self.sealed = bool(state["sealed"])
+        self.schema = before.union(own, limits=not self.sealed)
+        version, count = state["rows"][self.name]
+        self.rows = {**state["rows"], self.name: [version + (count != len(self.y)), len(self.y)]}
+        self._near.refused = dict(state["refused"])
+        if state["learner"] is not None:
+            self.learner = self._made()
+            if self.schema.digest == before.digest:
+                self.learner.restore(state["learner"])
+            else:
+                weights = self.schema.moved(state["learner"]["weights"], before)
+                self.learner.inherit(weights, weights, None, state["learner"]["steps"])
+
+
+def _plain(card: Card) -> dict[str, Any]:
+    return {name: getattr(card, name) for name in ("terms", "feature_names", "labels", "low", "high")}
+
+
+def _unsound(card: Card) -> str | None:
+    """Why a card cannot be."""
+    if card.low.ndim != 1 or card.low.shape != card.high.shape:
+        return f"its card is damaged: limits of shapes {card.low.shape} and {card.high.shape}"
+    if not (np.isfinite(card.low).all() and np.isfinite(card.high).all()):
+        return "its card is damaged: its limits have NaN or infinite values"
+    if any(len(entry) != 2 or min(entry) < 0 for entry in card.rows.values()):
+        return "its card is damaged: it counts rows wrongly"
+    return None
+
+
+def _stacked(above: Any, below: Any) -> Any:
+    """Rows of both, as wide as the wider."""
+    width = max(above.shape[1], below.shape[1])
+    if sp.issparse(above) or sp.issparse(below):
+        parts = [sp.csr_array(part) for part in (above, below)]
+        parts = [sp.csr_array((p.data, p.indices, p.indptr), shape=(p.shape[0], width)) for p in parts]
+        return sp.csr_array(sp.vstack(parts))
+    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (above, below)])

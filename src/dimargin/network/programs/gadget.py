@@ -1,0 +1,472 @@
+r"""GADGET: a linear support vector machine of the rows of all sites, each of which talks to its neighbours only.
+
+All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of them (GADGET paper,
+equation 1; its lambda is `alpha`). One iteration at site i, with the errors of the printed pseudo-code put right:
+
+    (a)   a batch of B_i of its rows (one, some, all)
+    (b,c) L_i = 1/|B_i| sum over rows of margin below one of y x        (the paper omits the condition)
+    (e)   w_i <- (1 - alpha eta_t) w_i + eta_t L_i,  eta_t = 1/(alpha t)
+    (f,h) project on |w_i| <= 1/sqrt(alpha), if asked to                (the paper takes the norm of another vector)
+    (g)   Push-Vector of (n_i w_i, n_i), in some number of rounds: w_i = the mean, weighted by rows
+                                                                        (unweighted, it solves another problem)
+
+The mass of Push-Vector is kept from one iteration to the next instead of being dealt out anew: with few rounds an
+iteration, the mean of all w_i would else depend on who has how many neighbours.
+
+``gradient="local"`` is that. It pulls every site to its own rows, by ``eta_t |L_i - L|``, which a few rounds of gossip
+do not mend where rows differ from site to site. ``gradient="tracked"`` gossips n_i L_i instead, as a contribution that
+is replaced at every step (`PushSum.contribute`): every site then follows the gradient of *all* rows,
+
+    w_i <- mean of w_i and what the neighbours said theirs were,   w_i <- w_i - eta_t (alpha w_i - L^),
+
+(gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and once sites agree they stay so.
+The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of 1/alpha throw the iterate far off.
+With ``step_size="auto"`` every feature has a p of its own, ``p_j = 1/N sum_i |x_ij| |x_i|_1``, gossiped too: the
+diagonal of these is above the mean of x x' (De Pierro's majoriser), so that the steps suit rare and frequent, small and
+large features.
+
+The sums that each site gossips along say what the objective of all rows is, and, with the rows' averaged activity as
+dual coefficients, how far it can be from the optimum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dimargin.network.messages import Array, Message
+from dimargin.network.neighbourhood import Neighbourhood
+from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
+from dimargin.network.programs.hinge_rows import Floats, HingeRows, Look, hinge_dual
+from dimargin.network.programs.progress import Progress
+from dimargin.network.push_sum import Mass, PushSum
+
+_AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
+
+
+class Exchange(Message, frozen=True, tag="exchange"):
+    """What a site tells a neighbour in a round.
+
+    Attributes
+    ----------
+    mass : Mass
+    steps : int
+        That the sender has taken.
+    iterate : ndarray of shape (n_outputs, n_features)
+        Its weights; of no rows while it has none worth telling, or with local gradients, whose mass has them.
+    schema : str
+        Digest of what the rows mean to the sender; messages about other schemas are left alone.
+    """
+
+    mass: Mass
+    steps: int
+    iterate: Array
+    schema: str = ""
+
+
+@dataclass(frozen=True)
+class GadgetSettings:
+    """What all sites do alike.
+
+    Attributes
+    ----------
+    alpha : float
+        Weight of the regulariser; the paper's lambda.
+    gradient : {"tracked", "local"}
+    batch_size : int or None
+        Rows that a step looks at, drawn with replacement; None is all.
+    gossip_rounds : int or float
+        Rounds for every step; a number below one is a tolerance: as many as it takes for the site's own estimate to
+        change by less than this share in a round.
+    step_size : "auto", "pegasos" or float
+        What the first step is about as long as: one over each feature's curvature, ``1/alpha``, or a number.
+    projection : bool
+    stop : {"objective", "quiet"}
+        By the objective of all rows: when it has stayed within a share of `tol` in the second half of the steps, or
+        the dual objective is that close; by the paper's rule: when a step is shorter than `tol`. In both cases
+        `n_quiet` times running.
+    tol : float
+    n_quiet : int
+    interval : float
+        Seconds between rounds.
+    lease : float
+        Seconds of silence after which a neighbour counts as gone, and all that came from it is undone. Infinite where
+        those that one sends to do not send back.
+    norm_bound : float
+        Of sound weights; who sends larger ones is refused, and what it has brought undone.
+    most_messages : float
+        A second, of one neighbour; who sends more is refused likewise.
+    schema : str
+        Digest of what rows mean here.
+    """
+
+    alpha: float = 1e-4
+    gradient: Literal["tracked", "local"] = "tracked"
+    batch_size: int | None = None
+    gossip_rounds: int | float = 1
+    step_size: str | float = "auto"
+    projection: bool = False
+    stop: Literal["objective", "quiet"] = "objective"
+    tol: float = 2e-3
+    n_quiet: int = 3
+    interval: float = 1.0
+    lease: float = 20.0
+    norm_bound: float = np.inf
+    most_messages: float = np.inf
+    schema: str = ""
+
+
+class Gadget(SiteProgram):
+    """One site.
+
+    Parameters
+    ----------
+    rows : HingeRows
+    settings : GadgetSettings
+    seed : sequence of int
+        Of its batches.
+
+    Attributes
+    ----------
+    weights, average : ndarray of shape (n_outputs, n_features)
+        Last iterate, and the average over all steps, of weight t.
+    dual : ndarray of shape (n_outputs, n)
+        Dual coefficients of this site's rows, in [0, 1].
+    rounds, steps : int
+    """
+
+    shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
+    messages: ClassVar[tuple[type[Message], ...]] = (Exchange,)
+
+    def __init__(self, rows: HingeRows, settings: GadgetSettings, seed: tuple[int, ...] = (0,)) -> None:
+        self.rows, self.settings = rows, settings
+        self._shape = rows.signs.shape[0], rows.X.shape[1]
+        self.weights = np.zeros(self._shape)
+        self.average = np.zeros(self._shape)
+        self.dual = np.zeros(rows.signs.shape)
+        self.rounds = self.steps = 0
+        self._rng = np.random.default_rng(seed)
+        self._curvature = self._curvature_of_rows()
+        self._push_sum = PushSum(self._contribution(None))
+        self._pull = np.zeros(self._shape)  # averaged as the dual coefficients are
+        self._activity = np.zeros(self._shape[0])
+        self._progress = Progress()
+        self._quiet = self._rounds_since_step = 0
+        self._before = np.zeros(self._shape)
+        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        self._iterates: dict[str, Floats] = {}
+        self._leads: dict[str, int] = {}
+        self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
+        self._has_met = False
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Listen first: others may be far ahead."""
+        self.neighbourhood.change(neighbours)
+        self._waiting_since = now
+        yield Wake(self.settings.interval)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """A round: those who have gone, the step, the shares."""
+        self.rounds += 1
+        yield from self._let_go(now)
+        if self._may_learn(now):
+            yield from self._learn()
+        yield from self._tell()
+        yield Wake(self.settings.interval)
+
+    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+        """Take a neighbour's share and iterate."""
+        assert isinstance(message, Exchange)
+        near = self.neighbourhood
+        if sender in near.refused or message.schema != self.settings.schema:
+            return
+        fault = near.hear(now, sender) or self._fault(sender, message)
+        if fault is None:
+            is_new = self._push_sum.take(sender, message.mass)
+            if is_new or sender not in self._leads:
+                self._leads[sender] = message.steps
+                if len(message.iterate):
+                    self._iterates[sender] = message.iterate
+            fault = near.judge(sender, is_new)
+        if fault is not None:
+            near.refuse(sender, fault)
+            self._leave(sender)
+            yield Report("refused", {"site": sender, "reason": fault})
+
+    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Share with others from now on."""
+        self.neighbourhood.change(neighbours)
+        yield from ()
+
+    def append(self, rows: HingeRows) -> None:
+        """More rows of this site."""
+        self.rows = self.rows.with_more(rows)
+        self.dual = np.concatenate([self.dual, np.zeros(rows.signs.shape)], axis=1)
+        self._count_rows()
+
+    def inherit(self, weights: Floats, average: Floats, last: Gadget | None, steps: int = 0) -> None:
+        """Begin with weights that were learnt elsewhere, by `last` or in so many steps."""
+        self.weights, self.average = weights, average
+        self.steps = steps if last is None else last.steps
+        if last is not None:
+            self.rounds, self._has_met = last.rounds, last._has_met
+            self.neighbourhood.refused = dict(last.neighbourhood.refused)
+        if self.settings.gradient == "local":
+            self._push_sum.mass[: weights.size] = self.rows.n_rows * weights.ravel()
+        self._push_sum.contribute(self._contribution(self.rows.look(weights)))
+
+    def refuse(self, name: str, reason: str) -> Iterator[Action]:
+        """Listen to a neighbour no more, and undo what it has brought."""
+        if name not in self.neighbourhood.refused:
+            self.neighbourhood.refuse(name, reason)
+            self._leave(name)
+        yield from ()
+
+    # ---- who is there --------------------------------------------------------------------------------------------
+
+    def _let_go(self, now: float) -> Iterator[Action]:
+        """Undo what went to and fro with neighbours that have been silent, or deaf, for too long."""
+        near = self.neighbourhood
+        for name in near.gone(now):
+            self._leave(name)
+            yield Report("silent", {"site": name, "seconds": self.settings.lease})
+        for name in near.heard:
+            if not self._is_there(name) and self._push_sum.has_given(name):
+                self._forget(name)
+                yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
+        if self._has_met and not near.heard and self._waiting_since is None:
+            self._waiting_since = now
+            yield Report("alone", {"steps": self.steps})
+
+    def _leave(self, name: str) -> None:
+        self._forget(name)
+        self._iterates.pop(name, None)
+        self._leads.pop(name, None)
+
+    def _forget(self, name: str) -> None:
+        self._push_sum.forget(name)
+        if self.settings.gradient == "local" and self._mass_of_rows > 0:  # the iterate is not undone with the rest
+            self._push_sum.mass[: self.weights.size] = self._mass_of_rows * self.weights.ravel()
+
+    def _may_learn(self, now: float) -> bool:
+        """Whether to go on; a site that was among others and has lost them keeps what it has learnt with them."""
+        if self._waiting_since is None:
+            return True
+        alone = not self._has_met and now - self._waiting_since > self.settings.lease
+        near = self.neighbourhood
+        if near.names and not near.heard and not alone:
+            return False
+        self._waiting_since = None
+        if near.heard:
+            self._has_met = True
+            self.steps = max(self.steps, int(np.median(list(self._leads.values()) or [0])))
+            if self._iterates:  # of those who go on, while this site has begun or come back
+                self.weights = np.mean(list(self._iterates.values()), axis=0)
+        return True
+
+    def _tell(self) -> Iterator[Action]:
+        """Shares for those who are there, a sign of life for the others."""
+        local = self.settings.gradient == "local" or self._waiting_since is not None
+        iterate = np.zeros((0, 0)) if local else self.weights
+        spoken_to = self.neighbourhood.spoken_to
+        given = self._push_sum.shares([name for name in spoken_to if self._is_there(name)])
+        for name in spoken_to:
+            mass = given[name] if name in given else self._push_sum.sign_of_life(name)
+            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema))
+
+    def _is_there(self, name: str) -> bool:
+        """Whether a neighbour is heard and hears this site: shares that nobody takes would drain it."""
+        rounds = self.settings.lease / self.settings.interval
+        return np.isinf(rounds) or (name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= rounds)
+
+    def _fault(self, sender: str, message: Exchange) -> str | None:
+        """Why a message cannot be from a sound site of this kind."""
+        sent, iterate, bound = message.mass.sent, message.iterate, self.settings.norm_bound
+        if sent.shape != self._push_sum.mass.shape or (len(iterate) and iterate.shape != self._shape):
+            shape = iterate.shape if len(iterate) else sent.shape
+            return f"its message has shape {shape}, expected {self._shape} for {self._shape[1]} features"
+        if not (np.isfinite(sent).all() and np.isfinite(iterate).all()):
+            return "its message has NaN or infinite values"
+        if np.linalg.norm(iterate) > bound:
+            return f"its weights have a norm of {np.linalg.norm(iterate):.3g}, expected at most {bound:.3g}"
+        return None
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def _learn(self) -> Iterator[Action]:
+        """Mix, and step where one is due."""
+        if self._mass_of_rows <= 0:  # no rows here, or an edge was undone a moment ago
+            return
+        if self.settings.gradient == "local":
+            self.weights = self._ratio
+        elif self._iterates:
+            self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
+        self._rounds_since_step += 1
+        if not self._is_step_due():
+            return
+        self._rounds_since_step = 0
+        before = self.weights
+        self.steps += 1
+        if self.settings.gradient == "local":
+            self._step_locally()
+        else:
+            self._step_by_all()
+        self.average = self.average + (self.weights - self.average) * (2 / (self.steps + 1))
+        yield from self._judge(float(np.linalg.norm(self.weights - before)))
+
+    def _is_step_due(self) -> bool:
+        rounds = self.settings.gossip_rounds
+        if rounds >= 1:
+            return self._rounds_since_step >= rounds
+        change = float(np.linalg.norm(self._ratio - self._before))
+        self._before = self._ratio
+        return change <= rounds * max(float(np.linalg.norm(self._ratio)), 1e-300)
+
+    def _step_by_all(self) -> None:
+        """Against the tracked gradient of all rows; then say what this site's rows pull at now."""
+        eta, weight = self._step_size(), (_AVERAGING + 1) / (self.steps + _AVERAGING)
+        self._pull = self._pull + (self._ratio - self._pull) * weight
+        self._activity = self._activity + (self._means[2] - self._activity) * weight
+        self.weights = self._projected(self.weights - eta * (self.settings.alpha * self.weights - self._ratio))
+        self._push_sum.contribute(self._contribution(self._look(weight)))
+
+    def _step_locally(self) -> None:
+        """The paper's step (e), on the mass: ``n w`` for weights w."""
+        eta, own = self._step_size(), slice(0, self.weights.size)
+        look = self._look((_AVERAGING + 1) / (self.steps + _AVERAGING))
+        self._push_sum.contribute(self._contribution(look))
+        mass = self._push_sum.mass.copy()
+        stepped = (1 - eta * self.settings.alpha) * mass[own].reshape(self._shape) + eta * look.pull
+        mass[own] = stepped.ravel()
+        weights = stepped / self._mass_of_rows
+        self.weights = self._projected(weights)
+        if self.weights is not weights:
+            mass[own] = self._mass_of_rows * self.weights.ravel()
+        self._push_sum.mass = mass
+
+    def _look(self, weight: float) -> Look:
+        """At a batch, blown up to all rows of the site."""
+        n, size = self.rows.n_rows, self.settings.batch_size
+        if size is None or not n:
+            look = self.rows.look(self.weights)
+            self.dual = self.dual + (look.inside - self.dual) * weight
+            return look
+        chosen = self._rng.integers(n, size=size)
+        look = self.rows.look(self.weights, chosen)
+        self.dual[:, chosen] += (look.inside - self.dual[:, chosen]) * weight
+        return Look(look.pull * (n / size), look.loss * (n / size), look.active * (n / size), look.inside)
+
+    def _step_size(self) -> Floats:
+        """Of every feature, or of all."""
+        first = self.settings.step_size
+        if first == "auto":
+            curvature = np.maximum(self._means[0], 0)
+        else:
+            curvature = np.array([0.0 if first == "pegasos" else 1 / float(first)])
+        return 1 / (self.settings.alpha * self.steps + curvature)
+
+    def _projected(self, weights: Floats) -> Floats:
+        if not self.settings.projection:
+            return weights
+        radius = self.settings.alpha**-0.5
+        norms = np.linalg.norm(weights, axis=1, keepdims=True)
+        return weights if (norms <= radius).all() else weights * np.minimum(1, radius / np.maximum(norms, 1e-300))
+
+    # ---- what is known of all rows -------------------------------------------------------------------------------
+
+    def _curvature_of_rows(self) -> Floats:
+        return self.rows.curvature() if self.settings.step_size == "auto" else np.zeros(0)
+
+    def _count_rows(self) -> None:
+        """Contribute what the rows are now, which are others than before."""
+        self._curvature = self._curvature_of_rows()
+        self._push_sum.contribute(self._contribution(self.rows.look(self.weights)))
+
+    def _contribution(self, look: Look | None) -> Floats:
+        """Pull, rows, curvature, loss, activity: sums over this site's rows."""
+        n, (n_outputs, n_features) = float(self.rows.n_rows), self._shape
+        look = look or self.rows.look(np.zeros(self._shape))
+        pull = np.zeros(n_outputs * n_features) if self.settings.gradient == "local" else look.pull.ravel()
+        return np.concatenate([pull, [n], self._curvature, look.loss, look.active])
+
+    @property
+    def _mass_of_rows(self) -> float:
+        return float(self._push_sum.mass[self.weights.size])
+
+    @property
+    def _ratio(self) -> Floats:
+        return self._push_sum.mass[: self.weights.size].reshape(self._shape) / self._mass_of_rows
+
+    @property
+    def _means(self) -> tuple[Floats, Floats, Floats]:
+        """Over all rows: curvature, loss and activity."""
+        sums = self._push_sum.mass[self.weights.size + 1 :] / self._mass_of_rows
+        curvature, loss, activity = np.split(sums, [len(self._curvature), len(self._curvature) + self._shape[0]])
+        return curvature, loss, activity
+
+    @property
+    def objective(self) -> Floats:
+        """Estimate of the objective of all rows at this site's weights, of shape (n_outputs,); NaN without one."""
+        if self._mass_of_rows <= 0:
+            return np.full(self._shape[0], np.nan)
+        return np.asarray(0.5 * self.settings.alpha * (self.weights**2).sum(axis=1) + self._means[1])
+
+    @property
+    def dual_objective(self) -> Floats:
+        """Its estimate of the dual objective, of shape (n_outputs,); as in `hinge_dual`."""
+        return hinge_dual(self._activity, self._pull, self.settings.alpha)
+
+    def _judge(self, change: float) -> Iterator[Action]:
+        """Whether the rule for stopping holds, for the n_quiet-th time running."""
+        settings = self.settings
+        objective, dual = self.objective, self.dual_objective
+        moved = self._progress.add(self.steps, float(objective.sum()))
+        far = float(((objective - dual) / np.maximum(np.abs(objective), 1e-300)).max())
+        quiet = (change if settings.stop == "quiet" else min(moved, max(far, 0.0))) < settings.tol
+        self._quiet = self._quiet + 1 if quiet else 0
+        if self._quiet >= settings.n_quiet:
+            yield Stop(settings.stop)
+
+    def status(self) -> dict[str, Any]:
+        """For a person: how far this site is."""
+        return {
+            "round": self.rounds,
+            "steps": self.steps,
+            "neighbours": sorted(self.neighbourhood.heard),
+            "refused": dict(self.neighbourhood.refused),
+            "objective": self.objective.tolist(),
+            "dual_objective": self.dual_objective.tolist(),
+            "waiting": self._waiting_since is not None,
+        }
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Iterates, mass, what is known of edges, and draws."""
+        return {
+            "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
+            "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
+            "activity": self._activity, "progress": self._progress.entries, "smooth": self._progress.smooth,
+            "has_met": self._has_met, "refused": self.neighbourhood.refused,
+            "draws": json.dumps(self._rng.bit_generator.state),
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on; quiet steps and what neighbours said are learnt anew, and rows may have become others since."""
+        self.weights, self.average = state["weights"], state["average"]
+        known = min(self.rows.n_rows, state["dual"].shape[1])
+        self.dual[:, :known] = state["dual"][:, :known]
+        self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
+        self._push_sum = PushSum.restore(state["push_sum"])
+        self._pull, self._activity = state["pull"], state["activity"]
+        self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
+        self.neighbourhood.refused = dict(state["refused"])
+        self._rng.bit_generator.state = json.loads(state["draws"])
+        if self.rows.n_rows != state["dual"].shape[1]:
+            self._count_rows()

@@ -1,0 +1,100 @@
+"""The rows of one site, and what the hinge loss says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What rows say of some weights.
+
+    Attributes
+    ----------
+    pull : ndarray of shape (n_outputs, n_features)
+        Minus the subgradient of the sum of the losses: ``sum_i y_i x_i`` over the rows of margin below one. The GADGET
+        paper's pseudo-code sums over all rows, which learns nothing: the indicator is missing there.
+    loss, active : ndarray of shape (n_outputs,)
+        Sum of the hinge losses, and rows of margin below one.
+    inside : boolean ndarray of shape (n_outputs, n)
+        Which rows these are.
+    """
+
+    pull: Floats
+    loss: Floats
+    active: Floats
+    inside: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class HingeRows:
+    """Rows and signs of one site; it may have none, or those of one class.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    signs : ndarray of shape (n_outputs, n)
+        Plus or minus one.
+    """
+
+    X: Any
+    signs: Floats
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.X.shape[0])
+
+    def with_more(self, rows: HingeRows) -> HingeRows:
+        """These and more rows."""
+        below = rows.X if sp.issparse(rows.X) == sp.issparse(self.X) else (
+            sp.csr_array(rows.X) if sp.issparse(self.X) else rows.X.toarray()
+        )  # fmt: skip
+        X = sp.csr_array(sp.vstack([self.X, below])) if sp.issparse(self.X) else np.concatenate([self.X, below])
+        return HingeRows(X, np.concatenate([self.signs, rows.signs], axis=1))
+
+    def look(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> Look:
+        """Pull, loss and active rows at some weights, of all rows or the chosen ones."""
+        X, signs = (self.X, self.signs) if chosen is None else (self.X[chosen], self.signs[:, chosen])
+        short = 1 - signs * (X @ weights.T).T
+        inside = short > 0
+        pull = (X.T @ (signs * inside).T).T
+        return Look(
+            np.ascontiguousarray(pull), np.where(inside, short, 0).sum(axis=1), inside.sum(axis=1, dtype=float), inside
+        )
+
+    def curvature(self) -> Floats:
+        """``sum_i |x_ij| |x_i|_1`` of every feature j, of shape (n_features,).
+
+        Their diagonal is above ``sum_i x_i x_i'``: ``(x.v)^2 <= |x|_1 sum_j |x_j| v_j^2`` by Cauchy and Schwarz.
+        """
+        sizes = abs(self.X)
+        return np.asarray(sizes.T @ np.asarray(sizes.sum(axis=1)).ravel(), dtype=np.float64)
+
+
+def hinge_dual(activity: Floats, pull: Floats, alpha: float) -> Floats:
+    """Dual objective of coefficients in [0, 1] of this mean activity and this mean pull, each scaled down at best.
+
+    ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)``; with a scaled by s in [0, 1], best at
+    ``s = min(1, alpha mean(a) / |pull|^2)``.
+
+    Parameters
+    ----------
+    activity : ndarray of shape (n_outputs,)
+    pull : ndarray of shape (n_outputs, n_features)
+    alpha : float
+
+    Returns
+    -------
+    ndarray of shape (n_outputs,)
+    """
+    square = (pull**2).sum(axis=1)
+    scale = np.minimum(1, alpha * activity / np.maximum(square, 1e-300))
+    return np.asarray(scale * activity - scale**2 * square / (2 * alpha))

@@ -1,0 +1,29 @@
+"""How far a site has come, by what it knows of the objective of all rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+
+class Progress:
+    """Smoothed objectives at steps that grow by a fiftieth: how far they went up and down in half of the steps."""
+
+    def __init__(self, entries: list[tuple[int, float]] | None = None, smooth: float = 0.0) -> None:
+        self.entries = entries or []
+        self.smooth = smooth
+
+    def add(self, step: int, objective: float) -> float:
+        """Range of the objective in the second half of the steps, relatively; infinite while that cannot be said."""
+        if not np.isfinite(objective):
+            return np.inf
+        first = not self.entries
+        self.smooth = objective if first else self.smooth + (objective - self.smooth) * min(1.0, 10 / step)
+        if first or step >= 1.02 * self.entries[-1][0]:
+            self.entries.append((step, self.smooth))
+        half = bisect_right(self.entries, (step / 2, np.inf)) - 1
+        if step < 20 or half < 0:
+            return np.inf
+        since = [self.smooth, *(value for _, value in self.entries[half:])]
+        return (max(since) - min(since)) / max(abs(self.smooth), 1e-300)

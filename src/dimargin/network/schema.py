@@ -1,0 +1,190 @@
+"""What the rows of all sites have in common: features, labels, limits of the values; agreed on before they learn.
+
+Schemas only ever grow: the union of two knows the labels, the features and the limits of both. So it does not matter in
+which order sites hear of one another, or how often.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.network.messages import pack
+
+Floats = NDArray[np.float64]
+Label = str | int | float
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a site, or all of them, know of their rows.
+
+    Attributes
+    ----------
+    terms : mapping
+        What must be the same everywhere: program, loss, parameters, scaling.
+    feature_names : tuple of str or None
+        Of the columns; None for LIBSVM text, whose width may differ from site to site: what a line leaves out is zero.
+    labels : tuple
+        Sorted.
+    low, high : ndarray of shape (n_features,)
+        Least and largest value of every feature.
+    """
+
+    terms: Mapping[str, Any]
+    feature_names: tuple[str, ...] | None
+    labels: tuple[Label, ...]
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(
+        cls, X: Any, y: NDArray[Any], terms: Mapping[str, Any], feature_names: tuple[str, ...] | None = None
+    ) -> Schema:
+        """That of the rows of one site.
+
+        Parameters
+        ----------
+        X : ndarray or CSR array of shape (n, n_features)
+        y : ndarray of shape (n,)
+        terms : mapping
+        feature_names : tuple of str or None
+        """
+        low = high = np.zeros(X.shape[1])
+        if X.shape[0]:
+            low, high = (_dense(extreme(X)) for extreme in (_least, _largest))
+        return cls(dict(terms), feature_names, sorted_labels(y.tolist()), low + 0.0, high + 0.0)
+
+    @property
+    def n_features(self) -> int:
+        """Width of the rows."""
+        return len(self.low)
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that are the same for the same schema only."""
+        return hashlib.sha256(pack(self.plain())).hexdigest()[:16]
+
+    def plain(self) -> dict[str, Any]:
+        """For a message, a checkpoint or a model file."""
+        names = None if self.feature_names is None else list(self.feature_names)
+        terms = {name: self.terms[name] for name in sorted(self.terms)}
+        return {
+            "terms": terms, "feature_names": names, "labels": list(self.labels), "low": self.low, "high": self.high
+        }  # fmt: skip
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Schema:
+        """What `plain` described."""
+        names = plain["feature_names"]
+        return cls(
+            dict(plain["terms"]), None if names is None else tuple(names), sorted_labels(plain["labels"]),
+            np.array(plain["low"], dtype=np.float64), np.array(plain["high"], dtype=np.float64),
+        )  # fmt: skip
+
+    def difference(self, other: Schema) -> str | None:
+        """Why rows of the other schema cannot be learnt from together with these; None if they can."""
+        for name in sorted({*self.terms, *other.terms}):
+            here, there = self.terms.get(name), other.terms.get(name)
+            if here != there:
+                return f"{name} is {there!r} there and {here!r} here"
+        if (self.feature_names is None) != (other.feature_names is None):
+            here, there = ("no names" if s.feature_names is None else "names" for s in (self, other))
+            return f"its features have {there} there and {here} here"
+        if self.feature_names is not None and other.feature_names is not None:
+            if len(self.feature_names) != len(other.feature_names):
+                return f"it has {len(other.feature_names)} features there and {len(self.feature_names)} here"
+            for k, (here, there) in enumerate(zip(self.feature_names, other.feature_names, strict=True)):
+                if here != there:
+                    return f"feature {k} is {there!r} there and {here!r} here"
+        if {type(label) is str for label in (*self.labels, *other.labels)} == {True, False}:
+            return f"its labels, {other.labels[0]!r} for one, are of another kind than those here, {self.labels[0]!r}"
+        return None
+
+    def union(self, other: Schema, limits: bool = True) -> Schema:
+        """Labels and features of both; limits of both, or of the other's only where a feature is new here."""
+        width = max(self.n_features, other.n_features)
+        low, high = self._widened(width)
+        other_low, other_high = other._widened(width)
+        known = slice(self.n_features if not limits else 0, None)
+        low[known] = np.minimum(low, other_low)[known]
+        high[known] = np.maximum(high, other_high)[known]
+        return Schema(self.terms, self.feature_names, sorted_labels([*self.labels, *other.labels]), low, high)
+
+    def _widened(self, width: int) -> tuple[Floats, Floats]:
+        missing = (0, width - self.n_features)
+        return np.pad(self.low, missing) + 0.0, np.pad(self.high, missing) + 0.0  # minus zero is zero
+
+    # ---- rows as sites learn from them ---------------------------------------------------------------------------
+
+    @property
+    def factors(self) -> Floats:
+        """By which features are multiplied; one where all values are alike, or without scaling."""
+        spread = {"minmax": self.high - self.low, "maxabs": np.maximum(np.abs(self.low), np.abs(self.high))}
+        size = spread.get(str(self.terms.get("scaling")), np.ones_like(self.low))
+        return 1 / np.where(size > 0, size, 1.0)
+
+    @property
+    def shifts(self) -> Floats:
+        """What is subtracted before."""
+        return self.low if self.terms.get("scaling") == "minmax" else np.zeros_like(self.low)
+
+    def scaled(self, X: Any) -> Any:
+        """Rows of this width or less: scaled, and with a last feature of one if there is an intercept."""
+        missing = self.n_features - X.shape[1]
+        if sp.issparse(X):
+            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.n_features))
+            X = sp.csr_array(X @ sp.diags_array(self.factors))
+            return sp.csr_array(sp.hstack([X, np.ones((X.shape[0], 1))])) if self.has_intercept else X
+        X = (np.pad(X, ((0, 0), (0, missing))) - self.shifts) * self.factors
+        return np.column_stack([X, np.ones(len(X))]) if self.has_intercept else X
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether rows get a last feature of one."""
+        return bool(self.terms.get("fit_intercept"))
+
+    def signs(self, y: NDArray[Any]) -> Floats:
+        """Plus or minus one, of shape (n_outputs, n): one output for two labels, else one a label."""
+        labels = self.labels[1:] if len(self.labels) == 2 else self.labels
+        return np.array([np.where(y == label, 1.0, -1.0) for label in labels]).reshape(len(labels), len(y))
+
+    def moved(self, weights: Floats, before: Schema) -> Floats:
+        """Weights that were learnt under an earlier schema, for this one: they answer all rows as they did.
+
+        What is new, a feature or a label, begins at zero.
+        """
+        n_old, n_outputs = before.n_features, 1 if len(self.labels) == 2 else len(self.labels)
+        moved = np.zeros((n_outputs, self.n_features + self.has_intercept))
+        rows = weights
+        if len(before.labels) == 2 < len(self.labels):
+            rows = np.concatenate([-weights, weights])
+        places = [0] if len(before.labels) == 2 == len(self.labels) else [self.labels.index(x) for x in before.labels]
+        raw = rows[:, :n_old] * before.factors
+        moved[places, :n_old] = raw / self.factors[:n_old]
+        if self.has_intercept:
+            moved[places, -1] = rows[:, -1] + raw @ (self.shifts[:n_old] - before.shifts)
+        return moved
+
+
+def sorted_labels(labels: list[Any]) -> tuple[Label, ...]:
+    """Each once."""
+    return tuple(sorted(set(labels), key=lambda label: (isinstance(label, str), label)))
+
+
+def _least(X: Any) -> Any:
+    return X.min(axis=0)
+
+
+def _largest(X: Any) -> Any:
+    return X.max(axis=0)
+
+
+def _dense(values: Any) -> Floats:
+    return np.asarray(values.todense() if sp.issparse(values) else values, dtype=np.float64).ravel()

@@ -1,0 +1,303 @@
+"""Sites agree on features, labels and limits before they learn, and when others join."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
+from sklearn.svm import LinearSVC
+
+from dimargin.network.conditions import Conditions, Link, Outage, Partition
+from dimargin.network.messages import pack, unpack
+from dimargin.network.programs.agreement import Agreement, Card
+from dimargin.network.programs.gadget import GadgetSettings
+from dimargin.network.schema import Schema
+from dimargin.network.simulator import Simulator
+from dimargin.network.topology import make_graph
+
+ALPHA = 1e-2
+TERMS = {"alpha": ALPHA, "scaling": "minmax", "fit_intercept": True}
+
+
+def settings_of(schema, n_rows):
+    return GadgetSettings(alpha=ALPHA, tol=1e-12, lease=5.0, schema=schema.digest)
+
+
+def three_classes(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(3, size=n)
+    return 10 * rng.normal(size=(n, 4)) + 30 * np.eye(4)[y] + 5, np.array(["ant", "bee", "cat"])[y]
+
+
+def site(name, X, y, terms=TERMS, names=None, **options):
+    schema = Schema.of(X, y, terms, names)
+    return lambda: Agreement(name, X, y, schema, settings_of, **{"settle": 4.0, "interval": 1.0, **options})
+
+
+def run(sites, until, topology="complete", conditions=None, **options):
+    simulator = Simulator(sites, make_graph(topology, len(sites)), conditions, **options)
+    simulator.run(until=until)
+    return simulator
+
+
+def reports(simulator, what):
+    return [(name, report.facts) for _, name, report in simulator.reports if report.what == what]
+
+
+# ---- schemas ----------------------------------------------------------------------------------------------------
+
+
+values = st.lists(st.lists(st.floats(-9, 9), min_size=2, max_size=2), min_size=1, max_size=4)
+
+
+@given(values, values, values)
+def test_unions_do_not_depend_on_order(a, b, c):
+    one, two, three = (
+        Schema.of(np.array(rows), np.array([f"label{k}" for k in range(len(rows))]), TERMS) for rows in (a, b, c)
+    )
+    assert one.union(two).union(three).digest == three.union(one.union(two)).digest
+    assert one.union(two).digest == two.union(one).digest and one.union(one).digest == one.digest
+
+
+@pytest.mark.parametrize("kind", ["minmax", "maxabs", "none"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_are_scaled_as_scikit_learn_scales_them(kind, sparse):
+    X, y = three_classes()
+    X[:, 2] = 7.0
+    if sparse and kind == "minmax":
+        pytest.skip("sparse rows keep their zeros, and are scaled by their largest value")
+    schema = Schema.of(sp.csr_array(X) if sparse else X, y, {"scaling": kind})
+    expected = {"minmax": MinMaxScaler, "maxabs": MaxAbsScaler}[kind]().fit_transform(X) if kind != "none" else X
+    found = schema.scaled(sp.csr_array(X) if sparse else X)
+    assert_allclose(found.toarray() if sparse else found, expected, atol=1e-12)
+
+
+def test_weights_move_to_a_wider_schema_and_answer_as_before():
+    X, y = three_classes()
+    two = y != "cat"
+    before = Schema.of(X[two][:, :3], y[two], TERMS)
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=(1, 4))
+    wider = Schema.of(np.column_stack([X[:, :3] * 3 - 40, X[:, 3]]), y, TERMS).union(before)
+    moved = wider.moved(weights, before)
+    assert moved.shape == (3, 5)
+    rows = np.column_stack([X[:, :3], np.zeros(len(X))])
+    old, new = before.scaled(X[:, :3]) @ weights.T, wider.scaled(rows) @ moved.T
+    assert_allclose(new[:, [1]], old, atol=1e-9)
+    assert_allclose(new[:, [0]], -old, atol=1e-9)
+    assert_array_equal(new[:, 2], 0)
+    same = before.union(Schema.of(X[two][:, :3] * 2, y[two], TERMS))
+    assert_allclose(same.scaled(X[:, :3]) @ same.moved(weights, before).T, old, atol=1e-9)
+
+
+def test_differences_are_named():
+    X, y = three_classes(20)
+    here = Schema.of(X, y, TERMS, ("a", "b", "c", "d"))
+    for other, text in (
+        (Schema.of(X, y, TERMS | {"alpha": 0.5}, ("a", "b", "c", "d")), "alpha is 0.5 there and 0.01 here"),
+        (Schema.of(X, y, TERMS, ("a", "b", "x", "d")), "feature 2 is 'x' there and 'c' here"),
+        (Schema.of(X[:, :3], y, TERMS, ("a", "b", "c")), "it has 3 features there and 4 here"),
+        (Schema.of(X, y, TERMS), "its features have no names there and names here"),
+        (Schema.of(X, np.arange(20), TERMS, ("a", "b", "c", "d")), "its labels, 0 for one, are of another kind"),
+    ):
+        assert text in here.difference(other)
+    assert here.difference(Schema.of(X[:0], y[:0], TERMS, ("a", "b", "c", "d"))) is None
+
+
+def test_schemas_survive_bytes():
+    X, y = three_classes(20)
+    for schema in (Schema.of(X, y, TERMS, ("a", "b", "c", "d")), Schema.of(X, np.arange(20) / 2, TERMS)):
+        assert Schema.from_plain(unpack(pack(schema.plain()))).digest == schema.digest
+
+
+# ---- agreeing ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topology", ["ring", "star"])
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_sites_of_one_class_agree_and_learn_what_one_would(topology, loss):
+    X, y = three_classes()
+    parts = {
+        f"site-{label}-{half}": (y == label) & (np.arange(300) % 2 == half)
+        for label in ("ant", "bee", "cat")
+        for half in (0, 1)
+    }
+    sites = {name: site(name, X[part], y[part]) for name, part in parts.items()}
+    simulator = run(sites, 800, topology, Conditions.asynchronous(loss=loss) if loss else None)
+    programs = list(simulator.programs.values())
+    schema = Schema.of(X, y, TERMS)
+    assert {program.schema.digest for program in programs} == {schema.digest}
+    assert {program.n_rows for program in programs} == {300} and all(program.sealed for program in programs)
+    for k, label in enumerate(schema.labels):
+        signs, rows = np.where(y == label, 1.0, -1.0), schema.scaled(X)
+        machine = LinearSVC(loss="hinge", C=1 / (ALPHA * 300), fit_intercept=False, tol=1e-8, max_iter=10**6)
+        objective = [
+            ALPHA / 2 * w @ w + np.maximum(0, 1 - signs * (rows @ w)).mean()
+            for w in (machine.fit(rows, signs).coef_[0], *(program.weights[k] for program in programs))
+        ]
+        assert max(objective) <= 1.02 * objective[0]
+
+
+def test_a_number_of_sites_is_waited_for():
+    X, y = three_classes()
+    sites = {name: site(name, X[k::3], y[k::3], n_sites=3) for k, name in enumerate("abc")}
+    simulator = run(sites, 30, conditions=Conditions(joins={"c": 60.0}))
+    assert not simulator.programs["a"].sealed
+    simulator.run(until=80)
+    assert all(
+        program.sealed and program.steps_of_learner > 5 for program in map(_with_steps, simulator.programs.values())
+    )
+
+
+def _with_steps(program):
+    program.steps_of_learner = program.learner.steps
+    return program
+
+
+def test_one_class_alone_waits_for_another():
+    X, y = three_classes()
+    alone = {"a": site("a", X[y == "ant"], y[y == "ant"])}
+    assert not run(alone, 50).programs["a"].sealed
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"terms": TERMS | {"alpha": 0.5}}, "alpha is 0.5 there and 0.01 here"),
+        ({"names": ("a", "b", "x", "d")}, "feature 2 is 'x' there and 'c' here"),
+    ],
+)
+def test_who_differs_is_refused_by_name_and_the_others_go_on(change, text):
+    X, y = three_classes()
+    options = {"names": ("a", "b", "c", "d")}
+    sites = {
+        name: site(name, X[k::3], y[k::3], **(options | (change if name == "c" else {})))
+        for k, name in enumerate("abc")
+    }
+    simulator = run(sites, 60)
+    refused = reports(simulator, "refused")
+    assert {(name, facts["site"]) for name, facts in refused} >= {("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")}
+    assert all(text in facts["reason"] for name, facts in refused if facts["site"] == "c")
+    assert simulator.programs["a"].learner.steps > 20 and simulator.programs["a"].n_rows == 200
+    assert "c" in simulator.programs["a"].status()["refused"]
+
+
+def test_a_late_site_with_a_new_label_and_more_features_widens_the_schema():
+    X, y = three_classes()
+    late = y == "cat"
+    first = np.flatnonzero(~late)
+    sites = {name: site(name, sp.csr_array(X[part, :3]), y[part], TERMS | {"scaling": "maxabs"}) for name, part in (
+        ("a", first[::2]), ("b", first[1::2])
+    )} | {"c": site("c", sp.csr_array(X[late]), y[late], TERMS | {"scaling": "maxabs"})}  # fmt: skip
+    simulator = run(sites, 99, conditions=Conditions(joins={"c": 100.0}))
+    steps, weights = simulator.programs["a"].learner.steps, simulator.programs["a"].learner.weights
+    assert weights.shape == (1, 4)
+    simulator.run(until=115)
+    assert {program.schema.digest for program in simulator.programs.values()} and len(
+        reports(simulator, "schema grew")
+    ) >= 2
+    moved = simulator.programs["a"].learner
+    assert moved.weights.shape == (3, 5) and moved.steps >= steps
+    simulator.run(until=500)
+    rows, schema = sp.csr_array(X), simulator.programs["b"].schema
+    wide = np.array(X)
+    wide[~late, 3] = 0
+    for program in simulator.programs.values():
+        assert program.schema.digest == schema.digest and program.n_rows == 300
+        predicted = np.array(schema.labels)[(schema.scaled(sp.csr_array(wide)) @ program.weights.T).argmax(axis=1)]
+        assert (predicted == y).mean() > 0.8
+    assert rows.shape[1] == schema.n_features
+
+
+def test_two_networks_that_sealed_apart_become_one():
+    X, y = three_classes()
+    order = np.argsort(y, kind="stable")
+    halves = {"a": order[:80], "b": order[80:150], "c": order[150:220], "d": order[220:]}
+    sites = {name: site(name, X[part], y[part]) for name, part in halves.items()}
+    apart = Conditions(partitions=(Partition((frozenset("ab"),), 0.0, 50.0),))
+    simulator = run(sites, 49, conditions=apart)
+    assert len({program.schema.digest for program in simulator.programs.values()}) == 2
+    simulator.run(until=600)
+    assert {program.schema.digest for program in simulator.programs.values()} == {Schema.of(X, y, TERMS).digest}
+    predicted = [
+        (np.array(p.schema.labels)[(p.schema.scaled(X) @ p.weights.T).argmax(axis=1)] == y).mean()
+        for p in simulator.programs.values()
+    ]
+    assert min(predicted) > 0.85
+
+
+def test_limits_stay_once_sealed():
+    X, y = three_classes()
+    sites = {name: site(name, X[k::3] * (5 if name == "c" else 1), y[k::3]) for k, name in enumerate("abc")}
+    simulator = run(sites, 100, conditions=Conditions(joins={"c": 40.0}))
+    both = np.concatenate([X[0::3], X[1::3]])
+    for program in simulator.programs.values():
+        assert_allclose(program.schema.high, both.max(axis=0))
+    assert not reports(simulator, "schema grew") and simulator.programs["c"].learner.steps > 20
+
+
+def test_rows_that_are_appended_are_learnt_from():
+    X, y = three_classes()
+    sites = {name: site(name, X[k:200:2], y[k:200:2]) for k, name in enumerate("ab")}
+    simulator = run(sites, 50)
+    program = simulator.programs["a"]
+    actions = list(program.append(50.0, X[200:], y[200:], Schema.of(X[200:], y[200:], TERMS)))
+    assert all(isinstance(action.message, Card) for action in actions)
+    simulator.run(until=600)
+    assert simulator.programs["b"].n_rows == 300
+    rows, w = program.schema.scaled(X), simulator.programs["b"].weights
+    signs = program.schema.signs(y)
+    machine = LinearSVC(loss="hinge", C=1 / (ALPHA * 300), fit_intercept=False, tol=1e-8, max_iter=10**6)
+    for k in range(3):
+        best, found = (
+            ALPHA / 2 * v @ v + np.maximum(0, 1 - signs[k] * (rows @ v)).mean()
+            for v in (machine.fit(rows, signs[k]).coef_[0], w[k])
+        )
+        assert found <= 1.02 * best
+    with pytest.raises(ValueError, match="the new rows do not fit those before: alpha is 3 there"):
+        list(program.append(51.0, X[:1], y[:1], Schema.of(X[:1], y[:1], {"alpha": 3})))
+
+
+@pytest.mark.parametrize("loses_memory", [False, True])
+def test_a_site_that_was_down_agrees_again(loses_memory):
+    X, y = three_classes()
+    sites = {name: site(name, X[k::3], y[k::3]) for k, name in enumerate("abc")}
+    down = Conditions(Link(), outages=(Outage("b", 30.2, 60.2, loses_memory),))
+    simulator = run(sites, 120, conditions=down)
+    programs = simulator.programs
+    assert {program.schema.digest for program in programs.values()} == {Schema.of(X, y, TERMS).digest}
+    assert programs["b"].learner.steps > 60 and "b" not in programs["a"].status()["refused"]
+    assert_allclose(programs["b"].weights, programs["a"].weights, atol=0.05 * np.abs(programs["a"].weights).max())
+
+
+def test_a_checkpoint_knows_whose_rows_it_is_of():
+    X, y = three_classes()
+    program = run({"a": site("a", X, y)}, 30).programs["a"]
+    state = unpack(pack(program.checkpoint()))
+    again = site("a", X, y)()
+    again.restore(state)
+    assert_array_equal(again.weights, program.weights)
+    more = site("a", np.concatenate([X, X[:10]]), np.concatenate([y, y[:10]]))()
+    more.restore(state)
+    assert_array_equal(more.weights, program.weights)
+    assert more.rows["a"] == [2, 310] and more.learner.rows.n_rows == 310
+    with pytest.raises(ValueError, match=r"the state is of other rows: alpha is 0\.01 there and 0\.5 here"):
+        site("a", X, y, TERMS | {"alpha": 0.5})().restore(state)
+
+
+def test_a_damaged_card_is_refused_by_name():
+    X, y = three_classes()
+    program = site("a", X, y)()
+    list(program.start(0.0, ["b"]))
+    plain = program.schema.plain()
+    for change, text in (
+        ({"low": np.zeros(3)}, "limits of shapes"),
+        ({"low": np.full(4, np.nan)}, "NaN"),
+        ({"rows": {"b": [-1, 2]}}, "counts rows wrongly"),
+    ):
+        card = Card(**(plain | {"rows": {"b": [1, 5]}, "sealed": False} | change))
+        program._near.refused.clear()
+        facts = next(action.facts for action in program.receive(1.0, "b", card) if hasattr(action, "facts"))
+        assert facts["site"] == "b" and text in facts["reason"]

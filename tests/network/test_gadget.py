@@ -1,0 +1,313 @@
+"""GADGET: one site is Pegasos, many find the optimum of all rows, whatever the network does."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.svm import LinearSVC
+
+from dimargin.network.conditions import Conditions, Link, Outage, Partition
+from dimargin.network.learning import Learning, deal
+from dimargin.network.messages import pack, unpack
+from dimargin.network.program import Report, Send
+from dimargin.network.programs.gadget import Exchange, Gadget, GadgetSettings
+from dimargin.network.programs.hinge_rows import HingeRows, hinge_dual
+from dimargin.network.simulator import Simulator
+from dimargin.network.topology import make_graph
+
+ALPHA = 1e-2
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Overlapping classes, of unequal size, with a constant feature."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(600, 6)), np.ones(600)])
+    y = np.where(X @ rng.normal(size=7) + rng.normal(size=600) > 0.7, 1.0, -1.0)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def optimum(rows):
+    X, y = rows
+    machine = LinearSVC(loss="hinge", C=1 / (ALPHA * len(y)), fit_intercept=False, tol=1e-8, max_iter=10**6)
+    return objective(X, y, machine.fit(X, y).coef_[0])
+
+
+def objective(X, y, w, alpha=ALPHA):
+    return alpha / 2 * w @ w + np.maximum(0, 1 - y * (X @ w)).mean()
+
+
+def learning(rows, n_sites=6, topology="ring", shards="random", conditions=None, seed=0, **settings):
+    X, y = rows
+    site = deal(shards, y, np.random.default_rng(seed).permutation(len(y)), n_sites)
+    given = GadgetSettings(alpha=ALPHA, tol=settings.pop("tol", 1e-12), **settings)
+    return Learning(X, y[None], site, n_sites, given, make_graph(topology, n_sites), conditions or Conditions(), seed)
+
+
+def pegasos(X, y, alpha, n_steps, batch_size=None, seed=(0, 0), projection=False):
+    """Shalev-Shwartz et al. 2007, figures 1 and 2."""
+    rng, w = np.random.default_rng(seed), np.zeros(X.shape[1])
+    for t in range(1, n_steps + 1):
+        chosen = np.arange(len(y)) if batch_size is None else rng.integers(len(y), size=batch_size)
+        active = chosen[y[chosen] * (X[chosen] @ w) < 1]
+        w = (1 - 1 / t) * w + (y[active] @ X[active]) / (alpha * t * len(chosen))
+        if projection:
+            w = min(1, 1 / (np.sqrt(alpha) * np.linalg.norm(w))) * w
+    return w
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 10])
+@pytest.mark.parametrize("projection", [False, True])
+def test_one_site_is_pegasos(rows, batch_size, projection):
+    run = learning(rows, 1, gradient="local", step_size="pegasos", batch_size=batch_size, projection=projection)
+    found = run.run(100)
+    expected = pegasos(*rows, ALPHA, found.programs[0].steps, batch_size, projection=projection)
+    assert found.programs[0].steps == 100
+    assert_allclose(found.weights()[0, 0], expected, rtol=1e-10)
+
+
+def test_a_look_is_the_subgradient(rows):
+    X, y = rows
+    rng = np.random.default_rng(1)
+    signs, weights = np.array([y, -y]), rng.normal(size=(2, 7))
+    for matrix in (X, sp.csr_array(X)):
+        look = HingeRows(matrix, signs).look(weights)
+        for q in range(2):
+            w, step = weights[q], 1e-7 * rng.normal(size=7)
+            loss = [np.maximum(0, 1 - signs[q] * (X @ v)).sum() for v in (w - step, w, w + step)]
+            assert look.loss[q] == pytest.approx(loss[1])
+            assert loss[2] - loss[0] == pytest.approx(-2 * look.pull[q] @ step, rel=1e-5, abs=1e-9)
+            assert look.active[q] == (signs[q] * (X @ w) < 1).sum()
+
+
+def test_curvatures_are_above_the_matrix_of_second_moments(rows):
+    X, y = rows
+    for matrix in (X, sp.csr_array(X), sp.csr_array(X * (np.abs(X) > 1))):
+        curvature = HingeRows(matrix, y[None]).curvature()
+        dense = matrix.toarray() if sp.issparse(matrix) else matrix
+        assert np.linalg.eigvalsh(np.diag(curvature) - dense.T @ dense)[0] >= -1e-9
+        assert np.trace(np.diag(curvature)) <= X.shape[1] * (dense**2).sum()  # and no further than it need be
+
+
+def test_the_dual_objective_is_below_every_primal_one(rows):
+    X, y = rows
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        a, w = rng.uniform(size=len(y)) ** rng.integers(1, 9), rng.normal(size=7)
+        found = hinge_dual(np.array([a.mean()]), ((a * y) @ X / len(y))[None], ALPHA)[0]
+        assert found <= objective(X, y, w)
+        scaled = [
+            s * a.mean() - s * s * np.sum(((a * y) @ X / len(y)) ** 2) / (2 * ALPHA) for s in np.linspace(0, 1, 50)
+        ]
+        assert found >= max(scaled) - 1e-12
+
+
+NETWORKS = {
+    "in rounds": Conditions(),
+    "asynchronous, a fifth lost": Conditions.asynchronous(loss=0.2, duplication=0.1),
+}
+
+
+@pytest.mark.parametrize("shards", ["random", "sorted", "sorted_unequal"])
+@pytest.mark.parametrize("topology", ["complete", "ring", "star"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_site_finds_the_optimum_of_all_rows(rows, optimum, shards, topology, network):
+    found = learning(rows, topology=topology, shards=shards, conditions=NETWORKS[network]).run(600)
+    worst = max(objective(*rows, w[0]) for w in found.weights())
+    assert worst <= optimum * 1.01
+    assert max(objective(*rows, w[0]) for w in found.weights(average=True)) <= optimum * 1.02
+    assert found.dual_objective()[0] <= optimum and found.history[-1]["relative_gap"] < 0.05
+    for program in found.programs:  # what sites believe, which nobody told them
+        assert program.objective[0] == pytest.approx(objective(*rows, program.weights[0]), rel=0.05)
+        assert program.dual_objective[0] == pytest.approx(found.dual_objective()[0], rel=0.05)
+
+
+@pytest.mark.parametrize("batch_size", [1, 10, 100])
+def test_batches_come_near_it_too(rows, optimum, batch_size):
+    found = learning(rows, batch_size=batch_size, topology="complete").run(600)
+    assert max(objective(*rows, w[0]) for w in found.weights(average=True)) <= optimum * (
+        1.1 if batch_size == 1 else 1.03
+    )
+
+
+def test_the_paper_s_form_is_drawn_to_each_site_s_own_rows(rows, optimum):
+    def worst(shards, rounds=600, **settings):
+        found = learning(rows, shards=shards, **settings).run(rounds)
+        return max(objective(*rows, w[0]) for w in found.weights()) / optimum - 1
+
+    assert worst("sorted") < 1e-3 < 0.01 < worst("sorted", gradient="local")
+    assert worst("sorted", 6000, gradient="local", gossip_rounds=10) < 0.01
+    assert worst("random", gradient="local") < 0.1
+
+
+def test_rows_weigh_alike_however_they_are_dealt(rows, optimum):
+    """A mean over sites in place of rows would solve another problem."""
+    sizes = learning(rows, shards="sorted_unequal")
+    counts = np.bincount(sizes.site)
+    assert counts.max() > 50 * counts.min()
+    for gradient in ("tracked", "local"):
+        run = learning(rows, shards="sorted_unequal", topology="complete", gradient=gradient, gossip_rounds=1)
+        consensus = run.run(600).weights().mean(axis=0)[0]
+        assert objective(*rows, consensus) < 1.03 * optimum
+
+
+def test_gossip_until_a_tolerance_takes_more_rounds(rows):
+    steps = [
+        learning(rows, gradient="local", gossip_rounds=rounds).run(200).programs[0].steps
+        for rounds in (1, 5, 0.01, 0.1)
+    ]
+    assert steps[0] == 199 and steps[1] == 39 and 10 < steps[2] < steps[3] < 199
+
+
+def test_the_same_seed_gives_the_same_bits(rows):
+    runs = [
+        learning(rows, conditions=NETWORKS["asynchronous, a fifth lost"], batch_size=5, seed=s).run(50)
+        for s in (1, 1, 2)
+    ]
+    assert_array_equal(runs[0].weights(), runs[1].weights())
+    assert runs[0].simulator.counts == runs[1].simulator.counts
+    assert not np.array_equal(runs[0].weights(), runs[2].weights())
+
+
+# ---- sites come and go -------------------------------------------------------------------------------------------
+
+
+def test_a_site_that_was_down_is_missed_and_comes_back(rows, optimum):
+    outages = (Outage("site2", 100.2, 200.2), Outage("site4", 150.2, 250.2, loses_memory=True))
+    run = learning(rows, shards="sorted", conditions=Conditions(outages=outages), lease=5.0)
+    found = run.run(900)
+    assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
+    silent = {(name, report.facts["site"]) for _, name, report in found.simulator.reports if report.what == "silent"}
+    assert silent >= {("site1", "site2"), ("site3", "site2"), ("site3", "site4"), ("site5", "site4")}
+
+
+def test_those_who_are_left_learn_from_their_own_rows(rows):
+    X, y = rows
+    run = learning(rows, shards="sorted", topology="complete", conditions=Conditions(outages=(Outage("site0", 60.2),)))
+    found = run.run(900)
+    kept = run.site != 0
+    machine = LinearSVC(loss="hinge", C=1 / (ALPHA * kept.sum()), fit_intercept=False, tol=1e-8, max_iter=10**6)
+    least = objective(X[kept], y[kept], machine.fit(X[kept], y[kept]).coef_[0])
+    for program in found.programs[1:]:
+        assert objective(X[kept], y[kept], program.weights[0]) <= least * 1.01
+
+
+def test_a_late_site_is_brought_up_to_date(rows, optimum):
+    found = learning(rows, shards="sorted", conditions=Conditions(joins={"site3": 150.0}), lease=5.0).run(151)
+    late, other = found.programs[3], found.programs[2]
+    assert late.steps > 140 and other.steps > 140 and late.rounds == 1
+    assert np.linalg.norm(late.weights - other.weights) < 0.1 * np.linalg.norm(other.weights)
+    found = learning(rows, shards="sorted", conditions=Conditions(joins={"site3": 150.0}), lease=5.0).run(900)
+    assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
+
+
+def test_halves_that_were_cut_apart_agree_again(rows, optimum):
+    apart = Partition((frozenset({"site0", "site1", "site2"}),), at=100.2, until=300.2)
+    run = learning(rows, shards="sorted", conditions=Conditions(partitions=(apart,)), lease=5.0)
+    found = run.run(1000)
+    assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
+
+
+def test_silence_blocks_nobody_longer_than_the_lease(rows):
+    deaf = learning(rows, 2, topology="complete", conditions=Conditions(Link(loss=1.0)), lease=7.0).run(40)
+    assert [program.steps for program in deaf.programs] == [33, 33]  # alone, after the lease
+    frozen = Conditions(outages=(Outage("site0", 20.2),))
+    found = learning(rows, 3, conditions=frozen, lease=7.0).run(60)
+    assert [program.steps for program in found.programs[1:]] == [59, 59]
+
+
+def test_a_site_that_loses_everybody_keeps_what_it_has_learnt_with_them(rows):
+    alone = Partition((frozenset({"site0"}),), at=60.2)
+    run = learning(rows, shards="sorted", conditions=Conditions(partitions=(alone,)), lease=5.0)
+    soon, later = run.run(70), run.run(200)
+    assert_array_equal(soon.programs[0].weights, later.programs[0].weights)
+    assert not np.array_equal(soon.programs[1].weights, later.programs[1].weights)
+    assert later.programs[0].status()["waiting"] and not later.programs[1].status()["waiting"]
+
+
+def test_a_link_that_carries_one_way_only_drains_nobody(rows, optimum):
+    one_way = Conditions(links={("site0", "site1"): Link(loss=1.0)})
+    found = learning(rows, 3, shards="sorted", conditions=one_way, lease=5.0).run(900)
+    assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
+
+
+def test_directed_graphs(rows, optimum):
+    X, y = rows
+    graph = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
+    site = deal("sorted", y, np.arange(len(y)), 4)
+    settings = GadgetSettings(alpha=ALPHA, tol=1e-12, lease=np.inf)
+    found = Learning(X, y[None], site, 4, settings, graph, Conditions(Link(loss=0.1))).run(900)
+    assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
+
+
+def test_sites_without_rows_or_with_one_class(rows, optimum):
+    site = np.where(rows[1] > 0, 0, 1)  # and nothing for sites 2 and 3
+    found = learning(rows, 4, shards=site).run(900)
+    assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
+
+
+# ---- messages that cannot be -------------------------------------------------------------------------------------
+
+
+def gadget(rows, n=50, features=7):
+    X, y = rows
+    return Gadget(HingeRows(X[:n, :features], y[None, :n]), GadgetSettings(alpha=ALPHA))
+
+
+def exchange(program, neighbour="b", rounds=3):
+    actions = list(program.start(0.0, [neighbour]))
+    for k in range(rounds):
+        actions = list(program.wake(k + 1.0, "round"))
+    return next(action.message for action in actions if isinstance(action, Send))
+
+
+@pytest.mark.parametrize("what", ["NaN", "infinite", "features"])
+def test_a_site_that_sends_nonsense_is_refused_by_name(rows, what):
+    honest, message = gadget(rows), exchange(gadget(rows, features=6 if what == "features" else 7), "a")
+    list(honest.start(0.0, ["b"]))
+    if what != "features":
+        sent = message.mass.sent.copy()
+        sent[0] = np.nan if what == "NaN" else np.inf
+        message = Exchange(type(message.mass)(*_fields(message.mass)[:-1], sent), message.steps, message.iterate)
+    before = honest._push_sum.mass.copy()
+    (report,) = honest.receive(1.0, "b", message)
+    assert isinstance(report, Report) and report.facts["site"] == "b"
+    assert ("expected (1, 7) for 7 features" if what == "features" else "NaN or infinite") in report.facts["reason"]
+    assert_array_equal(honest._push_sum.mass, before)
+    assert not [action for action in honest.wake(2.0, "round") if isinstance(action, Send)]
+    assert not list(honest.receive(2.0, "b", exchange(gadget(rows), "a"))) and "b" in honest.status()["refused"]
+
+
+def _fields(mass):
+    return [getattr(mass, name) for name in mass.__struct_fields__]
+
+
+def test_a_checkpoint_goes_on_bit_by_bit(rows):
+    X, y = rows
+    names = {"a": slice(0, 300), "b": slice(300, 600)}
+    settings = GadgetSettings(alpha=ALPHA, batch_size=20)
+
+    def make(name):
+        return Gadget(HingeRows(X[names[name]], y[None, names[name]]), settings, (3, len(name)))
+
+    simulator = Simulator({name: lambda name=name: make(name) for name in names}, make_graph("complete", 2))
+    simulator.run(until=30.75)
+    for name, program in simulator.programs.items():
+        again = make(name)
+        again.restore(unpack(pack(program.checkpoint())))
+        for attribute in ("weights", "average", "dual", "steps", "rounds"):
+            assert_array_equal(getattr(again, attribute), getattr(program, attribute))
+        assert_array_equal(again._push_sum.mass, program._push_sum.mass)
+        assert_array_equal(again._rng.integers(10**6, size=9), program._rng.integers(10**6, size=9))
+        assert_array_equal(again.objective, program.objective)
+        assert_array_equal(again.dual_objective, program.dual_objective)
+
+
+def test_sites_stop_by_themselves_near_the_optimum(rows, optimum):
+    found = learning(rows, shards="sorted", tol=5e-3).run(5000)
+    assert found.status == "converged" and found.n_rounds < 1500
+    assert found.history[-1]["worst_objective"][0] <= optimum * 1.01
+    quiet = learning(rows, shards="sorted", stop="quiet", tol=1e-2).run(5000)
+    assert quiet.status == "converged"
