@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dimargin.callbacks import LevelScores as LevelScores
     from dimargin.displays import ConvergenceDisplay as ConvergenceDisplay
     from dimargin.displays import MarginDistributionDisplay as MarginDistributionDisplay
+    from dimargin.displays import PerformanceProfileDisplay as PerformanceProfileDisplay
     from dimargin.displays import TuningDisplay as TuningDisplay
     from dimargin.estimators import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "callbacks": ["LevelScores"],
-        "displays": ["ConvergenceDisplay", "MarginDistributionDisplay", "TuningDisplay"],
+        "displays": ["ConvergenceDisplay", "MarginDistributionDisplay", "PerformanceProfileDisplay", "TuningDisplay"],
         "estimators": ["GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"],
         "files": ["from_libsvm", "load", "save", "to_libsvm"],
         "search": ["ODMClassifierCV"],

@@ -82,7 +82,7 @@ def test_what_the_history_tells(rows):
         values = [entry[name] for entry in machine.history_]
         assert values == sorted(values) and values[-1] > values[0]
     first, last = machine.history_[0], machine.history_[-1]
-    assert last["messages"] == 10 * last["round"] == 10 * machine.n_iter_
+    assert last["messages"] == 10 * last["round"] == 10 * machine.n_iter_ and first["messages"] == 10
     assert last["objective"] <= last["worst_objective"] < first["worst_objective"]
     assert last["consensus_spread"] < 0.01 and last["relative_gap"] == pytest.approx(machine.duality_gap_)
 

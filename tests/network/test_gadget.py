@@ -280,6 +280,63 @@ def test_a_site_that_sends_nonsense_is_refused_by_name(rows, what):
     assert not list(honest.receive(2.0, "b", exchange(gadget(rows), "a"))) and "b" in honest.status()["refused"]
 
 
+class Liar(Gadget):
+    """Honest for fifty rounds."""
+
+    def __init__(self, way, *arguments):
+        super().__init__(*arguments)
+        self.way, self.kept = way, {}
+
+    def wake(self, now, name):
+        for action in super().wake(now, name):
+            if not isinstance(action, Send) or self.rounds < 50:
+                if isinstance(action, Send):
+                    self.kept[action.to] = action
+                yield action
+            elif self.way == "replay":
+                yield self.kept[action.to]
+            elif self.way == "flood":
+                yield from [action] * 60
+            else:
+                yield Send(action.to, self.twisted(action.message))
+
+    def twisted(self, message):
+        mass, iterate = message.mass, message.iterate
+        wrong = {"NaN": np.nan, "infinite": np.inf, "mass": 1e12, "weights": 1e7}[self.way]
+        if self.way == "weights":
+            iterate = np.full_like(iterate, wrong)
+        else:
+            mass = type(mass)(*_fields(mass)[:-1], mass.sent + wrong)
+        return Exchange(mass, message.steps, iterate)
+
+
+@pytest.mark.parametrize("way", ["NaN", "infinite", "mass", "weights", "replay", "flood"])
+def test_a_faulty_site_is_dropped_by_name_and_moves_nobody(rows, way):
+    X, y = rows
+    site = deal("random", y, np.random.default_rng(0).permutation(len(y)), 5)
+    settings = GadgetSettings(alpha=ALPHA, tol=1e-12, norm_bound=1e4, mass_bound=1e6, most_messages=50)
+
+    def make(i):
+        own = HingeRows(X[site == i], y[None, site == i])
+        return Liar(way, own, settings) if i == 2 else Gadget(own, settings)
+
+    names = [f"site{i}" for i in range(5)]
+    simulator = Simulator({name: lambda i=i: make(i) for i, name in enumerate(names)}, make_graph("ring", 5))
+    simulator.run(until=700)
+    honest = [simulator.programs[name] for name in names if name != "site2"]
+    for name in ("site1", "site3"):
+        assert list(simulator.programs[name].neighbourhood.refused) == ["site2"]
+    reasons = [report.facts["reason"] for _, _, report in simulator.reports if report.what == "refused"]
+    expected = {"NaN": "NaN", "infinite": "infinite", "mass": "adds 1e", "weights": "a norm", "replay": "repeats old",
+                "flood": "more than 50 messages a second"}  # fmt: skip
+    assert len(reasons) >= 2 and all(expected[way] in reason for reason in reasons)
+    kept = site != 2
+    machine = LinearSVC(loss="hinge", C=1 / (ALPHA * kept.sum()), fit_intercept=False, tol=1e-8, max_iter=10**6)
+    least = objective(X[kept], y[kept], machine.fit(X[kept], y[kept]).coef_[0])
+    for program in honest:
+        assert objective(X[kept], y[kept], program.weights[0]) <= 1.01 * least
+
+
 def _fields(mass):
     return [getattr(mass, name) for name in mass.__struct_fields__]
 
@@ -311,3 +368,23 @@ def test_sites_stop_by_themselves_near_the_optimum(rows, optimum):
     assert found.history[-1]["worst_objective"][0] <= optimum * 1.01
     quiet = learning(rows, shards="sorted", stop="quiet", tol=1e-2).run(5000)
     assert quiet.status == "converged"
+
+
+def test_while_a_neighbour_does_not_answer_nobody_is_drained(rows):
+    """Shares that go into the void until the lease ends would leave little mass beside whole contributions."""
+    down = Conditions(outages=(Outage("site0", 50.2),))
+    run = learning(rows, 3, shards="sorted", topology="complete", conditions=down, lease=60.0)
+    before, found = run.run(49), run.run(105)
+    assert max(objective(*rows, program.weights[0]) for program in found.programs[1:]) < 1.5 * max(
+        objective(*rows, program.weights[0]) for program in before.programs
+    )
+
+
+def test_nothing_is_learnt_from_sums_that_cannot_be(rows):
+    """Those of who is left, while the others go one after the other."""
+    down = Conditions(outages=tuple(Outage(f"site{k}", 200.2 + 2 * k) for k in range(4)))
+    run = learning(rows, 5, shards="sorted", topology="complete", conditions=down, lease=12.0)
+    before, found = run.run(200), run.run(260)
+    last = found.programs[4]
+    assert objective(*rows, last.weights[0]) < 1.5 * objective(*rows, before.programs[4].weights[0])
+    assert last.status()["waiting"]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from dimargin.cli import svm_commands, train, tune
+from dimargin.cli import simulate, svm_commands, train, tune
 from dimargin.cli.dispatch import new_app, register_alone
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
@@ -139,5 +139,6 @@ def info(
 
 
 tune.register(app)
+simulate.register(app)
 svm_commands.register(app)
 register_alone(app)

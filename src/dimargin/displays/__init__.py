@@ -2,6 +2,7 @@
 
 from dimargin.displays.convergence import ConvergenceDisplay
 from dimargin.displays.margin_distribution import MarginDistributionDisplay
+from dimargin.displays.performance_profile import PerformanceProfileDisplay
 from dimargin.displays.tuning import TuningDisplay
 
-__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay", "TuningDisplay"]
+__all__ = ["ConvergenceDisplay", "MarginDistributionDisplay", "PerformanceProfileDisplay", "TuningDisplay"]

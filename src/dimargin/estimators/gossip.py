@@ -41,6 +41,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     ----------
     algorithm : {"gadget"}, default="gadget"
     n_sites : int, default=10
+        Sites that the rows are dealt to.
     topology : str or networkx graph, default="complete"
         Who talks to whom: "complete", "ring", "grid", "torus", "star", "random_regular", "small_world",
         "erdos_renyi", or a graph of `n_sites` nodes, directed or not.
@@ -100,7 +101,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     intercept_ : ndarray of shape (n_outputs,)
         Zero without `fit_intercept`.
     site_coef_, site_average_coef_ : ndarray of shape (n_sites, n_features_in_)
-        Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for more than two classes.
+        Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for more classes.
     site_intercept_ : ndarray of shape (n_sites,), or (n_sites, n_outputs) for more than two classes
         Of the last weights.
     site_of_rows_ : ndarray of shape (n_samples,)
@@ -266,7 +267,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             alpha=float(self.alpha), gradient=self.gradient, batch_size=self.batch_size,  # type: ignore[arg-type]
             gossip_rounds=self.gossip_rounds, step_size=self.step_size, projection=bool(self.projection),
             stop=self.stop, tol=float(self.tol), n_quiet=int(self.n_quiet),  # type: ignore[arg-type]
-            **({"lease": math.inf} if directed else {}),
+            lease=math.inf if directed else GadgetSettings.lease,
         )  # fmt: skip
 
     def _checked_shards(self, n_rows: int) -> Any:

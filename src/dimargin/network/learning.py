@@ -111,17 +111,17 @@ class Learning:
 
         def look(_: Simulator) -> bool:
             nonlocal next_look
-            rounds = round(simulator.now)
+            rounds = learnt.n_rounds
             ends["max_time"] = deadline is not None and time.perf_counter() > deadline
             ends["stopped"] = interrupted is not None and interrupted.is_set()
             if rounds >= next_look:
                 next_look = max(rounds + 1, rounds * _BETWEEN_LOOKS)
-                entry = learnt.look(rounds, time.perf_counter() - began)
+                entry = learnt.look(time.perf_counter() - began)
                 ends["stopped"] |= watch is not None and watch(entry)
             return any(ends.values())
 
         end = simulator.run(until=max_rounds + 0.75, watch=look)
-        learnt.look(round(simulator.now), time.perf_counter() - began)
+        learnt.look(time.perf_counter() - began)
         early = next((name for name, value in ends.items() if value), "max_iter")
         learnt.status = "converged" if end == "stopped" else early
         return learnt
@@ -195,8 +195,9 @@ class Learnt:
         pull = sum((program.rows.X.T @ (program.rows.signs * program.dual).T).T for program in programs) / n
         return hinge_dual(activity, np.asarray(pull), self.learning.settings.alpha)
 
-    def look(self, rounds: int, seconds: float) -> dict[str, Any]:
+    def look(self, seconds: float) -> dict[str, Any]:
         """An entry of the history, about now; one a round."""
+        rounds = self.n_rounds
         if self.history and self.history[-1]["round"] == rounds:
             return self.history[-1]
         weights = self.weights()

@@ -92,7 +92,7 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
     Traceback (most recent call last):
     dimargin.network.messages.MessageError: no sound message: Input data was truncated
     """
-    decode = msgspec.msgpack.Decoder(reduce(or_, kinds), dec_hook=_array_in).decode  # type: ignore[arg-type]
+    decode = msgspec.msgpack.Decoder(reduce(or_, kinds), dec_hook=_array_in).decode
     head = len(MAGIC) + 1
 
     def read(data: bytes) -> Message:
@@ -106,7 +106,7 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
                 "all sites need the same"
             )
         try:
-            return decode(memoryview(data)[head:])  # type: ignore[no-any-return]
+            return decode(memoryview(data)[head:])
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
             raise MessageError(f"no sound message: {error}") from error
 

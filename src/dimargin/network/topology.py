@@ -120,7 +120,7 @@ def uniform_weights(graph: Any) -> Floats:
     for j in graph:
         for i in graph.neighbors(j):
             weights[i, j] = 1
-    return weights / weights.sum(axis=0)
+    return np.asarray(weights / weights.sum(axis=0))
 
 
 def mixing_rounds(weights: Floats, tolerance: float = 1e-6) -> float:

@@ -45,6 +45,7 @@ from dimargin.network.programs.hinge_rows import Floats, HingeRows, Look, hinge_
 from dimargin.network.programs.progress import Progress
 from dimargin.network.push_sum import Mass, PushSum
 
+_UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
 
 
@@ -98,6 +99,8 @@ class GadgetSettings:
         those that one sends to do not send back.
     norm_bound : float
         Of sound weights; who sends larger ones is refused, and what it has brought undone.
+    mass_bound : float
+        Of what one message may add to any sum, likewise.
     most_messages : float
         A second, of one neighbour; who sends more is refused likewise.
     schema : str
@@ -116,6 +119,7 @@ class GadgetSettings:
     interval: float = 1.0
     lease: float = 20.0
     norm_bound: float = np.inf
+    mass_bound: float = np.inf
     most_messages: float = np.inf
     schema: str = ""
 
@@ -237,7 +241,8 @@ class Gadget(SiteProgram):
             self._leave(name)
             yield Report("silent", {"site": name, "seconds": self.settings.lease})
         for name in near.heard:
-            if not self._is_there(name) and self._push_sum.has_given(name):
+            silence = self._push_sum.unanswered(name) * self.settings.interval
+            if silence > self.settings.lease and self._push_sum.has_given(name):
                 self._forget(name)
                 yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
         if self._has_met and not near.heard and self._waiting_since is None:
@@ -275,15 +280,16 @@ class Gadget(SiteProgram):
         local = self.settings.gradient == "local" or self._waiting_since is not None
         iterate = np.zeros((0, 0)) if local else self.weights
         spoken_to = self.neighbourhood.spoken_to
-        given = self._push_sum.shares([name for name in spoken_to if self._is_there(name)])
+        given = self._push_sum.shares([name for name in spoken_to if self._takes_shares(name)])
         for name in spoken_to:
             mass = given[name] if name in given else self._push_sum.sign_of_life(name)
             yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema))
 
-    def _is_there(self, name: str) -> bool:
-        """Whether a neighbour is heard and hears this site: shares that nobody takes would drain it."""
-        rounds = self.settings.lease / self.settings.interval
-        return np.isinf(rounds) or (name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= rounds)
+    def _takes_shares(self, name: str) -> bool:
+        """Whether a neighbour is heard and answers: shares that nobody takes would drain this site."""
+        if np.isinf(self.settings.lease):
+            return True
+        return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= _UNANSWERED
 
     def _fault(self, sender: str, message: Exchange) -> str | None:
         """Why a message cannot be from a sound site of this kind."""
@@ -295,6 +301,9 @@ class Gadget(SiteProgram):
             return "its message has NaN or infinite values"
         if np.linalg.norm(iterate) > bound:
             return f"its weights have a norm of {np.linalg.norm(iterate):.3g}, expected at most {bound:.3g}"
+        added = float(np.abs(sent - self._push_sum.edge(sender).received).max())
+        if added > self.settings.mass_bound:
+            return f"its message adds {added:.3g} to a sum, expected at most {self.settings.mass_bound:.3g}"
         return None
 
     # ---- learning ------------------------------------------------------------------------------------------------
@@ -308,7 +317,7 @@ class Gadget(SiteProgram):
         elif self._iterates:
             self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
         self._rounds_since_step += 1
-        if not self._is_step_due():
+        if not (self._is_step_due() and self._are_sums_sound()):
             return
         self._rounds_since_step = 0
         before = self.weights
@@ -327,6 +336,11 @@ class Gadget(SiteProgram):
         change = float(np.linalg.norm(self._ratio - self._before))
         self._before = self._ratio
         return change <= rounds * max(float(np.linalg.norm(self._ratio)), 1e-300)
+
+    def _are_sums_sound(self) -> bool:
+        """Whether the sums can be those of rows; while edges are undone they are not, and teach nothing."""
+        _, loss, activity = self._means
+        return bool((loss > -0.25).all() and (activity > -0.25).all() and (activity < 1.25).all())
 
     def _step_by_all(self) -> None:
         """Against the tracked gradient of all rows; then say what this site's rows pull at now."""

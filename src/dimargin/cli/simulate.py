@@ -1,0 +1,279 @@
+"""``dimargin simulate``: sites that keep their rows, and the network between them, in one process."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from sklearn.pipeline import Pipeline
+
+from dimargin.cli.network_conditions import (
+    AsynchronousOption,
+    CrashOption,
+    DelayOption,
+    DuplicationOption,
+    LossOption,
+    conditions_of,
+    outages_of,
+)
+from dimargin.cli.parameters import flags, value_of
+from dimargin.cli.shared import (
+    DataArgument,
+    JsonOption,
+    LabelOption,
+    Output,
+    QuietOption,
+    Scale,
+    Trained,
+    check_folder,
+    draw,
+    fitted_scalers,
+    name_features,
+    scaled,
+    timed,
+)
+from dimargin.cli.terminal import FitDisplay
+from dimargin.displays import PerformanceProfileDisplay
+from dimargin.displays.site_accuracies import accuracies_of_sites
+from dimargin.estimators import GossipSVMClassifier
+from dimargin.files import DataFileError, DataSet, read_data, save
+from dimargin.files.data import data_format
+
+_OWN = ("conditions", "verbose")  # what the command line does in its own way
+_IN_PYTHON_ONLY = (
+    ", or a graph of n_sites nodes, directed or not",
+    " or array-like of shape (n_samples,)",
+    "; or the number of every row's site",
+)
+
+
+class RunDisplay(FitDisplay):
+    """Rounds that are done, and what a look from above says of the sites.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    max_rounds : int
+    quiet : bool
+    """
+
+    def __init__(self, console: Console, max_rounds: int, quiet: bool) -> None:
+        super().__init__(console, 1.0, quiet)
+        self._max_rounds = max_rounds
+
+    def level_begin(self, level: int, n_tasks: int | None) -> None:
+        """The rows are dealt."""
+        self._progress.reset(self._task, total=self._max_rounds, description="round 0", state="")
+
+    def check(self, entry: dict[str, Any]) -> bool:
+        """Move the bar to the round."""
+        done = min(entry["round"], self._max_rounds)
+        description = f"round {done} of {self._max_rounds}"
+        self._progress.update(self._task, completed=done, description=description, state=self._state(entry))
+        return False
+
+    def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
+        """Leave a line about the run."""
+        self.say(f"{entry['partitions']} sites, round {entry['round']}: {self._state(entry)}")
+        return False
+
+    @staticmethod
+    def _state(entry: dict[str, Any]) -> str:
+        return f"worst objective {np.sum(entry['worst_objective']):.4g}, gap {entry['relative_gap']:.1e}"
+
+
+def _gossip(
+    data: DataArgument,
+    validate: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Data to score all sites on while they learn.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", "-m", help="Where the consensus goes, as a model.", dir_okay=False)
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Draw the sites' accuracies against rounds (.png, .svg, .pdf).")
+    ] = None,
+    label: LabelOption = None,
+    scale: Annotated[
+        Scale, typer.Option(help="Fitted on all rows and stored in the model; sparse rows are not centred.")
+    ] = Scale.minmax,
+    loss: LossOption = 0.0,
+    duplication: DuplicationOption = 0.0,
+    delay: DelayOption = None,
+    asynchronous: AsynchronousOption = False,
+    crash: CrashOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    **given: Any,
+) -> None:
+    """Let sites learn a linear support vector machine by gossip, on a simulated network, and say how well they do.
+
+    Example: dimargin simulate gossip train.csv --topology ring --shards sorted --loss 0.2 --plot profile.png
+
+    Ctrl-C ends the run with what the sites know by then and exits with status 1; a second Ctrl-C leaves at once.
+    """
+    out = Output(as_json, quiet)
+    try:
+        _check_places(model, plot)
+        machine = _machine(given)
+        outages = outages_of(crash, int(machine.n_sites), int(machine.max_iter), machine.random_state)
+        machine.set_params(conditions=conditions_of(loss, duplication, delay, asynchronous, outages))
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
+    rows = read_data(data, label)
+    judges = None if validate is None else _read_alike(validate, rows)
+    out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, dealt to {machine.n_sites} sites")
+    done = _run(machine, rows, judges, validate or data, scale, out)
+    _finish(done, rows, judges, model, out)
+    if plot is not None:
+        draw(lambda: PerformanceProfileDisplay.from_history(machine.history_), plot)
+        out.say(f"the performance profile is drawn in {plot}")
+    last = machine.history_[-1]["round"]
+    late = sum(outage.at >= last for outage in outages)
+    if late:
+        out.say(
+            f"warning: {late} of {len(outages)} crashes did not happen, for the run was over in round {last}; with a "
+            "smaller --max-iter they come earlier"
+        )
+    if done.interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
+        out.say("Interrupted: this is what the sites knew by then")
+        raise typer.Exit(1)
+
+
+# ---- what is asked for -----------------------------------------------------------------------------------------------
+
+
+def _check_places(model: Path | None, plot: Path | None) -> None:
+    """Raise before the work rather than after it."""
+    if model is not None:
+        check_folder("--model", model)
+    if plot is not None:
+        check_folder("--plot", plot)
+        if find_spec("matplotlib") is None:
+            raise OSError("--plot needs matplotlib: pip install 'dimargin[report]'")
+
+
+def _machine(given: dict[str, Any]) -> GossipSVMClassifier:
+    """The machine that the flags describe; raises OSError where its packages are missing."""
+    machine = GossipSVMClassifier()
+    for name, value in given.items():
+        if value is not None:
+            read = _READERS.get(name)
+            machine.set_params(**{name: value_of(name, value) if read is None else read(value)})
+    try:
+        machine._check_parameters()
+    except ImportError as error:
+        raise OSError(str(error).replace(type(machine).__name__, "dimargin simulate")) from error
+    return machine
+
+
+def _number(text: str) -> int | float:
+    try:
+        return float(text) if "." in text or "e" in text.lower() else int(text)
+    except ValueError:
+        raise ValueError(f"--gossip-rounds must be a number, got {text!r}") from None
+
+
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+_READERS: dict[str, Callable[[str], Any]] = {"gossip_rounds": _number, "step_size": _number_or_word}
+
+
+# ---- the run ---------------------------------------------------------------------------------------------------------
+
+
+def _read_alike(path: Path, rows: DataSet) -> DataSet:
+    """Data as the training file was read."""
+    return read_data(
+        path,
+        label=None if data_format(path) == "libsvm" else rows.label,
+        columns=rows.feature_names,
+        n_features=rows.X.shape[1],
+        zero_based=rows.zero_based,
+    )
+
+
+def _run(
+    machine: GossipSVMClassifier, rows: DataSet, judges: DataSet | None, judged_on: Path, scale: Scale, out: Output
+) -> Trained:
+    scalers = fitted_scalers(scale, rows.X)
+    X = scaled(scalers, rows.X)
+    judging = (X, rows.y) if judges is None else (scaled(scalers, judges.X), judges.y)
+    try:
+        machine._evaluate = accuracies_of_sites(*judging, np.unique(np.asarray(rows.y)))
+    except ValueError as error:
+        raise DataFileError(f"{judged_on}: {error}") from error
+    machine._monitor = display = RunDisplay(out.errors, int(machine.max_iter), out.quiet)
+    with display.running():
+        _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
+    del machine._monitor, machine._evaluate
+    notes = {"label": rows.label, "zero_based": rows.zero_based}
+    interrupted = display.interrupted.is_set()
+    return Trained(machine, scalers, notes, rows.feature_names, rows.X.shape, seconds, complaints, interrupted)
+
+
+def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | None, out: Output) -> None:
+    """Save the consensus and say what it is."""
+    machine, last = done.machine, done.machine.history_[-1]
+    name_features(done.feature_names, machine, *(scaler for _, scaler in done.scalers))
+    trained = Pipeline([*done.scalers, ("machine", machine)]) if done.scalers else machine
+    machine.set_params(conditions=None)  # they are of the network, not of the model, and no file holds them
+    if model is not None:
+        save(trained, model, done.notes)
+    for complaint in done.complaints:
+        out.say(f"warning: {complaint}")
+    sizes = np.bincount(machine.site_of_rows_, minlength=machine.n_sites)
+    judging = rows if judges is None else judges
+    accuracy = {name: last[f"accuracy_{name}"] for name in ("min", "mean", "max")}
+    facts: dict[str, Any] = {
+        **({} if model is None else {"model": str(model)}),
+        "topology": machine.topology, "sites": machine.n_sites,
+        "rows_per_site": {"least": int(sizes.min()), "most": int(sizes.max())},
+        "rows": done.shape[0], "features": done.shape[1], "classes": machine.classes_.tolist(),
+        "status": machine.status_, "rounds": machine.n_iter_,
+        "objective_of_consensus": _plain(last["objective"]), "objective_of_worst_site": _plain(last["worst_objective"]),
+        "objective_of_averages": _plain(last["average_objective"]),
+        "relative_duality_gap": machine.duality_gap_, "certificate": machine.certificate_,
+        "consensus_spread": last["consensus_spread"],
+        f"{'training' if judges is None else 'validation'}_accuracy": {
+            **accuracy, "consensus": float(trained.score(judging.X, judging.y))
+        },
+        "messages": last["messages"], "bytes": last["bytes"], "seconds": done.seconds,
+    }  # fmt: skip
+    out.result(facts if out.as_json else facts | {"bytes": f"{last['bytes']} ({decimal(last['bytes'])})"})
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: a number, or a list of one for every class."""
+    return np.asarray(value).tolist()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands; the flags of ``gossip`` are also those of its machine."""
+    simulate = typer.Typer(
+        name="simulate", help="Let sites learn together that keep their rows, on a simulated network.",
+        no_args_is_help=True,
+    )  # fmt: skip
+    own = [p for p in inspect.signature(_gossip, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    machine = flags([GossipSVMClassifier], exclude=_OWN)
+    for flag in machine:
+        option = get_args(flag.annotation)[1]
+        for text in _IN_PYTHON_ONLY:
+            option.help = option.help.replace(text, "")
+    _gossip.__signature__ = inspect.signature(_gossip).replace(parameters=[*own, *machine])  # type: ignore[attr-defined]
+    simulate.command("gossip")(_gossip)
+    app.add_typer(simulate)
