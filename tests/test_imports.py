@@ -23,7 +23,7 @@ RANKS = [
     {"estimators"},
     {"search"},
     {"callbacks", "files"},
-    {"displays", "spark"},
+    {"displays", "spark", "site"},
     {"cli"},
     {"__main__"},
 ]

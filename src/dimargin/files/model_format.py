@@ -75,6 +75,7 @@ def write_model(
     *,
     pipeline: bool | None = None,
     encode_other: Callable[[Any, str, Arrays], Any] = refuse_value,
+    durable: bool = True,
 ) -> None:
     """Write a model file that `dimargin.load` reads; it is there whole or not at all.
 
@@ -93,6 +94,8 @@ def write_model(
         Whether `dimargin.load` gives a pipeline; by default if there is more than one step.
     encode_other : callable, optional
         As in `encode`.
+    durable : bool, default=True
+        As in `dimargin.files.writing.write_file`.
 
     Raises
     ------
@@ -124,7 +127,7 @@ def write_model(
         "steps": [_encoded_step(step, arrays, encode_other) for step in steps],
         "notes": dict(notes or {}),
     }
-    write_file(path, file_content(header, arrays))
+    write_file(path, file_content(header, arrays), durable)
 
 
 def _encoded_step(step: Step, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any]) -> dict[str, Any]:

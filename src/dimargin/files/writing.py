@@ -7,10 +7,11 @@ import secrets
 from pathlib import Path
 
 
-def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True) -> None:
     """Write beside the place and rename: neither a crash nor a full disk leaves half a file or harms an old one.
 
-    A link keeps pointing to its file. What is no regular file (a pipe, a device) is written to as it is.
+    Unless `durable`, a loss of power may take the file with it, and nothing waits for the disk. A link keeps pointing
+    to its file. What is no regular file (a pipe, a device) is written to as it is.
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():
@@ -20,8 +21,9 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
     try:
         with open(part, "xb") as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(part, place)
     except BaseException:
         part.unlink(missing_ok=True)

@@ -1,0 +1,230 @@
+"""``dimargin site``: one real site of a network without a centre. Loads no scikit-learn, and must not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dimargin.files.growing import GrowingFile
+from dimargin.site import LearningSite, SiteFolder, SiteOptions, json_log
+
+
+class Gradient(StrEnum):
+    """What a site follows."""
+
+    tracked = "tracked"
+    local = "local"
+
+
+class Program(StrEnum):
+    """What sites do together."""
+
+    gadget = "gadget"
+
+
+_LEARNING, _NETWORK, _TRUST = "Learning (alike at all sites)", "Network", "Trust"
+
+
+def _site(
+    name: Annotated[str, typer.Option(help="Of this site: letters, digits, dots, hyphens, underscores.")],
+    data: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="LIBSVM text or CSV; rows may be appended to it.")
+    ] = None,
+    connect: Annotated[
+        list[str] | None,
+        typer.Option(help="Address of another site, such as tcp/192.0.2.1:7447; repeat it.", rich_help_panel=_NETWORK),
+    ] = None,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Address to be reached at.", show_default="a free port of 127.0.0.1", rich_help_panel=_NETWORK
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(file_okay=False, help="For state, status and model.", show_default="NAME")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Label column of CSV.", show_default="by name")] = None,
+    zero_based: Annotated[
+        bool | None, typer.Option(help="Whether LIBSVM text counts features from 0.", show_default="by a feature 0")
+    ] = None,
+    status: Annotated[bool, typer.Option("--status", help="Say how the site of this name is doing, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The status as one JSON object.")] = False,
+    log: Annotated[Path | None, typer.Option(dir_okay=False, help="For JSON lines.", show_default="stderr")] = None,
+    max_time: Annotated[float | None, typer.Option(help="Seconds after which to end.", show_default="never")] = None,
+    random_state: Annotated[int, typer.Option(help="Seed of batches.")] = 0,
+    program: Annotated[Program, typer.Option(rich_help_panel=_LEARNING)] = Program.gadget,
+    alpha: Annotated[float, typer.Option(help="Weight of the regulariser.", rich_help_panel=_LEARNING)] = 1e-4,
+    gradient: Annotated[
+        Gradient,
+        typer.Option(help="Of all rows, tracked by gossip, or the site's own.", rich_help_panel=_LEARNING),
+    ] = Gradient.tracked,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Rows per step.", show_default="all", rich_help_panel=_LEARNING)
+    ] = None,
+    gossip_rounds: Annotated[int, typer.Option(help="Rounds per step.", rich_help_panel=_LEARNING)] = 1,
+    fit_intercept: Annotated[bool, typer.Option(rich_help_panel=_LEARNING)] = True,
+    scale: Annotated[
+        bool, typer.Option(help="By the limits of the features at all sites.", rich_help_panel=_LEARNING)
+    ] = True,
+    sites: Annotated[
+        int | None,
+        typer.Option(help="Begin when so many are known.", show_default="when all is quiet", rich_help_panel=_NETWORK),
+    ] = None,
+    settle: Annotated[
+        float, typer.Option(help="Seconds without news before the schema is agreed.", rich_help_panel=_NETWORK)
+    ] = 3.0,
+    swarm: Annotated[str, typer.Option(help="Name that all sites share.", rich_help_panel=_NETWORK)] = "dimargin",
+    neighbour: Annotated[
+        list[str] | None,
+        typer.Option(help="Site to talk to; repeat it.", show_default="all", rich_help_panel=_NETWORK),
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between rounds.", rich_help_panel=_NETWORK)] = 0.05,
+    lease: Annotated[
+        float, typer.Option(help="Seconds of silence after which a site counts as gone.", rich_help_panel=_NETWORK)
+    ] = 2.0,
+    bandwidth: Annotated[
+        float | None,
+        typer.Option(help="Bytes a second that may leave.", show_default="no limit", rich_help_panel=_NETWORK),
+    ] = None,
+    router: Annotated[bool, typer.Option(help="--connect is a Zenoh router.", rich_help_panel=_NETWORK)] = False,
+    certificate: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Of this site (PEM).", rich_help_panel=_TRUST)
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="Of the certificate.", rich_help_panel=_TRUST)
+    ] = None,
+    authority: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Who signed all certificates.", rich_help_panel=_TRUST),
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Site that may take part; repeat it.", rich_help_panel=_TRUST)
+    ] = None,
+    share_rows: Annotated[
+        bool,
+        typer.Option(
+            "--share-rows", help="Let rows leave the site, for programs that need it.", rich_help_panel=_TRUST
+        ),
+    ] = False,
+) -> None:
+    """Learn with other sites; the rows stay here.
+
+    Runs until it is told to end (Ctrl-C, SIGTERM), goes on where it was when it is started again, and keeps
+    FOLDER/model.dimargin current for ``dimargin predict``.
+
+    Example: dimargin site --data mine.csv --name north --connect tcp/192.0.2.1:7447
+    """
+    place = SiteFolder(Path(name) if folder is None else folder)
+    if status:
+        return _tell(place, as_json)
+    if data is None:
+        raise typer.BadParameter("is needed to learn from", param_hint="--data")
+    for flag, value, low in (
+        ("--alpha", alpha, 0.0), ("--interval", interval, 0.0), ("--lease", lease, 0.0), ("--settle", settle, 0.0),
+        ("--gossip-rounds", gossip_rounds, 0), ("--batch-size", batch_size, 0), ("--sites", sites, 0),
+        ("--max-time", max_time, 0.0), ("--bandwidth", bandwidth, 0.0),
+    ):  # fmt: skip
+        if value is not None and not low < value < math.inf:
+            raise ValueError(f"{flag} must be a number above {low:g}, got {value!r}")
+    if share_rows and LearningSite.shares != "rows":
+        raise ValueError(f"--share-rows was given, but --program {program} shares parameters only; leave it out")
+    from dimargin.network.live import LiveSite
+    from dimargin.network.zenoh_link import ZenohLink
+
+    options = SiteOptions(
+        alpha=alpha, gradient=gradient.value, batch_size=batch_size, gossip_rounds=gossip_rounds,
+        fit_intercept=fit_intercept, scale=scale, interval=interval, lease=lease, n_sites=sites, settle=settle,
+    )  # fmt: skip
+    link = ZenohLink(
+        name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow),
+        neighbours=neighbour, lease=lease, router=router,
+    )  # fmt: skip
+    place.path.mkdir(parents=True, exist_ok=True)
+    growing = GrowingFile(data, label=_column(label), zero_based=zero_based)
+    learning = LearningSite(name, growing, place, options, random_state)
+    with _lines(log) as write:
+        live = LiveSite(learning, link, state=place.state, log=json_log(name, write), bandwidth=bandwidth)
+        learning.live = live
+        with _told_to_stop() as stop:
+            live.run(stop, max_time)
+        learning.write_model(durable=True)
+        learning.write_status()
+
+
+def _column(label: str | None) -> str | int | None:
+    """A position where it is a number."""
+    with contextlib.suppress(ValueError, TypeError):
+        return int(label)  # type: ignore[arg-type]
+    return label
+
+
+def _tls(certificate: Path | None, key: Path | None, authority: Path | None, allow: list[str] | None) -> Any:
+    from dimargin.network.zenoh_link import Tls
+
+    given = {"--certificate": certificate, "--key": key, "--authority": authority, "--allow": allow or None}
+    missing = [flag for flag, value in given.items() if value is None]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        raise ValueError(f"{', '.join(sorted(set(given) - set(missing)))} needs {' and '.join(missing)} too")
+    assert certificate is not None and key is not None and authority is not None and allow is not None
+    return Tls(certificate, key, authority, allow)
+
+
+@contextlib.contextmanager
+def _lines(log: Path | None) -> Iterator[Any]:
+    """Where JSON lines go, each at once."""
+    if log is None:
+        yield lambda line: print(line, end="", file=sys.stderr, flush=True)
+        return
+    with open(log, "a", encoding="utf-8", buffering=1) as file:
+        yield file.write
+
+
+@contextlib.contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Set by SIGTERM and Ctrl-C."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(place: SiteFolder, as_json: bool) -> None:
+    facts = place.read_status()
+    if as_json:
+        print(json.dumps(facts))
+        return
+    told = {
+        "site": facts["site"], "round": facts["round"], "steps": facts["steps"],
+        "neighbours": ", ".join(facts.get("neighbours", [])) or "none",
+        "refused": ", ".join(f"{name} ({why})" for name, why in facts["refused"].items()) or "none",
+        "estimated objective": ", ".join(f"{value:.6g}" for value in facts.get("objective", [])) or "none yet",
+        "at least": ", ".join(f"{value:.6g}" for value in facts.get("dual_objective", [])) or "none yet",
+        "age": f"{facts['age']:.1f} s",
+        "bytes in, out": f"{facts['bytes_in']}, {facts['bytes_out']}",
+        "rows": f"{facts['rows']} at {len(facts['sites'])} sites, {facts['rows_shared']} shared",
+        "schema": f"{facts['schema']}, {'agreed' if facts['sealed'] else 'not agreed yet'}",
+    }  # fmt: skip
+    if facts.get("trouble"):
+        told["trouble"] = facts["trouble"]
+    for what, value in told.items():
+        print(f"{what:20} {value}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("site")(_site)

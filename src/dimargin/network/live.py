@@ -1,0 +1,531 @@
+"""One site program in real time: its clock, its timers, its file, and the link that carries its bytes.
+
+A `Link` moves bytes between named sites and knows nothing else. A `LiveSite` turns what the link delivers into calls of
+one program, all from one thread, and the program's actions into bytes, timers and a file to go on from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import math
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dimargin.network.messages import Message, MessageError, decoder, encode, pack, unpack
+from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
+
+_POLL = 0.1  # seconds in which a stop is noticed: an Event cannot wake who waits for something else
+_SYNC_EVERY = 5.0
+_WAITING = 4096  # events that may wait
+_COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
+_STATE_MAGIC = b"dimargin site"
+_STATE_VERSION = 1
+_DIGEST = 16
+
+
+class LinkError(RuntimeError):
+    """A link cannot carry anything: a wrong address, a taken name, a refused certificate; the text says which."""
+
+
+class StateError(ValueError):
+    """A file is no state that this site can go on from; the text names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A neighbour's bytes have come; `lost` messages of the same neighbour before them have not."""
+
+    sender: str
+    data: bytes
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The names of all sites that can be reached now."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The link has ended for good."""
+
+    error: LinkError
+
+
+Event = Received | Neighbours | Failed
+
+
+class Link(ABC):
+    """What carries bytes between sites.
+
+    A message may come from a site that is not, or no longer, among the neighbours: nothing orders the two.
+
+    Attributes
+    ----------
+    name : str
+        Of this site.
+    largest : int
+        Bytes that a message may have.
+    """
+
+    name: str
+    largest: int
+
+    @abstractmethod
+    def open(self, deliver: Callable[[Event], None]) -> None:
+        """Begin; `deliver`, which never blocks, may be called from any thread until `close` returns.
+
+        Raises
+        ------
+        LinkError
+        """
+
+    @abstractmethod
+    def send(self, to: str, data: bytes) -> None:
+        """Give a site the bytes as soon as it takes them; returns at once, silently if there is no such site."""
+
+    @abstractmethod
+    def neighbours(self) -> tuple[str, ...]:
+        """Names of the sites that can be reached now, sorted."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Hand over what was sent, within bounds, and end."""
+
+    def status(self) -> dict[str, Any]:
+        """Facts that JSON can hold; `dropped`, if there, counts by name the messages that were never handed over."""
+        return {}
+
+
+def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """What a site wrote last: its name as `site`, its `incarnation`, and its program's checkpoint as `program`.
+
+    Returns
+    -------
+    dict or None
+        None where there is no file.
+
+    Raises
+    ------
+    StateError
+        The file is damaged or is no site's.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    head, body = data[: len(_STATE_MAGIC) + 1 + _DIGEST], data[len(_STATE_MAGIC) + 1 + _DIGEST :]
+    if not head.startswith(_STATE_MAGIC) or len(head) < len(_STATE_MAGIC) + 1 + _DIGEST:
+        raise StateError(f"{os.fspath(path)} is no state of a site")
+    if (version := head[len(_STATE_MAGIC)]) != _STATE_VERSION:
+        raise StateError(f"{os.fspath(path)} is a state of version {version}, expected version {_STATE_VERSION}")
+    if _digest(body) != head[len(_STATE_MAGIC) + 1 :]:
+        raise StateError(f"{os.fspath(path)} is damaged: its checksum does not fit; restore a copy, or remove it")
+    try:
+        return unpack(body)
+    except MessageError as error:
+        raise StateError(f"{os.fspath(path)} is damaged: {error}") from error
+
+
+def _write_state(path: Path, state: dict[str, Any], sync: bool) -> None:
+    body = pack(state)
+    part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
+    # what a site has learnt may be its rows
+    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(_STATE_MAGIC + bytes([_STATE_VERSION]) + _digest(body))
+        file.write(body)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_DIGEST).digest()
+
+
+class _Inbox:
+    """Events in the order in which they came; in a flood the oldest messages make room."""
+
+    def __init__(self, room: int) -> None:
+        self._events: deque[Event] = deque()
+        self._ready = threading.Condition()
+        self._room = room
+        self._bytes = 0
+        self.flooded = 0
+
+    def put(self, event: Event) -> None:
+        with self._ready:
+            self._events.append(event)
+            self._bytes += len(event.data) if isinstance(event, Received) else 0
+            while len(self._events) > _WAITING or (self._bytes > self._room and len(self._events) > 1):
+                self._drop()
+            self._ready.notify()
+
+    def _drop(self) -> None:
+        for place, event in enumerate(self._events):
+            if isinstance(event, Received):
+                del self._events[place]
+                self._bytes -= len(event.data)
+                self.flooded += 1
+                return
+        self._events.popleft()  # a newer event lists all neighbours again
+
+    def take(self, seconds: float) -> Event | None:
+        with self._ready:
+            if not self._events and seconds > 0:
+                self._ready.wait(seconds)
+            if not self._events:
+                return None
+            event = self._events.popleft()
+            self._bytes -= len(event.data) if isinstance(event, Received) else 0
+            return event
+
+
+class _Timers:
+    """Names and when to wake them, soonest first; of one name only the newest counts."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, str]] = []
+        self._newest: dict[str, int] = {}
+        self._order = 0
+
+    def set(self, due: float, name: str) -> None:
+        self._order += 1
+        self._newest[name] = self._order
+        heapq.heappush(self._heap, (due, self._order, name))
+
+    def next(self) -> float:
+        while self._heap and self._newest.get(self._heap[0][2]) != self._heap[0][1]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else math.inf
+
+    def pop(self, now: float) -> str | None:
+        if self.next() > now:
+            return None
+        name = heapq.heappop(self._heap)[2]
+        del self._newest[name]
+        return name
+
+
+class _Outbox:
+    """Holds messages back where a bandwidth is given: the newest to each neighbour, in the order of waiting."""
+
+    def __init__(self, bandwidth: float | None) -> None:
+        self._bandwidth = bandwidth
+        self._credit = bandwidth or math.inf
+        self._since = 0.0
+        self._waiting: dict[str, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, to: str, data: bytes) -> bool:
+        """Whether an older message made room."""
+        replaced = to in self._waiting
+        self._waiting[to] = data
+        return replaced
+
+    def pop(self, now: float) -> tuple[str, bytes] | None:
+        """What may leave now."""
+        if self._bandwidth is not None:
+            # at most a second's worth is saved up; a message larger than that goes into debt
+            self._credit = min(self._bandwidth, self._credit + self._bandwidth * (now - self._since))
+            self._since = now
+        if not self._waiting or self._credit <= 0:
+            return None
+        to = next(iter(self._waiting))
+        data = self._waiting.pop(to)
+        self._credit -= len(data)
+        return to, data
+
+    def next(self) -> float:
+        """When to try again."""
+        if not self._waiting or self._bandwidth is None:
+            return math.inf
+        return self._since + max(0.0, -self._credit) / self._bandwidth + 1e-3
+
+
+class LiveSite:
+    """One site program on a link, in real time.
+
+    The program's clock counts the seconds since `run` began. Its methods are called by the thread of `run` alone. What
+    it has learnt is in `state` before a message that may tell of it leaves.
+
+    Parameters
+    ----------
+    program : SiteProgram
+    link : Link
+    decode : callable, optional
+        Turns bytes into messages; raises MessageError. By default the decoder of the program's kinds of messages.
+    state : path, optional
+        The file that a killed site goes on from; nothing is remembered without it.
+    clock : callable
+        Seconds that never go back.
+    log : callable, optional
+        Is given every report: what happened, and a dictionary of facts. The site's own are "started", "undecodable",
+        "flooded", "held back" and "stopped"; those of messages come at the first and every hundredth.
+    largest : int, optional
+        Bytes that a message may have: what the link carries, unless less is wanted.
+    bandwidth : float, optional
+        Bytes that may leave in a second, over any longer time. Beyond that only the newest message to each neighbour
+        waits; older ones are dropped and counted.
+
+    Raises
+    ------
+    ValueError
+        `bandwidth` or `largest` makes no sense.
+    StateError
+        The folder of `state` does not exist.
+    """
+
+    def __init__(
+        self,
+        program: SiteProgram,
+        link: Link,
+        *,
+        decode: Callable[[bytes], Message] | None = None,
+        state: str | os.PathLike[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        log: Callable[[str, dict[str, Any]], None] | None = None,
+        largest: int | None = None,
+        bandwidth: float | None = None,
+    ) -> None:
+        if bandwidth is not None and not 0 < bandwidth < math.inf:
+            raise ValueError(f"bandwidth must be a positive number of bytes per second, got {bandwidth!r}")
+        if largest is not None and not 0 < largest <= link.largest:
+            raise ValueError(f"largest must be between 1 and the link's {link.largest} bytes, got {largest!r}")
+        self._program = program
+        self._link = link
+        self._largest = largest or link.largest
+        self._decode = decode or decoder(program.messages, self._largest)
+        self._state = None if state is None else Path(os.path.realpath(state))
+        if self._state is not None and not self._state.parent.is_dir():
+            raise StateError(f"{self._state}: there is no folder {self._state.parent} to keep the state of {link.name}")
+        self._clock = clock
+        self._log = log or (lambda what, facts: None)
+        self._inbox = _Inbox(2 * self._largest)
+        self._timers = _Timers()
+        self._outbox = _Outbox(bandwidth)
+        self._traffic: dict[str, Counter[str]] = {}
+        self._heard: dict[str, float] = {}
+        self._told: tuple[str, ...] = ()
+        self._began = self._synced = clock()
+        self._incarnation = 0
+        self._finished: str | None = None
+        self._flooded = 0
+
+    def run(self, stop: threading.Event | None = None, max_time: float | None = None) -> str:
+        """Run the program until it is told to stop; may be called once.
+
+        A program that has finished goes on answering its neighbours, as its `Stop` says.
+
+        Parameters
+        ----------
+        stop : threading.Event, optional
+            Ends the run within a tenth of a second of being set, or once the program's present call returns.
+        max_time : float, optional
+            Seconds after which the run ends.
+
+        Returns
+        -------
+        str
+            Why the program finished; "told to stop" or "out of time" where it has not.
+
+        Raises
+        ------
+        StateError
+            The state cannot be gone on from.
+        LinkError
+            The link cannot be opened, or has ended for good.
+        MessageError
+            The program wants to send a message that is too large.
+        """
+        self._restore()
+        self._link.open(self._inbox.put)
+        try:
+            self._start()
+            reason = self._loop(stop, math.inf if max_time is None else max_time)
+            self._save(sync=True)
+        finally:
+            self._link.close()
+        self._log("stopped", {"reason": reason})
+        return reason
+
+    def status(self) -> dict[str, Any]:
+        """Counters, as JSON can hold them; may be asked for from any thread.
+
+        Returns
+        -------
+        dict
+            The `site`, `seconds` of its clock, its `incarnation` (how often it has gone on from its state), why it
+            has `finished` or None, its `neighbours`, messages `flooded` (came faster than the program took them) and
+            `waiting` (held back), facts of the `link`, and `traffic` by the other's name: `messages_in`, `bytes_in`,
+            `messages_out`, `bytes_out`, how many were `lost` on the way here, `dropped` on this side and
+            `undecodable`, and how many seconds ago the other was `heard`, or None.
+        """
+        link, now = self._link.status(), self._now()
+        traffic: dict[str, dict[str, Any]] = {name: dict(counts) for name, counts in list(self._traffic.items())}
+        for name, counts in traffic.items():
+            counts["dropped"] += link.get("dropped", {}).get(name, 0)
+            counts["heard"] = now - self._heard[name] if name in self._heard else None
+        return {
+            "site": self._link.name,
+            "seconds": now,
+            "incarnation": self._incarnation,
+            "finished": self._finished,
+            "neighbours": list(self._told),
+            "flooded": self._inbox.flooded,
+            "waiting": len(self._outbox),
+            "traffic": traffic,
+            "link": link,
+        }
+
+    def _start(self) -> None:
+        self._began = self._synced = self._clock()
+        self._told = self._link.neighbours()
+        self._log("started", {"incarnation": self._incarnation, "link": self._link.status()})
+        self._act(self._program.start(0.0, self._told))
+        self._save(sync=True)  # a start counts as an incarnation even if nothing was sent
+
+    def _loop(self, stop: threading.Event | None, max_time: float) -> str:
+        while not (stop is not None and stop.is_set()):
+            now = self._now()
+            if now >= max_time:
+                return self._finished or "out of time"
+            if (name := self._timers.pop(now)) is not None:
+                self._act(self._program.wake(now, name))
+            self._transmit()
+            self._happen(self._inbox.take(min(_POLL, self._due(max_time) - self._now())))
+        return self._finished or "told to stop"
+
+    def _due(self, max_time: float) -> float:
+        return min(self._timers.next(), self._outbox.next(), max_time)
+
+    def _happen(self, event: Event | None) -> None:
+        if isinstance(event, Received):
+            self._receive(event)
+        elif isinstance(event, Neighbours) and event.names != self._told:
+            self._told = event.names
+            self._act(self._program.neighbours_changed(self._now(), event.names))
+        elif isinstance(event, Failed):
+            self._save(sync=True)
+            raise event.error
+        self._tell_of_flood()
+
+    def _receive(self, event: Received) -> None:
+        now, traffic = self._now(), self._of(event.sender)
+        traffic["messages_in"] += 1
+        traffic["bytes_in"] += len(event.data)
+        traffic["lost"] += event.lost
+        self._heard[event.sender] = now
+        try:
+            # a program may refuse what is sound as bytes but not as a message to it
+            actions = list(self._program.receive(now, event.sender, self._decode(event.data)))
+        except MessageError as error:
+            traffic["undecodable"] += 1
+            facts = {"sender": event.sender, "reason": str(error), "count": traffic["undecodable"]}
+            self._tell_now_and_then("undecodable", traffic["undecodable"], facts)
+        else:
+            self._act(actions)
+
+    def _act(self, actions: Iterable[Action]) -> None:
+        letters: list[tuple[str, bytes]] = []
+        for action in actions:
+            if isinstance(action, Send):
+                letters.append((action.to, self._letter(action)))
+            elif isinstance(action, Wake):
+                self._set_timer(action)
+            elif isinstance(action, Report):
+                self._log(action.what, action.facts)
+            elif isinstance(action, Stop):
+                self._finished = self._finished or action.reason
+        if letters:
+            self._save()
+        for to, data in letters:
+            self._post(to, data)
+
+    def _letter(self, action: Send) -> bytes:
+        data = encode(action.message)
+        if len(data) > self._largest:
+            raise MessageError(
+                f"site {self._link.name} sends {action.to} a {type(action.message).__name__} of {len(data)} bytes, "
+                f"expected at most {self._largest}"
+            )
+        return data
+
+    def _set_timer(self, action: Wake) -> None:
+        if not 0 <= action.after < math.inf:
+            raise ValueError(
+                f"site {self._link.name} sets the timer {action.name!r} to {action.after!r} seconds, expected 0 or more"
+            )
+        self._timers.set(self._now() + action.after, action.name)
+
+    def _post(self, to: str, data: bytes) -> None:
+        traffic = self._of(to)
+        if to == self._link.name:
+            traffic["dropped"] += 1
+            return
+        if self._outbox.put(to, data):
+            traffic["dropped"] += 1
+            self._tell_now_and_then("held back", traffic["dropped"], {"to": to, "dropped": traffic["dropped"]})
+        self._transmit()
+
+    def _transmit(self) -> None:
+        while (letter := self._outbox.pop(self._now())) is not None:
+            to, data = letter
+            traffic = self._of(to)
+            traffic["messages_out"] += 1
+            traffic["bytes_out"] += len(data)
+            self._link.send(to, data)
+
+    def _restore(self) -> None:
+        if self._state is None:
+            return
+        stored = read_state(self._state)
+        if stored is None:
+            return
+        if stored.get("site") != self._link.name:
+            raise StateError(f"{self._state} is the state of site {stored.get('site')!r}, expected {self._link.name!r}")
+        try:
+            self._incarnation = int(stored["incarnation"]) + 1
+            self._program.restore(stored["program"])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            kind = type(self._program).__name__
+            raise StateError(f"{self._state} is no state that a {kind} can go on from: {error!r}") from error
+
+    def _save(self, sync: bool = False) -> None:
+        if self._state is None:
+            return
+        now = self._clock()
+        sync = sync or now - self._synced >= _SYNC_EVERY
+        content = {"site": self._link.name, "incarnation": self._incarnation, "program": self._program.checkpoint()}
+        _write_state(self._state, content, sync)
+        if sync:
+            self._synced = now
+
+    def _now(self) -> float:
+        return self._clock() - self._began
+
+    def _of(self, name: str) -> Counter[str]:
+        return self._traffic.setdefault(name, Counter(dict.fromkeys(_COUNTS, 0)))
+
+    def _tell_of_flood(self) -> None:
+        if (flooded := self._inbox.flooded) > self._flooded:
+            before, self._flooded = self._flooded, flooded
+            if before == 0 or before // 100 < flooded // 100:
+                self._log("flooded", {"messages": flooded})
+
+    def _tell_now_and_then(self, what: str, count: int, facts: dict[str, Any]) -> None:
+        if count == 1 or count % 100 == 0:
+            self._log(what, facts)

@@ -1,0 +1,587 @@
+"""The link between sites on a real network: Zenoh, over TCP or mutually authenticated TLS. Only this file knows Zenoh.
+
+What was seen to hold with Zenoh 1.10 over loopback, by `tests/network/test_zenoh.py`:
+
+* Sites that know one address find all others. A site that is killed is missed within tens of milliseconds, one that is
+  frozen after the lease; a frozen site that goes on is found again.
+* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh, and now and then the threads of
+  other neighbours for as long, until the lease ends; so every neighbour has a thread of its own, and `send` none.
+* With TLS, who has no certificate of the authority, or one that has expired, or speaks plain TCP, gets no connection in
+  either direction. Who has one but is not in `allowed` gets a connection, over which Zenoh tells it addresses
+  of sites and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
+* With TLS, access control at the receiving site drops what a member says in another's name, as message or as sign of
+  life, and its wish to hear what is sent to others. Names are the certificates' common names.
+* Without TLS a name is a claim: whoever reaches the port can take any name that is free and read and write everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import socket
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dimargin.network.live import Event, Failed, Link, LinkError, Neighbours, Received
+from dimargin.network.messages import LARGEST
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
+_ROUND = 0.01  # seconds between two looks at what cannot be waited for
+_SETTLING = 0.1  # of the lease, to meet the others before the name is used
+_PENDING = 256  # messages that may wait for one neighbour
+
+
+@dataclass(frozen=True)
+class Tls:
+    """What a site proves its name with, and whom it believes.
+
+    The name of every site is the common name of its certificate. Host names are not verified: it is the name that
+    counts, wherever it is met.
+
+    Attributes
+    ----------
+    certificate, key : path
+        This site's, in PEM format.
+    authority : path
+        The certificate of who signed those of all sites.
+    allowed : collection of str
+        Names of the sites that may take part; its own may be among them.
+    router : str, optional
+        Name of a router that is believed in whatever names it passes on.
+    """
+
+    certificate: str | os.PathLike[str]
+    key: str | os.PathLike[str]
+    authority: str | os.PathLike[str]
+    allowed: Collection[str]
+    router: str | None = None
+
+
+class ZenohLink(Link):
+    """Carries bytes between the sites of a swarm.
+
+    Parameters
+    ----------
+    name : str
+        Of this site: letters, digits, dots, hyphens and underscores.
+    swarm : str
+        What all sites of a network call it; sites of different swarms do not hear one another.
+    listen : sequence of str, optional
+        Addresses such as "tcp/192.0.2.1:7447", or "tls/..." with `tls`; port 0 takes a free one. By default a free port
+        that only this machine reaches.
+    connect : sequence of str
+        Addresses of some other sites; one that is reached tells of all others. They need not be there yet.
+    tls : Tls, optional
+        Authenticates and encrypts.
+    neighbours : collection of str, optional
+        Sites to have to do with; by default all.
+    lease : float
+        Seconds of silence after which a site counts as gone.
+    largest : int
+        Bytes that a message may have.
+    router : bool
+        Go through the router at `connect` instead of to the other sites.
+
+    Raises
+    ------
+    ValueError
+        A parameter makes no sense.
+    ImportError
+        Zenoh is not installed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        swarm: str,
+        *,
+        listen: Sequence[str] | None = None,
+        connect: Sequence[str] = (),
+        tls: Tls | None = None,
+        neighbours: Collection[str] | None = None,
+        lease: float = 2.0,
+        largest: int = LARGEST,
+        router: bool = False,
+    ) -> None:
+        _check_names(
+            name=(name,), swarm=(swarm,), neighbours=neighbours or (), allowed=() if tls is None else tls.allowed
+        )
+        if not 0 < lease <= 3600:
+            raise ValueError(f"lease must be more than 0 and at most 3600 seconds, got {lease!r}")
+        if not 0 < largest <= 2**31:
+            raise ValueError(f"largest must be between 1 and 2^31 bytes, got {largest!r}")
+        if router and (not connect or listen):
+            raise ValueError("with a router, connect must name its address, and nothing is listened on")
+        if router and tls is not None and tls.router is None:
+            raise ValueError("with a router and tls, tls.router must be the name in the router's certificate")
+        if tls is not None and not set(tls.allowed) - {name} and not router:
+            raise ValueError(f"tls.allowed must name another site than {name}")
+        protocol = "tcp" if tls is None else "tls"
+        listen = (f"{protocol}/127.0.0.1:0",) if listen is None else listen
+        for address in (*listen, *connect):
+            if not re.fullmatch(protocol + r"/\S+:\d+", address):
+                raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
+        self._zenoh = _import_zenoh()
+        self.name, self.largest = name, largest
+        self._swarm, self._lease, self._router, self._tls = swarm, lease, router, tls
+        self._listen, self._connect = tuple(() if router else listen), tuple(connect)
+        self._wanted = None if neighbours is None else frozenset(neighbours)
+        self._lock = threading.Lock()
+        self._life = 0  # how often a session was opened
+        self._mark = ""  # when this life began, and its session: so sort the signs of life of one name
+        self._alive: dict[str, set[str]] = {}  # marks by name: two while one replaces another
+        self._met: set[str] = set()  # all marks of this life
+        self._senders: dict[str, _Sender] = {}
+        self._dropped: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+        self._heard: dict[str, int] = {}
+        self._refused = 0
+        self._deliver: Callable[[Event], None] = lambda event: None
+        self._session: Any = None
+        self._entities: list[Any] = []
+        self._changing = threading.Lock()
+        self._closed = threading.Event()
+
+    def open(self, deliver: Callable[[Event], None]) -> None:
+        """Join the swarm.
+
+        Raises
+        ------
+        LinkError
+            An address cannot be listened on, a file of `tls` does not serve, or the name is taken: a live site of the
+            swarm has it. That takes longer than the lease to find out: a site may follow its own killed self.
+        """
+        self._deliver = deliver
+        if self._tls is not None:
+            _check_certificate(self.name, self._tls)
+        self._join()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def send(self, to: str, data: bytes) -> None:
+        """Give a site the bytes as soon as it takes them; of those that wait the newest are kept.
+
+        Raises
+        ------
+        ValueError
+            They are more than `largest`.
+        """
+        if len(data) > self.largest:
+            raise ValueError(f"{self.name} sends {to} {len(data)} bytes, expected at most {self.largest}")
+        with self._lock:
+            if self._session is None or to == self.name or not self._is_wanted(to):
+                self._dropped[to] += 1
+                return
+            sender = self._senders.get(to)
+            if sender is None or not sender.put(data):
+                sender = self._senders[to] = _Sender(self, to)
+                sender.put(data)
+                sender.start()
+
+    def neighbours(self) -> tuple[str, ...]:
+        """Names of the live sites of the swarm that this one has to do with, sorted."""
+        with self._lock:
+            return self._names()
+
+    @property
+    def listening(self) -> tuple[str, ...]:
+        """The addresses that others may connect to, with the ports that were taken."""
+        return self._listen
+
+    def status(self) -> dict[str, Any]:
+        """Facts that JSON can hold.
+
+        Returns
+        -------
+        dict
+            The addresses it is `listening` on; `dropped`, messages that were not handed over by name of the receiver;
+            `refused`, messages that came from who is no neighbour.
+        """
+        with self._lock:
+            return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
+
+    def close(self) -> None:
+        """Hand over what was sent, within the lease, and leave; more than once does no harm."""
+        self._closed.set()
+        with self._changing:
+            self._leave(time.monotonic() + self._lease)
+
+    def _join(self) -> None:
+        session = self._session = self._open_session()
+        self._life += 1
+        self._mark = f"{time.time_ns():020d}-{session.zid()}"
+        try:
+            notice, live = partial(self._notice, self._life), session.liveliness()
+            self._entities.append(session.declare_subscriber(self._key("inbox", self.name, "*"), self._hear))
+            self._entities.append(live.declare_subscriber(self._key("alive", "*", "*"), notice, history=True))
+            self._wait_for_name()
+            self._entities.append(live.declare_token(self._key("alive", self.name, self._mark)))
+        except BaseException:
+            self._leave(0.0)
+            raise
+
+    def _leave(self, deadline: float) -> None:
+        with self._lock:
+            session, self._session = self._session, None
+            entities, self._entities = self._entities, []
+            senders = list(self._senders.values())
+            self._alive.clear()
+            self._met.clear()
+        if session is None:
+            return
+        for sender in senders:
+            sender.finish(deadline)
+        for sender in senders:
+            sender.join(2 * self._lease + 1)
+        # who closes a session while a neighbour is frozen is made to wait ten seconds
+        closing = threading.Thread(target=self._close_session, args=(session, entities), daemon=True)
+        closing.start()
+        closing.join(self._lease)
+
+    def _close_session(self, session: Any, entities: list[Any]) -> None:
+        with contextlib.suppress(self._zenoh.ZError):
+            for entity in reversed(entities):
+                entity.undeclare()
+        with contextlib.suppress(self._zenoh.ZError):
+            session.close()
+
+    def _watch(self) -> None:
+        """Begin a new life when a site that is connected has shown no sign of life for longer than the lease.
+
+        If only one end of a connection has noticed that it is lost, as when a site was frozen, and a new one is made
+        before the other does, Zenoh 1.10 joins the two: the sites are connected, but one knows nothing of the other.
+        """
+        silent: dict[str, float] = {}
+        while not self._closed.wait(self._lease / 4):
+            with self._changing, contextlib.suppress(self._zenoh.ZError):
+                now = time.monotonic()
+                silent = {peer: silent.get(peer, now) for peer in self._silent_peers()}
+                if any(now - since > 1.5 * self._lease for since in silent.values()):
+                    self._begin_anew()
+
+    def _silent_peers(self) -> set[str]:
+        if self._closed.is_set() or self._session is None:
+            return set()
+        connected = {str(peer) for peer in self._session.info.peers_zid()}
+        with self._lock:
+            speaking = {mark.split("-")[1] for marks in self._alive.values() for mark in marks}
+            return ({mark.split("-")[1] for mark in self._met} & connected) - speaking
+
+    def _begin_anew(self) -> None:
+        self._leave(0.0)
+        self._deliver(Neighbours(()))
+        try:
+            self._join()
+        except LinkError as error:
+            self._deliver(Failed(error))
+
+    def _open_session(self) -> Any:
+        fixed = self._life == 0  # the addresses of an earlier life may not be free again at once
+        for attempt in range(20):
+            listen = tuple(_with_port(address) for address in self._listen)
+            config = self._zenoh.Config()
+            for key, value in self._settings(listen).items():
+                config.insert_json5(key, json.dumps(value))
+            try:
+                session = self._zenoh.open(config)
+            except self._zenoh.ZError as error:
+                # another process may have taken the free port in between
+                if "already in use" in str(error) and attempt < 19 and (listen != self._listen or not fixed):
+                    time.sleep(_ROUND * attempt)
+                    continue
+                text = str(error).split(" at /")[0]
+                raise LinkError(f"site {self.name} cannot open its link ({', '.join(listen)}): {text}") from error
+            self._listen = listen
+            return session
+        raise AssertionError("unreachable")
+
+    def _settings(self, listen: Sequence[str]) -> dict[str, Any]:
+        settings = {
+            "mode": "client" if self._router else "peer",
+            "listen/endpoints": list(listen),
+            "connect/endpoints": list(self._connect),
+            "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
+            "scouting/delay": round(_SETTLING * self._lease * 1000),
+            "scouting/multicast/enabled": False,  # it would find, and be found by, strangers
+            "transport/link/protocols": ["tcp" if self._tls is None else "tls"],
+            "transport/unicast/open_timeout": round(self._lease * 2000),
+            "transport/unicast/accept_timeout": round(self._lease * 2000),
+            "transport/link/tx/lease": round(self._lease * 1000),
+            "transport/link/tx/queue/congestion_control/block/wait_before_close": round(self._lease * 1e6),
+            "transport/link/rx/max_message_size": self.largest + 2**16,
+            "transport/shared_memory/enabled": False,  # 16 MiB a site, for sites that are rarely on one machine
+        }
+        if self._tls is not None:
+            settings["transport/link/tls"] = _tls_settings(self._tls)
+            settings["access_control"] = _access_control(self.name, self._swarm, self._tls)
+        return settings
+
+    def _wait_for_name(self) -> None:
+        now = time.monotonic()
+        met = now + (_SETTLING * self._lease if self._connect else 0.0)  # the others are met one after the other
+        patience = now + 1.5 * self._lease + 0.5  # a killed site's sign of life may outlive it by the lease
+        while (taken := self._is_taken()) or time.monotonic() < met:
+            if taken and time.monotonic() > patience:
+                raise self._name_is_taken()
+            time.sleep(_ROUND)
+
+    def _is_taken(self) -> bool:
+        replies = self._session.liveliness().get(self._key("alive", self.name, "*"), timeout=self._lease)
+        return any([reply.ok is not None for reply in replies])  # a list, for all are to be fetched
+
+    def _name_is_taken(self) -> LinkError:
+        return LinkError(f"swarm {self._swarm} has a live site named {self.name} already: names must differ")
+
+    def _hear(self, sample: Any) -> None:
+        """Runs in a thread of Zenoh's: must not call it."""
+        sender = self._last_of(sample, "inbox", self.name)
+        number = bytes(sample.attachment) if sample.attachment is not None else b""
+        with self._lock:
+            if sender is None or sender == self.name or not self._is_wanted(sender) or len(number) != 8:
+                self._refused += 1
+                return
+            place = int.from_bytes(number, "little")
+            before = self._heard.get(sender, place - 1)
+            self._heard[sender] = place
+        self._deliver(Received(sender, sample.payload.to_bytes(), max(0, place - before - 1)))
+
+    def _notice(self, life: int, sample: Any) -> None:
+        """Runs in a thread of Zenoh's: must not call it."""
+        parts = str(sample.key_expr).split("/")
+        if len(parts) != 4 or not _NAME.fullmatch(parts[2]) or not _MARK.fullmatch(parts[3]):
+            return
+        name, mark = parts[2:]
+        with self._lock:
+            if life != self._life or self._session is None:
+                return
+            marks = self._alive.setdefault(name, set())
+            before = self._names()
+            if sample.kind == self._zenoh.SampleKind.PUT:
+                marks.add(mark)
+                self._met.add(mark)
+            else:
+                marks.discard(mark)
+            after = self._names()
+            if before != after:
+                self._deliver(Neighbours(after))
+            if name not in after and name in self._senders:
+                self._senders.pop(name).finish(0.0)
+        if name == self.name and mark < self._mark and mark in marks:
+            # two began at the same time, or before their networks met; one of both must go, so the later does
+            patience = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
+            patience.daemon = True
+            patience.start()
+
+    def _give_way(self, mark: str) -> None:
+        with self._lock:
+            taken = mark in self._alive.get(self.name, ()) and self._session is not None
+        if taken:
+            self._deliver(Failed(self._name_is_taken()))
+
+    def _next_number(self, to: str) -> int:
+        with self._lock:
+            self._numbers[to] += 1
+            return self._numbers[to]
+
+    def _count_dropped(self, to: str, messages: int) -> None:
+        if messages:
+            with self._lock:
+                self._dropped[to] += messages
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, marks in self._alive.items() if marks and self._is_wanted(name)))
+
+    def _is_wanted(self, name: str) -> bool:
+        return name != self.name and (self._wanted is None or name in self._wanted)
+
+    def _last_of(self, sample: Any, *parts: str) -> str | None:
+        *head, last = str(sample.key_expr).split("/")
+        fits = head == [self._swarm, *parts] and _NAME.fullmatch(last) and sample.kind == self._zenoh.SampleKind.PUT
+        return last if fits else None
+
+    def _key(self, *parts: str) -> str:
+        return "/".join((self._swarm, *parts))
+
+
+class _Sender(threading.Thread):
+    """Gives one neighbour what is for it, and alone waits when that neighbour takes nothing.
+
+    Keeps the newest messages that fit into the size of a single one.
+    """
+
+    def __init__(self, link: ZenohLink, to: str) -> None:
+        super().__init__(name=f"to {to}", daemon=True)
+        self._link, self._to, self._session = link, to, link._session
+        self._pending: deque[bytes] = deque()
+        self._bytes = 0
+        self._ready = threading.Condition()
+        self._deadline = math.inf
+        self._ended = False
+
+    def put(self, data: bytes) -> bool:
+        """Whether this thread is there to take it; what is too old to keep is dropped."""
+        with self._ready:
+            if self._ended or self._deadline < math.inf:
+                return False
+            self._pending.append(data)
+            self._bytes += len(data)
+            while len(self._pending) > 1 and (self._bytes > self._link.largest or len(self._pending) > _PENDING):
+                self._bytes -= len(self._pending.popleft())
+                self._link._dropped[self._to] += 1
+            self._ready.notify()
+            return True
+
+    def finish(self, deadline: float) -> None:
+        """End once everything is handed over, or when a clock that never goes back passes the deadline."""
+        with self._ready:
+            self._deadline = deadline
+            self._ready.notify()
+
+    def run(self) -> None:
+        """Hand over until told to finish, or until nobody has listened for a lease."""
+        link, to = self._link, self._to
+        with contextlib.suppress(link._zenoh.ZError):  # the session was closed meanwhile
+            block = link._zenoh.CongestionControl.DROP  # the default drops bursts without a word
+            key = link._key("inbox", to, link.name)
+            with self._session.declare_publisher(key, congestion_control=block) as publisher:
+                while (data := self._take()) is not None:
+                    if not self._is_heard(publisher):
+                        link._count_dropped(to, 1)
+                        break
+                    publisher.put(data, attachment=link._next_number(to).to_bytes(8, "little"))
+        with self._ready:
+            self._ended = True
+            left = len(self._pending)
+            self._pending.clear()
+        link._count_dropped(to, left)
+
+    def _take(self) -> bytes | None:
+        with self._ready:
+            while not self._pending and self._deadline == math.inf:
+                self._ready.wait()
+            if not self._pending or time.monotonic() > self._deadline:
+                return None
+            data = self._pending.popleft()
+            self._bytes -= len(data)
+            return data
+
+    def _is_heard(self, publisher: Any) -> bool:
+        """Whether the neighbour listens, or does so within a lease; Zenoh throws away what nobody listens to."""
+        patience = time.monotonic() + self._link._lease
+        while not publisher.matching_status.matching:
+            if time.monotonic() > min(patience, self._deadline):
+                return False
+            time.sleep(_ROUND)
+        return True
+
+
+def _import_zenoh() -> Any:
+    try:
+        import zenoh
+    except ImportError as error:
+        raise ImportError("a network of sites needs Zenoh: pip install 'dimargin[peers]'") from error
+    return zenoh
+
+
+def _check_names(**names: Collection[str]) -> None:
+    for what, texts in names.items():
+        for text in texts:
+            if not isinstance(text, str) or not _NAME.fullmatch(text):
+                raise ValueError(
+                    f"{what} must begin with a letter or digit and have only letters, digits, dots, hyphens and "
+                    f"underscores, got {text!r}"
+                )
+
+
+def _with_port(address: str) -> str:
+    """The address with a free port for port 0: Zenoh would take one too, but cannot be asked which."""
+    head, _, port = address.rpartition(":")
+    if int(port) != 0:
+        return address
+    host = head.partition("/")[2].strip("[]")
+    family, kind, protocol, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as taken:
+        taken.bind(place)
+        return f"{head}:{taken.getsockname()[1]}"
+
+
+def _tls_settings(tls: Tls) -> dict[str, Any]:
+    certificate, key = os.fspath(tls.certificate), os.fspath(tls.key)
+    return {
+        "root_ca_certificate": os.fspath(tls.authority),
+        "enable_mtls": True,
+        "listen_certificate": certificate,
+        "listen_private_key": key,
+        "connect_certificate": certificate,
+        "connect_private_key": key,
+        "verify_name_on_connect": False,
+        "close_link_on_expiration": True,
+    }
+
+
+def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
+    """Rules by which this site says to, and hears from, every other only what is between the two of them."""
+    voices = {other: other for other in tls.allowed if other != name}
+    if tls.router is not None:
+        voices[tls.router] = "*"
+    watch = ["declare_liveliness_subscriber", "liveliness_query"]
+    rules: list[dict[str, Any]] = []
+    for holder, voice in voices.items():
+        for place, (flow, messages, key) in enumerate(
+            (
+                ("ingress", ["put"], f"inbox/{name}/{voice}"),
+                ("ingress", ["declare_subscriber"], f"inbox/{voice}/*"),
+                ("ingress", ["liveliness_token"], f"alive/{voice}/*"),
+                ("ingress", watch, "alive/*/*"),
+                ("egress", ["put"], f"inbox/{voice}/{name}"),
+                ("egress", ["declare_subscriber"], f"inbox/{name}/*"),
+                ("egress", ["liveliness_token"], f"alive/{name}/*"),
+                ("egress", watch, "alive/*/*"),
+            )
+        ):
+            said = {"flows": [flow], "messages": messages, "key_exprs": [f"{swarm}/{key}"]}
+            rules.append({"id": f"{holder}/{place}", "permission": "allow", **said})
+    return {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": rules,
+        "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in voices],
+        "policies": [{"subjects": [holder], "rules": [f"{holder}/{place}" for place in range(8)]} for holder in voices],
+    }
+
+
+def _check_certificate(name: str, tls: Tls) -> None:
+    """Refuse at once what others would refuse without a word: shake hands with ourselves."""
+    import ssl  # a site without TLS starts lighter without it
+
+    for path in (tls.certificate, tls.key, tls.authority):
+        if not os.path.isfile(path):
+            raise LinkError(f"site {name}: there is no file {os.fspath(path)}")
+    ends = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)]
+    ends[0].check_hostname = False
+    try:
+        for end in ends:
+            end.verify_mode = ssl.CERT_REQUIRED
+            end.load_cert_chain(tls.certificate, tls.key, password="")
+            end.load_verify_locations(tls.authority)
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        talk = [ends[0].wrap_bio(down, up), ends[1].wrap_bio(up, down, server_side=True)]
+        for side in talk * 4:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        subject = dict(pair for group in (talk[0].getpeercert() or {}).get("subject", ()) for pair in group)  # type: ignore
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", None) or error.reason
+        raise LinkError(f"site {name}: {os.fspath(tls.certificate)} does not serve: {reason}") from error
+    if subject.get("commonName") != name:
+        raise LinkError(
+            f"site {name}: {os.fspath(tls.certificate)} is for {subject.get('commonName')!r}, not for {name!r}"
+        )

@@ -1,0 +1,186 @@
+"""``dimargin site``: real processes on loopback, killed and restarted, beside the simulator."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.preprocessing import MinMaxScaler
+
+import dimargin
+from dimargin.site import SiteFolder
+
+pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip install 'dimargin[peers]'")
+
+ALPHA = 5e-2
+SITES = ["north", "east", "south", "west", "centre"]
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def write_csv(path, X, y, mode="w"):
+    with open(path, mode) as file:
+        if mode == "w":
+            file.write(",".join([*(f"f{k}" for k in range(X.shape[1])), "class"]) + "\n")
+        file.writelines(",".join([*map(repr, row.tolist()), label]) + "\n" for row, label in zip(X, y, strict=True))
+
+
+@pytest.fixture
+def rows():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X, np.array(["malignant", "benign"])[y]
+
+
+class Site:
+    """A process, which is gone when the test is."""
+
+    def __init__(self, tmp_path, name, port, *flags):
+        self.tmp_path, self.name, self.folder = tmp_path, name, SiteFolder(tmp_path / name)
+        address = f"tcp/127.0.0.1:{port}"
+        where = ("--listen", address) if name == SITES[0] else ("--connect", address)
+        self.command = [
+            sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / f"{name}.csv"), "--name", name,
+            "--folder", str(self.folder.path), "--alpha", str(ALPHA), "--interval", "0.01", "--log",
+            str(tmp_path / f"{name}.log"), *where, *flags,
+        ]  # fmt: skip
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
+
+    def status(self):
+        try:
+            return self.folder.read_status()
+        except FileNotFoundError:
+            return {"steps": 0, "refused": {}, "sites": {}, "neighbours": []}
+
+    def log(self):
+        path = self.tmp_path / f"{self.name}.log"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def end(self):
+        code = self.process.wait(timeout=30)
+        self.process.stderr.close()
+        return code
+
+
+@pytest.fixture
+def started(tmp_path):
+    port, running = free_port(), []
+
+    def start(name, *flags):
+        running.append(Site(tmp_path, name, port, *flags))
+        return running[-1]
+
+    yield start
+    for site in running:
+        if site.process.poll() is None:
+            site.process.kill()
+            site.process.wait()
+        site.process.stderr.close()
+
+
+def wait_for(condition, what, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def end(sites):
+    for site in sites:
+        site.process.send_signal(signal.SIGTERM)
+    return [site.end() for site in sites]
+
+
+def objective(X, y, model):
+    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    w = np.append(model.coef_[0], model.intercept_)
+    return ALPHA / 2 * w @ w + np.maximum(0, 1 - signs * (X @ w[:-1] + w[-1])).mean()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_path, started, rows):
+    X, y = rows
+    order = np.argsort(y, kind="stable")  # most sites hold one class
+    part = np.empty(len(y), dtype=int)
+    part[order] = np.arange(len(y)) * 5 // len(y)
+    for k, name in enumerate(SITES):
+        write_csv(tmp_path / f"{name}.csv", X[part == k], y[part == k])
+    sites = [started(name, "--sites", "5") for name in SITES]
+    wait_for(lambda: all(site.status()["steps"] > 30 for site in sites), "the first steps")
+    victim = sites[2]
+    victim.process.kill()
+    victim.process.wait()
+    assert victim.folder.model.exists()
+    before = victim.status()["steps"]
+    assert subprocess.run(
+        [sys.executable, "-m", "dimargin", "predict", str(victim.folder.model), str(tmp_path / "north.csv"), "--quiet"],
+        capture_output=True,
+    ).returncode == 0  # fmt: skip
+    victim.process.stderr.close()
+    victim.start()
+    wait_for(lambda: all(site.status()["steps"] > before + 700 for site in sites), "700 more steps")
+    told = subprocess.run(
+        [*sites[0].command[:4], "--name", "north", "--folder", str(sites[0].folder.path), "--status"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "569 at 5 sites, 0 shared" in told and "centre, east, south, west" in told
+    assert end(sites) == [0] * 5
+
+    scaled = MinMaxScaler().fit_transform(X)
+    simulated = dimargin.GossipSVMClassifier(n_sites=5, alpha=ALPHA, shards=part, fit_intercept=True, random_state=0)
+    expected = objective(scaled, y, simulated.fit(scaled, y))
+    for site in sites:
+        model = dimargin.load(site.folder.model)
+        np.testing.assert_allclose(model[0].transform(X), scaled, atol=1e-12)
+        assert objective(scaled, y, model[-1]) == pytest.approx(expected, rel=1e-2)
+    assert [entry["incarnation"] for entry in victim.log() if entry["what"] == "started"] == [0, 1]
+    assert not any(site.status()["refused"] for site in sites)
+
+
+@pytest.mark.slow
+def test_a_site_of_other_terms_is_refused_by_name_and_rows_may_be_appended(tmp_path, started, rows):
+    X, y = rows
+    for k, name in enumerate(SITES[:3]):
+        write_csv(tmp_path / f"{name}.csv", X[k:450:3], y[k:450:3])
+    first, second = (started(name, "--settle", "1") for name in SITES[:2])
+    stranger = started(SITES[2], "--gradient", "local")
+    wait_for(lambda: "south" in first.status()["refused"] and "north" in stranger.status()["refused"], "a refusal")
+    assert "gradient is 'local' there and 'tracked' here" in first.status()["refused"]["south"]
+    wait_for(lambda: min(first.status()["steps"], second.status()["steps"]) > 5, "steps without the stranger")
+    write_csv(tmp_path / "east.csv", X[450:], y[450:], mode="a")
+    wait_for(lambda: first.status()["sites"].get("east") == 150 + 119, "the rows appended elsewhere")
+    assert end([first, second, stranger]) == [0] * 3
+    assert any(entry["what"] == "rows appended" and entry["rows"] == 119 for entry in second.log())
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "dimargin", "site", *arguments], capture_output=True, text=True)
+
+
+def test_mistakes_are_a_line(tmp_path, rows):
+    write_csv(tmp_path / "a.csv", rows[0][:9], rows[1][:9])
+    data = ("--data", str(tmp_path / "a.csv"), "--name", "a", "--folder", str(tmp_path / "a"))
+    for flags, text in (
+        (("--name", "a", "--folder", str(tmp_path / "none"), "--status"), "no site has run in this folder"),
+        ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
+        ((*data, "--share-rows"), "--program gadget shares parameters only"),
+        (
+            (*data, "--certificate", str(tmp_path / "a.csv")),
+            "--certificate needs --key and --authority and --allow too",
+        ),
+        ((*data, "--connect", "nowhere"), "expected an address such as tcp/192.0.2.1:7447, got 'nowhere'"),
+    ):
+        found = run(*flags)
+        assert found.returncode == 1 and text in found.stderr and "Traceback" not in found.stderr
