@@ -14,7 +14,7 @@ import dimargin
 from dimargin.cli import app as app_of_all
 from dimargin.cli import dispatch
 
-LAZY = ["dimargin", "dimargin.files"]
+LAZY = ["dimargin", "dimargin.files", "dimargin.network"]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
 
 

@@ -27,9 +27,9 @@ ALPHA = 1e-2
 
 @parametrize_with_checks(
     [
-        GossipSVMClassifier(n_sites=3, alpha=1e-2, max_iter=500),
+        GossipSVMClassifier(n_sites=3, alpha=1e-2, max_iter=100),
         GossipSVMClassifier(
-            n_sites=2, alpha=1e-2, gradient="local", step_size="pegasos", batch_size=5, max_iter=200, fit_intercept=True
+            n_sites=2, alpha=1e-2, gradient="local", step_size="pegasos", batch_size=5, max_iter=100, fit_intercept=True
         ),
     ]
 )
@@ -57,8 +57,9 @@ def small(**parameters):
     return GossipSVMClassifier(**{"n_sites": 5, "alpha": ALPHA, "random_state": 0} | parameters)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("shards", ["random", "unequal", "sorted", "sorted_unequal"])
+@pytest.mark.parametrize(
+    "shards, sparse", [("random", True), ("unequal", False), ("sorted", True), ("sorted_unequal", False)]
+)
 def test_every_site_reaches_the_optimum_of_liblinear(rows, shards, sparse):
     X, y = rows
     machine = small(topology="ring", shards=shards).fit(sp.csr_array(X) if sparse else X, y)
@@ -106,13 +107,13 @@ def test_an_intercept_is_the_coefficient_of_a_constant(rows):
 def test_more_than_two_classes():
     X, y = load_digits(return_X_y=True)
     X = X / 16
-    machine = small(topology="ring", shards="sorted", alpha=1e-3, fit_intercept=True, max_iter=500)
-    with pytest.warns(ConvergenceWarning, match="max_iter after 500 rounds"):
+    machine = small(topology="ring", shards="sorted", alpha=1e-3, fit_intercept=True, max_iter=300)
+    with pytest.warns(ConvergenceWarning, match="max_iter after 300 rounds"):
         machine.fit(X[:1200], y[:1200])
     assert machine.coef_.shape == (10, 64) and machine.site_coef_.shape == (5, 10, 64)
     assert machine.objective_.shape == (10,) and (machine.dual_objective_ <= machine.objective_).all()
     central = LinearSVC(loss="hinge", C=1 / (1e-3 * 1200), max_iter=10**5).fit(X[:1200], y[:1200])
-    assert machine.score(X[1200:], y[1200:]) > central.score(X[1200:], y[1200:]) - 0.02
+    assert machine.score(X[1200:], y[1200:]) > central.score(X[1200:], y[1200:]) - 0.04
 
 
 def test_the_same_seed_gives_the_same_bits(rows):

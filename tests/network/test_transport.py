@@ -1,5 +1,6 @@
 """The contract that every transport of site programs keeps, and the real one's file, bandwidth and queue."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -307,7 +308,8 @@ def test_a_flood_costs_the_oldest_messages_and_is_told():
             gate.wait()
             return [Report("heard", {"value": message.value})]
 
-    with Running(Slow("a")) as running:
+    with Running(Slow("a")) as running, contextlib.ExitStack() as stack:
+        stack.callback(gate.set)
         running.wire.deliver(Received("b", encode(Number("b", -1))))  # holds it up until the gate opens
         wait(lambda: running.site.status()["traffic"])
         running.wire.deliver(Neighbours(("b", "c")))
@@ -334,11 +336,11 @@ def test_the_largest_messages_in_a_flood_take_no_more_than_twice_their_size():
         def start(self, now, neighbours):
             return [Wake(0.0)]
 
-    with Running(Slow("a"), Wire(largest=1000)) as running:
+    with Running(Slow("a"), Wire(largest=1000)) as running, contextlib.ExitStack() as stack:
+        stack.callback(gate.set)
         for _ in range(10):
             running.wire.deliver(Received("b", bytes(900)))
         assert running.site.status()["flooded"] >= 7
-        gate.set()
 
 
 def test_undecodable_messages_are_told_now_and_then_and_all_counted():

@@ -69,7 +69,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
         How rows are dealt to sites: evenly; the largest site gets 200 times the rows of the smallest; sorted by
         label, so that most sites hold one class; both; or the number of every row's site.
-    conditions : dimargin.network.conditions.Conditions or None, default=None
+    conditions : dimargin.network.Conditions or None, default=None
         Loss, delay, outages and more; the sites are "site0", "site1", ... None is a network without faults.
     fit_intercept : bool, default=False
         Whether a constant feature is added, whose coefficient is regularised like the others.

@@ -449,7 +449,7 @@ class _Sender(threading.Thread):
         """Hand over until told to finish, or until nobody has listened for a lease."""
         link, to = self._link, self._to
         with contextlib.suppress(link._zenoh.ZError):  # the session was closed meanwhile
-            block = link._zenoh.CongestionControl.DROP  # the default drops bursts without a word
+            block = link._zenoh.CongestionControl.BLOCK  # the default drops bursts without a word
             key = link._key("inbox", to, link.name)
             with self._session.declare_publisher(key, congestion_control=block) as publisher:
                 while (data := self._take()) is not None:
