@@ -232,6 +232,11 @@ class LearningSite(SiteProgram):
         names = None if data.feature_names is None else tuple(data.feature_names)
         return Schema.of(data.X, _labels(data), self._terms, names)
 
+    @property
+    def _has_finished(self) -> bool:
+        """Whether the site's own rule for stopping has held; it goes on all the same, for the others and new rows."""
+        return self.live is not None and self.live.status()["finished"] is not None
+
     def write_status(self) -> None:
         """Replace the status file."""
         network = {} if self.live is None else self.live.status()
@@ -239,7 +244,7 @@ class LearningSite(SiteProgram):
         facts = {
             "site": self.name, "shares": self.shares, "rows_shared": 0, **self.agreement.status(),
             "bytes_in": sum(one["bytes_in"] for one in traffic), "bytes_out": sum(one["bytes_out"] for one in traffic),
-            "process": os.getpid(), "trouble": self._trouble, "network": network,
+            "process": os.getpid(), "converged": self._has_finished, "trouble": self._trouble, "network": network,
         }  # fmt: skip
         write_file(self.folder.status, json.dumps(facts, default=str).encode(), durable=False)
 
@@ -274,7 +279,7 @@ class LearningSite(SiteProgram):
                 "coef_": weights[:, : schema.n_features].copy(),
                 "intercept_": weights[:, -1].copy() if schema.has_intercept else np.zeros(len(weights)),
                 **_certificate(learner.objective, learner.dual_objective), "n_iter_": max(1, learner.rounds),
-                **width,
+                "status_": "converged" if self._has_finished else "learning", **width,
             },
         )  # fmt: skip
         return [*_scaler(schema, width, self.agreement.n_rows), machine]
@@ -286,7 +291,7 @@ def _certificate(primal: Any, dual: Any) -> dict[str, Any]:
     single = len(primal) == 1
     return {
         "objective_": float(primal[0]) if single else primal, "dual_objective_": float(dual[0]) if single else dual,
-        "duality_gap_": gap, "certificate_": "estimated", "status_": "learning", "history_": [],
+        "duality_gap_": gap, "certificate_": "estimated", "history_": [],
     }  # fmt: skip
 
 

@@ -135,7 +135,7 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
         [*sites[0].command[:4], "--name", "north", "--folder", str(sites[0].folder.path), "--status"],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    assert "569 at 5 sites, 0 shared" in told and "centre, east, south, west" in told
+    assert "569 at 5 sites, 0 shared" in told and "converged" in told and "centre, east, south, west" in told
     assert end(sites) == [0] * 5
 
     scaled = MinMaxScaler().fit_transform(X)

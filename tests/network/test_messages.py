@@ -27,7 +27,9 @@ read = decoder((Numbers, Text))
 dtypes = st.sampled_from(["f8", "f4", "i8", "i4", "?", "u1"])
 
 
-@given(st.integers(-(2**60), 2**60), dtypes.flatmap(lambda d: arrays(d, st.sampled_from([(0,), (3,), (2, 5), (1, 0)]))))
+@given(
+    st.integers(-(2**60), 2**60), dtypes.flatmap(lambda d: arrays(d, st.sampled_from([(), (0,), (3,), (2, 5), (1, 0)])))
+)
 def test_messages_travel_bit_by_bit(count, values):
     found = read(encode(Numbers(count, values)))
     assert type(found) is Numbers and found.count == count

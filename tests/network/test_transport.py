@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 from contract_transport import WORLDS, Counting, Number, Site
 
-from dimargin.network.live import Failed, Link, LinkError, LiveSite, Neighbours, Received, StateError, read_state
+from dimargin.network.links import Failed, Link, LinkError, Neighbours, Received
+from dimargin.network.live import LiveSite
 from dimargin.network.messages import MessageError, encode
 from dimargin.network.program import Report, Send, Wake
+from dimargin.network.state_file import StateError, read_state
 
 needs_zenoh = pytest.mark.skipif(importlib.util.find_spec("zenoh") is None, reason="eclipse-zenoh is not installed")
 

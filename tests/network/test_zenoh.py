@@ -16,8 +16,9 @@ zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
 
 from contract_transport import LEASE, PATIENCE, Processes  # noqa: E402
 
-from dimargin.network.live import Failed, LinkError, Neighbours, Received  # noqa: E402
-from dimargin.network.zenoh_link import Tls, ZenohLink  # noqa: E402
+from dimargin.network.certificates import Tls  # noqa: E402
+from dimargin.network.links import Failed, LinkError, Neighbours, Received  # noqa: E402
+from dimargin.network.zenoh_link import ZenohLink  # noqa: E402
 
 SWARM = "w"
 MARK = f"{1:020d}-{1:x}"
@@ -510,6 +511,7 @@ def test_many_sites_find_one_another_from_one_address(swarm):
         ({"name": ""}, "name must begin"),
         ({"swarm": "*"}, "swarm must begin"),
         ({"neighbours": ["b", "$c"]}, "neighbours must begin"),
+        ({"neighbours": "bc"}, "neighbours must be several names, got the single text 'bc'"),
         ({"lease": 0}, "lease must be more than 0"),
         ({"largest": 0}, "largest must be between"),
         ({"listen": ["tls/127.0.0.1:0"]}, "expected an address such as tcp/192.0.2.1:7447, got 'tls/127.0.0.1:0'"),

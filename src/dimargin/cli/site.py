@@ -169,7 +169,7 @@ def _column(label: str | None) -> str | int | None:
 
 
 def _tls(certificate: Path | None, key: Path | None, authority: Path | None, allow: list[str] | None) -> Any:
-    from dimargin.network.zenoh_link import Tls
+    from dimargin.network.certificates import Tls
 
     given = {"--certificate": certificate, "--key": key, "--authority": authority, "--allow": allow or None}
     missing = [flag for flag, value in given.items() if value is None]
@@ -217,6 +217,7 @@ def _tell(place: SiteFolder, as_json: bool) -> None:
         "age": f"{facts['age']:.1f} s",
         "bytes in, out": f"{facts['bytes_in']}, {facts['bytes_out']}",
         "rows": f"{facts['rows']} at {len(facts['sites'])} sites, {facts['rows_shared']} shared",
+        "converged": "yes" if facts["converged"] else "not yet",
         "schema": f"{facts['schema']}, {'agreed' if facts['sealed'] else 'not agreed yet'}",
     }  # fmt: skip
     if facts.get("trouble"):

@@ -6,254 +6,24 @@ one program, all from one thread, and the program's actions into bytes, timers a
 
 from __future__ import annotations
 
-import hashlib
-import heapq
 import math
 import os
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dimargin.network.messages import Message, MessageError, decoder, encode, pack, unpack
+from dimargin.network.links import Event, Failed, Link, Neighbours, Received
+from dimargin.network.messages import Message, MessageError, decoder, encode
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
+from dimargin.network.queues import Inbox, Outbox, Timers
+from dimargin.network.state_file import StateError, read_state, write_state
 
 _POLL = 0.1  # seconds in which a stop is noticed: an Event cannot wake who waits for something else
 _SYNC_EVERY = 5.0
-_WAITING = 4096  # events that may wait
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
-_STATE_MAGIC = b"dimargin site"
-_STATE_VERSION = 1
-_DIGEST = 16
-
-
-class LinkError(RuntimeError):
-    """A link cannot carry anything: a wrong address, a taken name, a refused certificate; the text says which."""
-
-
-class StateError(ValueError):
-    """A file is no state that this site can go on from; the text names the file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A neighbour's bytes have come; `lost` messages of the same neighbour before them have not."""
-
-    sender: str
-    data: bytes
-    lost: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The names of all sites that can be reached now."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The link has ended for good."""
-
-    error: LinkError
-
-
-Event = Received | Neighbours | Failed
-
-
-class Link(ABC):
-    """What carries bytes between sites.
-
-    A message may come from a site that is not, or no longer, among the neighbours: nothing orders the two.
-
-    Attributes
-    ----------
-    name : str
-        Of this site.
-    largest : int
-        Bytes that a message may have.
-    """
-
-    name: str
-    largest: int
-
-    @abstractmethod
-    def open(self, deliver: Callable[[Event], None]) -> None:
-        """Begin; `deliver`, which never blocks, may be called from any thread until `close` returns.
-
-        Raises
-        ------
-        LinkError
-        """
-
-    @abstractmethod
-    def send(self, to: str, data: bytes) -> None:
-        """Give a site the bytes as soon as it takes them; returns at once, silently if there is no such site."""
-
-    @abstractmethod
-    def neighbours(self) -> tuple[str, ...]:
-        """Names of the sites that can be reached now, sorted."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Hand over what was sent, within bounds, and end."""
-
-    def status(self) -> dict[str, Any]:
-        """Facts that JSON can hold; `dropped`, if there, counts by name the messages that were never handed over."""
-        return {}
-
-
-def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What a site wrote last: its name as `site`, its `incarnation`, and its program's checkpoint as `program`.
-
-    Returns
-    -------
-    dict or None
-        None where there is no file.
-
-    Raises
-    ------
-    StateError
-        The file is damaged or is no site's.
-    """
-    try:
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        return None
-    head, body = data[: len(_STATE_MAGIC) + 1 + _DIGEST], data[len(_STATE_MAGIC) + 1 + _DIGEST :]
-    if not head.startswith(_STATE_MAGIC) or len(head) < len(_STATE_MAGIC) + 1 + _DIGEST:
-        raise StateError(f"{os.fspath(path)} is no state of a site")
-    if (version := head[len(_STATE_MAGIC)]) != _STATE_VERSION:
-        raise StateError(f"{os.fspath(path)} is a state of version {version}, expected version {_STATE_VERSION}")
-    if _digest(body) != head[len(_STATE_MAGIC) + 1 :]:
-        raise StateError(f"{os.fspath(path)} is damaged: its checksum does not fit; restore a copy, or remove it")
-    try:
-        return unpack(body)
-    except MessageError as error:
-        raise StateError(f"{os.fspath(path)} is damaged: {error}") from error
-
-
-def _write_state(path: Path, state: dict[str, Any], sync: bool) -> None:
-    body = pack(state)
-    part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
-    # what a site has learnt may be its rows
-    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(_STATE_MAGIC + bytes([_STATE_VERSION]) + _digest(body))
-        file.write(body)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_DIGEST).digest()
-
-
-class _Inbox:
-    """Events in the order in which they came; in a flood the oldest messages make room."""
-
-    def __init__(self, room: int) -> None:
-        self._events: deque[Event] = deque()
-        self._ready = threading.Condition()
-        self._room = room
-        self._bytes = 0
-        self.flooded = 0
-
-    def put(self, event: Event) -> None:
-        with self._ready:
-            self._events.append(event)
-            self._bytes += len(event.data) if isinstance(event, Received) else 0
-            while len(self._events) > _WAITING or (self._bytes > self._room and len(self._events) > 1):
-                self._drop()
-            self._ready.notify()
-
-    def _drop(self) -> None:
-        for place, event in enumerate(self._events):
-            if isinstance(event, Received):
-                del self._events[place]
-                self._bytes -= len(event.data)
-                self.flooded += 1
-                return
-        self._events.popleft()  # a newer event lists all neighbours again
-
-    def take(self, seconds: float) -> Event | None:
-        with self._ready:
-            if not self._events and seconds > 0:
-                self._ready.wait(seconds)
-            if not self._events:
-                return None
-            event = self._events.popleft()
-            self._bytes -= len(event.data) if isinstance(event, Received) else 0
-            return event
-
-
-class _Timers:
-    """Names and when to wake them, soonest first; of one name only the newest counts."""
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, str]] = []
-        self._newest: dict[str, int] = {}
-        self._order = 0
-
-    def set(self, due: float, name: str) -> None:
-        self._order += 1
-        self._newest[name] = self._order
-        heapq.heappush(self._heap, (due, self._order, name))
-
-    def next(self) -> float:
-        while self._heap and self._newest.get(self._heap[0][2]) != self._heap[0][1]:
-            heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else math.inf
-
-    def pop(self, now: float) -> str | None:
-        if self.next() > now:
-            return None
-        name = heapq.heappop(self._heap)[2]
-        del self._newest[name]
-        return name
-
-
-class _Outbox:
-    """Holds messages back where a bandwidth is given: the newest to each neighbour, in the order of waiting."""
-
-    def __init__(self, bandwidth: float | None) -> None:
-        self._bandwidth = bandwidth
-        self._credit = bandwidth or math.inf
-        self._since = 0.0
-        self._waiting: dict[str, bytes] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def put(self, to: str, data: bytes) -> bool:
-        """Whether an older message made room."""
-        replaced = to in self._waiting
-        self._waiting[to] = data
-        return replaced
-
-    def pop(self, now: float) -> tuple[str, bytes] | None:
-        """What may leave now."""
-        if self._bandwidth is not None:
-            # at most a second's worth is saved up; a message larger than that goes into debt
-            self._credit = min(self._bandwidth, self._credit + self._bandwidth * (now - self._since))
-            self._since = now
-        if not self._waiting or self._credit <= 0:
-            return None
-        to = next(iter(self._waiting))
-        data = self._waiting.pop(to)
-        self._credit -= len(data)
-        return to, data
-
-    def next(self) -> float:
-        """When to try again."""
-        if not self._waiting or self._bandwidth is None:
-            return math.inf
-        return self._since + max(0.0, -self._credit) / self._bandwidth + 1e-3
 
 
 class LiveSite:
@@ -314,9 +84,9 @@ class LiveSite:
             raise StateError(f"{self._state}: there is no folder {self._state.parent} to keep the state of {link.name}")
         self._clock = clock
         self._log = log or (lambda what, facts: None)
-        self._inbox = _Inbox(2 * self._largest)
-        self._timers = _Timers()
-        self._outbox = _Outbox(bandwidth)
+        self._inbox = Inbox(2 * self._largest)
+        self._timers = Timers()
+        self._outbox = Outbox(bandwidth)
         self._traffic: dict[str, Counter[str]] = {}
         self._heard: dict[str, float] = {}
         self._told: tuple[str, ...] = ()
@@ -510,7 +280,7 @@ class LiveSite:
         now = self._clock()
         sync = sync or now - self._synced >= _SYNC_EVERY
         content = {"site": self._link.name, "incarnation": self._incarnation, "program": self._program.checkpoint()}
-        _write_state(self._state, content, sync)
+        write_state(self._state, content, sync)
         if sync:
             self._synced = now
 

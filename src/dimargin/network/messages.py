@@ -38,7 +38,7 @@ def _array_out(value: Any) -> Any:
         dtype = array.dtype.newbyteorder("<").str if array.dtype.itemsize > 1 else array.dtype.str
         if dtype not in _DTYPES:
             raise TypeError(f"an array of dtype {array.dtype} cannot be sent; expected one of {', '.join(_DTYPES)}")
-        return (dtype, array.shape, array.astype(dtype, copy=False).data.cast("B") if array.size else b"")
+        return (dtype, value.shape, array.astype(dtype, copy=False).data.cast("B") if array.size else b"")
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} cannot be sent")

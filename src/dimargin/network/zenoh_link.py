@@ -1,17 +1,17 @@
 """The link between sites on a real network: Zenoh, over TCP or mutually authenticated TLS. Only this file knows Zenoh.
 
-What was seen to hold with Zenoh 1.10 over loopback, by `tests/network/test_zenoh.py`:
+What was seen of Zenoh 1.10 over loopback, nearly all of it in `tests/network/test_zenoh.py`:
 
 * Sites that know one address find all others. A site that is killed is missed within tens of milliseconds, one that is
-  frozen after the lease; a frozen site that goes on is found again.
-* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh, and now and then the threads of
-  other neighbours for as long, until the lease ends; so every neighbour has a thread of its own, and `send` none.
+  frozen after about the lease; a frozen site that goes on is found again.
+* While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh until the lease ends, and now
+  and then the threads of other neighbours for most of that; so every neighbour has a thread, and `send` never waits.
 * With TLS, who has no certificate of the authority, or one that has expired, or speaks plain TCP, gets no connection in
-  either direction. Who has one but is not in `allowed` gets a connection, over which Zenoh tells it addresses
-  of sites and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
+  either direction. Who has one but is not in `allowed` gets a connection, over which Zenoh tells it addresses of sites
+  and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
 * With TLS, access control at the receiving site drops what a member says in another's name, as message or as sign of
   life, and its wish to hear what is sent to others. Names are the certificates' common names.
-* Without TLS a name is a claim: whoever reaches the port can take any name that is free and read and write everything.
+* Without TLS a name is a claim: whoever reaches the port can take any name, and read and write everything.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dimargin.network.live import Event, Failed, Link, LinkError, Neighbours, Received
+from dimargin.network.certificates import Tls, check_certificate
+from dimargin.network.links import Event, Failed, Link, LinkError, Neighbours, Received
 from dimargin.network.messages import LARGEST
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -38,32 +38,6 @@ _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
 _ROUND = 0.01  # seconds between two looks at what cannot be waited for
 _SETTLING = 0.1  # of the lease, to meet the others before the name is used
 _PENDING = 256  # messages that may wait for one neighbour
-
-
-@dataclass(frozen=True)
-class Tls:
-    """What a site proves its name with, and whom it believes.
-
-    The name of every site is the common name of its certificate. Host names are not verified: it is the name that
-    counts, wherever it is met.
-
-    Attributes
-    ----------
-    certificate, key : path
-        This site's, in PEM format.
-    authority : path
-        The certificate of who signed those of all sites.
-    allowed : collection of str
-        Names of the sites that may take part; its own may be among them.
-    router : str, optional
-        Name of a router that is believed in whatever names it passes on.
-    """
-
-    certificate: str | os.PathLike[str]
-    key: str | os.PathLike[str]
-    authority: str | os.PathLike[str]
-    allowed: Collection[str]
-    router: str | None = None
 
 
 class ZenohLink(Link):
@@ -162,7 +136,7 @@ class ZenohLink(Link):
         """
         self._deliver = deliver
         if self._tls is not None:
-            _check_certificate(self.name, self._tls)
+            check_certificate(self.name, self._tls)
         self._join()
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -280,11 +254,11 @@ class ZenohLink(Link):
         self._deliver(Neighbours(()))
         try:
             self._join()
-        except LinkError as error:
-            self._deliver(Failed(error))
+        except (LinkError, self._zenoh.ZError) as error:
+            self._deliver(Failed(LinkError(str(error))))
 
     def _open_session(self) -> Any:
-        fixed = self._life == 0  # the addresses of an earlier life may not be free again at once
+        again = self._life > 0  # the addresses of an earlier life may not be free at once
         for attempt in range(20):
             listen = tuple(_with_port(address) for address in self._listen)
             config = self._zenoh.Config()
@@ -294,7 +268,7 @@ class ZenohLink(Link):
                 session = self._zenoh.open(config)
             except self._zenoh.ZError as error:
                 # another process may have taken the free port in between
-                if "already in use" in str(error) and attempt < 19 and (listen != self._listen or not fixed):
+                if "already in use" in str(error) and attempt < 19 and (again or listen != self._listen):
                     time.sleep(_ROUND * attempt)
                     continue
                 text = str(error).split(" at /")[0]
@@ -493,6 +467,8 @@ def _import_zenoh() -> Any:
 
 def _check_names(**names: Collection[str]) -> None:
     for what, texts in names.items():
+        if isinstance(texts, str):
+            raise ValueError(f"{what} must be several names, got the single text {texts!r}")
         for text in texts:
             if not isinstance(text, str) or not _NAME.fullmatch(text):
                 raise ValueError(
@@ -556,32 +532,3 @@ def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
         "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in voices],
         "policies": [{"subjects": [holder], "rules": [f"{holder}/{place}" for place in range(8)]} for holder in voices],
     }
-
-
-def _check_certificate(name: str, tls: Tls) -> None:
-    """Refuse at once what others would refuse without a word: shake hands with ourselves."""
-    import ssl  # a site without TLS starts lighter without it
-
-    for path in (tls.certificate, tls.key, tls.authority):
-        if not os.path.isfile(path):
-            raise LinkError(f"site {name}: there is no file {os.fspath(path)}")
-    ends = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)]
-    ends[0].check_hostname = False
-    try:
-        for end in ends:
-            end.verify_mode = ssl.CERT_REQUIRED
-            end.load_cert_chain(tls.certificate, tls.key, password="")
-            end.load_verify_locations(tls.authority)
-        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-        talk = [ends[0].wrap_bio(down, up), ends[1].wrap_bio(up, down, server_side=True)]
-        for side in talk * 4:
-            with contextlib.suppress(ssl.SSLWantReadError):
-                side.do_handshake()
-        subject = dict(pair for group in (talk[0].getpeercert() or {}).get("subject", ()) for pair in group)  # type: ignore
-    except ssl.SSLError as error:
-        reason = getattr(error, "verify_message", None) or error.reason
-        raise LinkError(f"site {name}: {os.fspath(tls.certificate)} does not serve: {reason}") from error
-    if subject.get("commonName") != name:
-        raise LinkError(
-            f"site {name}: {os.fspath(tls.certificate)} is for {subject.get('commonName')!r}, not for {name!r}"
-        )

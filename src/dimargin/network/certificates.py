@@ -1,0 +1,65 @@
+"""What sites prove their names with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dimargin.network.links import LinkError
+
+
+@dataclass(frozen=True)
+class Tls:
+    """What a site proves its name with, and whom it believes.
+
+    The name of every site is the common name of its certificate. Host names are not verified: it is the name that
+    counts, wherever it is met.
+
+    Attributes
+    ----------
+    certificate, key : path
+        This site's, in PEM format.
+    authority : path
+        The certificate of who signed those of all sites.
+    allowed : collection of str
+        Names of the sites that may take part; its own may be among them.
+    router : str, optional
+        Name of a router that is believed in whatever names it passes on.
+    """
+
+    certificate: str | os.PathLike[str]
+    key: str | os.PathLike[str]
+    authority: str | os.PathLike[str]
+    allowed: Collection[str]
+    router: str | None = None
+
+
+def check_certificate(name: str, tls: Tls) -> None:
+    """Refuse at once what others would refuse without a word: shake hands with ourselves."""
+    import ssl  # a site without TLS starts lighter without it
+
+    for path in (tls.certificate, tls.key, tls.authority):
+        if not os.path.isfile(path):
+            raise LinkError(f"site {name}: there is no file {os.fspath(path)}")
+    ends = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)]
+    ends[0].check_hostname = False
+    try:
+        for end in ends:
+            end.verify_mode = ssl.CERT_REQUIRED
+            end.load_cert_chain(tls.certificate, tls.key, password="")
+            end.load_verify_locations(tls.authority)
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        talk = [ends[0].wrap_bio(down, up), ends[1].wrap_bio(up, down, server_side=True)]
+        for side in talk * 4:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        subject = dict(pair for group in (talk[0].getpeercert() or {}).get("subject", ()) for pair in group)  # type: ignore
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", None) or error.reason
+        raise LinkError(f"site {name}: {os.fspath(tls.certificate)} does not serve: {reason}") from error
+    if subject.get("commonName") != name:
+        raise LinkError(
+            f"site {name}: {os.fspath(tls.certificate)} is for {subject.get('commonName')!r}, not for {name!r}"
+        )

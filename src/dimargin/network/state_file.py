@@ -1,0 +1,66 @@
+"""The file that a killed site goes on from: whole, checked, and no pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from dimargin.network.messages import MessageError, pack, unpack
+
+_MAGIC = b"dimargin site"
+_VERSION = 1
+_DIGEST = 16
+
+
+class StateError(ValueError):
+    """A file is no state that this site can go on from; the text names the file."""
+
+
+def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """What a site wrote last: its name as `site`, its `incarnation`, and its program's checkpoint as `program`.
+
+    Returns
+    -------
+    dict or None
+        None where there is no file.
+
+    Raises
+    ------
+    StateError
+        The file is damaged or is no site's.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    head, body = data[: len(_MAGIC) + 1 + _DIGEST], data[len(_MAGIC) + 1 + _DIGEST :]
+    if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + 1 + _DIGEST:
+        raise StateError(f"{os.fspath(path)} is no state of a site")
+    if (version := head[len(_MAGIC)]) != _VERSION:
+        raise StateError(f"{os.fspath(path)} is a state of version {version}, expected version {_VERSION}")
+    if _digest(body) != head[len(_MAGIC) + 1 :]:
+        raise StateError(f"{os.fspath(path)} is damaged: its checksum does not fit; restore a copy, or remove it")
+    try:
+        return unpack(body)
+    except MessageError as error:
+        raise StateError(f"{os.fspath(path)} is damaged: {error}") from error
+
+
+def write_state(path: Path, state: dict[str, Any], sync: bool) -> None:
+    """Replace the file; a kill leaves the old one or the new one, with `sync` a loss of power, too."""
+    body = pack(state)
+    part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
+    # what a site has learnt may be its rows
+    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(_MAGIC + bytes([_VERSION]) + _digest(body))
+        file.write(body)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_DIGEST).digest()
