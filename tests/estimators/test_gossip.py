@@ -57,6 +57,11 @@ def small(**parameters):
     return GossipSVMClassifier(**{"n_sites": 5, "alpha": ALPHA, "random_state": 0} | parameters)
 
 
+def quick(**parameters):
+    """For what does not depend on how near the optimum is."""
+    return small(tol=3e-2, **parameters)
+
+
 @pytest.mark.parametrize(
     "shards, sparse", [("random", True), ("unequal", False), ("sorted", True), ("sorted_unequal", False)]
 )
@@ -73,7 +78,7 @@ def test_every_site_reaches_the_optimum_of_liblinear(rows, shards, sparse):
 
 
 def test_what_the_history_tells(rows):
-    machine = small(topology="ring", shards="sorted").fit(*rows)
+    machine = quick(topology="ring", shards="sorted").fit(*rows)
     keys = {
         "level", "partitions", "scope", "round", "seconds", "objective", "average_objective", "worst_objective",
         "consensus_spread", "relative_gap", "messages", "bytes", "kernel_evaluations",
@@ -90,12 +95,12 @@ def test_what_the_history_tells(rows):
 
 def test_the_answer_is_the_mean_of_the_sites(rows):
     for average in (False, True):
-        machine = small(average=average, fit_intercept=True).fit(*rows)
+        machine = quick(average=average, fit_intercept=True).fit(*rows)
         assert machine.site_coef_.shape == machine.site_average_coef_.shape == (5, 9)
         each = machine.site_average_coef_ if average else machine.site_coef_
         assert_allclose(machine.coef_, each.mean(axis=0, keepdims=True))
         assert machine.intercept_.shape == (1,) and machine.site_intercept_.shape == (5,)
-    assert small().fit(*rows).intercept_ == 0
+    assert quick().fit(*rows).intercept_ == 0
 
 
 def test_an_intercept_is_the_coefficient_of_a_constant(rows):
@@ -129,7 +134,7 @@ def test_the_same_seed_gives_the_same_bits(rows):
 def test_shuffled_rows_are_dealt_alike(rows):
     X, y = rows
     order = np.random.default_rng(0).permutation(len(y))
-    one, other = small().fit(X, y), small().fit(X[order], y[order])
+    one, other = quick().fit(X, y), quick().fit(X[order], y[order])
     assert_array_equal(one.site_of_rows_[order], other.site_of_rows_)
     assert_allclose(one.coef_, other.coef_, rtol=1e-6, atol=1e-9)
 
@@ -175,7 +180,7 @@ def test_limits_give_the_best_so_far(rows):
 
 
 def test_verbose_tells(rows, capsys):
-    small(verbose=2).fit(*rows)
+    quick(verbose=2).fit(*rows)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 5 and "relative gap" in lines[0] and "5 partitions" in lines[-1]
 
@@ -226,7 +231,7 @@ def test_there_is_no_sample_weight(rows):
 
 def test_models_are_pickled_cloned_and_saved(rows, tmp_path):
     X, y = rows
-    machine = small(topology="ring").fit(X, y)
+    machine = quick(topology="ring").fit(X, y)
     again = pickle.loads(pickle.dumps(machine))
     assert_array_equal(again.decision_function(X), machine.decision_function(X))
     assert clone(machine).get_params() == machine.get_params()
@@ -237,7 +242,7 @@ def test_models_are_pickled_cloned_and_saved(rows, tmp_path):
     assert_array_equal(loaded.site_coef_, machine.site_coef_)
     assert loaded.history_ == machine.history_ and loaded.get_params() == machine.get_params()
     with pytest.raises(TypeError, match="conditions"):
-        save(small(conditions=Conditions()).fit(X, y), tmp_path / "no")
+        save(quick(conditions=Conditions()).fit(X, y), tmp_path / "no")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

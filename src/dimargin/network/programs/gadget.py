@@ -293,17 +293,21 @@ class Gadget(SiteProgram):
 
     def _fault(self, sender: str, message: Exchange) -> str | None:
         """Why a message cannot be from a sound site of this kind."""
-        sent, iterate, bound = message.mass.sent, message.iterate, self.settings.norm_bound
+        sent, iterate, bound, most = (
+            message.mass.sent,
+            message.iterate,
+            self.settings.norm_bound,
+            self.settings.mass_bound,
+        )
         if sent.shape != self._push_sum.mass.shape or (len(iterate) and iterate.shape != self._shape):
             shape = iterate.shape if len(iterate) else sent.shape
             return f"its message has shape {shape}, expected {self._shape} for {self._shape[1]} features"
         if not (np.isfinite(sent).all() and np.isfinite(iterate).all()):
             return "its message has NaN or infinite values"
-        if np.linalg.norm(iterate) > bound:
+        if bound < np.inf and np.linalg.norm(iterate) > bound:
             return f"its weights have a norm of {np.linalg.norm(iterate):.3g}, expected at most {bound:.3g}"
-        added = float(np.abs(sent - self._push_sum.edge(sender).received).max())
-        if added > self.settings.mass_bound:
-            return f"its message adds {added:.3g} to a sum, expected at most {self.settings.mass_bound:.3g}"
+        if most < np.inf and (added := np.abs(sent - self._push_sum.edge(sender).received).max()) > most:
+            return f"its message adds {added:.3g} to a sum, expected at most {most:.3g}"
         return None
 
     # ---- learning ------------------------------------------------------------------------------------------------
@@ -421,8 +425,8 @@ class Gadget(SiteProgram):
     def _means(self) -> tuple[Floats, Floats, Floats]:
         """Over all rows: curvature, loss and activity."""
         sums = self._push_sum.mass[self.weights.size + 1 :] / self._mass_of_rows
-        curvature, loss, activity = np.split(sums, [len(self._curvature), len(self._curvature) + self._shape[0]])
-        return curvature, loss, activity
+        n_outputs = self._shape[0]
+        return sums[: -2 * n_outputs], sums[-2 * n_outputs : -n_outputs], sums[-n_outputs:]
 
     @property
     def objective(self) -> Floats:
