@@ -91,7 +91,8 @@ class SiteOptions:
     interval, lease : float
         Seconds between rounds, and of silence after which a neighbour counts as gone.
     n_sites : int or None
-        See `dimargin.network.programs.agreement.Agreement`, as for `settle`.
+        See `dimargin.network.programs.agreement.Agreement`, as for `least_sites` and `settle`.
+    least_sites : int
     settle : float
     poll : float
         Seconds between looks at the data file, and between model files.
@@ -107,6 +108,7 @@ class SiteOptions:
     interval: float = 0.05
     lease: float = 2.0
     n_sites: int | None = None
+    least_sites: int = 1
     settle: float = 3.0
     poll: float = 2.0
 
@@ -172,8 +174,8 @@ class LearningSite(SiteProgram):
         self._first = first
         self._terms = options.terms(first)
         self.agreement = Agreement(
-            name, first.X, _labels(first), self._schema(first), options.settings, options.n_sites, options.settle,
-            seed=(seed, *name.encode()),
+            name, first.X, _labels(first), self._schema(first), options.settings, options.n_sites,
+            options.least_sites, options.settle, seed=(seed, *name.encode()),
         )  # fmt: skip
         self._looked = 0.0
         self._trouble = ""

@@ -165,6 +165,14 @@ def test_a_site_of_other_terms_is_refused_by_name_and_rows_may_be_appended(tmp_p
     assert any(entry["what"] == "rows appended" and entry["rows"] == 119 for entry in second.log())
 
 
+def test_a_site_that_meets_nobody_waits_and_says_so(started, rows, tmp_path):
+    write_csv(tmp_path / "east.csv", *rows)
+    site = started("east", "--settle", "0.5")  # nobody listens
+    wait_for(lambda: any(entry["what"] == "waiting for others" for entry in site.log()), "a word about it")
+    assert site.status()["steps"] == 0 and end([site]) == [0]
+    assert not site.folder.model.exists()
+
+
 def run(*arguments):
     return subprocess.run([sys.executable, "-m", "dimargin", "site", *arguments], capture_output=True, text=True)
 

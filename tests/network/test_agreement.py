@@ -156,6 +156,16 @@ def _with_steps(program):
     return program
 
 
+def test_a_site_that_was_told_of_others_does_not_begin_alone():
+    X, y = three_classes()
+    sites = {name: site(name, X[k::2], y[k::2], least_sites=2) for k, name in enumerate("ab")}
+    simulator = run(sites, 50, conditions=Conditions(joins={"b": 60.0}))
+    assert not simulator.programs["a"].sealed
+    assert [name for name, _ in reports(simulator, "waiting for others")] == ["a"]
+    simulator.run(until=80)
+    assert all(program.sealed for program in simulator.programs.values())
+
+
 def test_one_class_alone_waits_for_another():
     X, y = three_classes()
     alone = {"a": site("a", X[y == "ant"], y[y == "ant"])}

@@ -143,7 +143,8 @@ def _site(
 
     options = SiteOptions(
         alpha=alpha, gradient=gradient.value, batch_size=batch_size, gossip_rounds=gossip_rounds,
-        fit_intercept=fit_intercept, scale=scale, interval=interval, lease=lease, n_sites=sites, settle=settle,
+        fit_intercept=fit_intercept, scale=scale, interval=interval, lease=lease, n_sites=sites,
+        least_sites=2 if connect else 1, settle=settle,
     )  # fmt: skip
     link = ZenohLink(
         name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow),

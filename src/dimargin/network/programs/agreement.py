@@ -62,6 +62,8 @@ class Agreement(SiteProgram):
     settings : function from Schema and number of all rows to GadgetSettings
     n_sites : int, optional
         Begin when so many are known, and not before. By default when nothing new has been heard for `settle` seconds.
+    least_sites : int, default=1
+        Begin with no fewer in any case: 2 for a site that was told of another one, and must not learn by itself unseen.
     settle : float, default=3.0
     interval : float, default=0.25
         Seconds between cards.
@@ -79,6 +81,7 @@ class Agreement(SiteProgram):
         schema: Schema,
         settings: Callable[[Schema, int], GadgetSettings],
         n_sites: int | None = None,
+        least_sites: int = 1,
         settle: float = 3.0,
         interval: float = 0.25,
         seed: tuple[int, ...] = (0,),
@@ -87,6 +90,7 @@ class Agreement(SiteProgram):
         self._settings, self._n_sites, self._settle, self._interval, self._seed = (
             settings, n_sites, settle, interval, seed
         )  # fmt: skip
+        self._least_sites, self._has_complained = least_sites, False
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
         self.learner: Gadget | None = None
@@ -115,6 +119,9 @@ class Agreement(SiteProgram):
         self._ticks += 1
         if not self.sealed and self._is_settled(now):
             yield from self._seal(now)
+        if not self.sealed and now - self._changed_at >= 2 * self._settle and not self._has_complained:
+            self._has_complained = True
+            yield Report("waiting for others", {"sites": len(self.rows), "labels": list(self.schema.labels)})
         if not self.sealed or self._ticks % _CARDS_EVERY == 0:
             yield from self._show(self._near.spoken_to)
         yield Wake(self._interval, _TIMER)
@@ -199,7 +206,7 @@ class Agreement(SiteProgram):
             return False
         if self._n_sites is not None:
             return len(self.rows) >= self._n_sites
-        return now - self._changed_at >= self._settle
+        return len(self.rows) >= self._least_sites and now - self._changed_at >= self._settle
 
     def _seal(self, now: float) -> Iterator[Action]:
         if len(self.schema.labels) < 2:
