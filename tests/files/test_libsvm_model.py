@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from libsvm_counterpart import official, svm
@@ -216,6 +216,11 @@ def models(draw):
 
 
 @given(model=models())
+@example(
+    LibsvmModel(
+        Kernel("linear"), np.array([0, 1]), np.zeros(1), np.array([0, 1]), np.array([[-0.0]]), sp.csr_array((1, 1))
+    )
+)
 def test_a_round_trip_changes_nothing(tmp_path_factory, model):
     path = tmp_path_factory.mktemp("models") / "m"
     write_libsvm_model(model, path)

@@ -65,7 +65,7 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
 
 
 def _text(number: float) -> str:
-    return repr(float(number)).removesuffix(".0")
+    return repr(float(number) + 0.0).removesuffix(".0")  # minus zero, which would be read as zero, is zero
 
 
 def _vector_lines(model: LibsvmModel) -> list[str]:
