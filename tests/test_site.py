@@ -15,6 +15,7 @@ import dimargin
 from dimargin.files import DataFileError, read_data
 from dimargin.files.growing import GrowingFile
 from dimargin.network.conditions import Conditions, Outage
+from dimargin.network.programs.agreement import Card
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph
 from dimargin.site import LearningSite, SiteFolder, SiteOptions, json_log
@@ -97,6 +98,33 @@ def test_the_model_is_that_of_all_rows_together(tmp_path, flowers):
     )
     assert found <= 1.02 * best and model[-1].objective_ == pytest.approx(found, rel=0.02)
     assert model[-1].dual_objective_ <= best * 1.01
+
+
+def test_a_model_is_written_with_a_certificate_only(tmp_path, flowers):
+    X, y = flowers
+    write_csv(tmp_path / "a.csv", X, y)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=30)
+    program, model = site.programs["a"], tmp_path / "a" / "model.dimargin"
+    before = model.read_bytes()
+    program.agreement.learner._push_sum.mass *= 0  # as for a moment after what another has brought was undone
+    program.write_model()
+    assert model.read_bytes() == before
+    program.agreement.learner._push_sum.mass += program.agreement.learner._push_sum.contribution
+    program.agreement.learner.weights += 1
+    program.write_model()
+    assert model.read_bytes() != before
+
+
+def test_a_flood_of_cards_is_refused(tmp_path, flowers):
+    write_csv(tmp_path / "a.csv", *flowers)
+    site = sites(tmp_path, "a")["a"]()
+    list(site.start(0.0, ["b"]))
+    agreement = site.agreement
+    card = Card(**agreement.schema.plain(), rows={"b": [1, 5]}, sealed=False)
+    said = [action.facts for k in range(300) for action in site.receive(k / 301, "b", card) if hasattr(action, "facts")]
+    assert [facts["reason"] for facts in said] == ["it sends more than 200 messages a second"]
+    assert "b" in agreement.status()["refused"]
 
 
 def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):

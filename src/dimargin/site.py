@@ -135,8 +135,13 @@ class SiteOptions:
             step_size=self.step_size, interval=self.interval, lease=self.lease,
             norm_bound=10 * np.sqrt(len(schema.labels)) * max(radius, 1.0) / self.alpha,  # |w| <= radius / alpha
             mass_bound=10 * max(n_rows, 1) * max(radius, 1.0) ** 2 * max(self.lease / self.interval, 1.0),
-            most_messages=max(_LEAST_MESSAGES, _TIMES_THE_INTERVAL / self.interval), schema=schema.digest,
+            most_messages=self.most_messages, schema=schema.digest,
         )  # fmt: skip
+
+    @property
+    def most_messages(self) -> float:
+        """A second, of one neighbour; who sends more is refused."""
+        return max(_LEAST_MESSAGES, _TIMES_THE_INTERVAL / self.interval)
 
 
 class LearningSite(SiteProgram):
@@ -149,8 +154,6 @@ class LearningSite(SiteProgram):
     folder : SiteFolder
     options : SiteOptions
     seed : int
-    log : callable
-        Given reports of its own.
 
     Attributes
     ----------
@@ -175,7 +178,7 @@ class LearningSite(SiteProgram):
         self._terms = options.terms(first)
         self.agreement = Agreement(
             name, first.X, _labels(first), self._schema(first), options.settings, options.n_sites,
-            options.least_sites, options.settle, seed=(seed, *name.encode()),
+            options.least_sites, options.settle, most_messages=options.most_messages, seed=(seed, *name.encode()),
         )  # fmt: skip
         self._looked = 0.0
         self._trouble = ""
@@ -253,8 +256,13 @@ class LearningSite(SiteProgram):
     def write_model(self, durable: bool = False) -> None:
         """Replace the model file, if there is anything to predict with."""
         weights = self.agreement.weights
-        if weights is not None and np.isfinite(weights).all():
+        if weights is not None and self._is_sound(weights):
             write_model(self.folder.model, self._steps(weights), self._notes(), pipeline=True, durable=durable)
+
+    def _is_sound(self, weights: Any) -> bool:
+        """Whether there is an estimate of their objective: none for a moment when a neighbour's part is undone."""
+        learner = self.agreement.learner
+        return learner is not None and bool(np.isfinite(weights).all() and np.isfinite(learner.objective).all())
 
     def _notes(self) -> dict[str, Any]:
         status, schema = self.agreement.status(), self.agreement.schema

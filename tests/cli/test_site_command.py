@@ -9,13 +9,14 @@ import time
 
 import numpy as np
 import pytest
+from authority import Authority
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import MinMaxScaler
 
 import dimargin
 from dimargin.site import SiteFolder
 
-pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip install 'dimargin[peers]'")
+zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip install 'dimargin[peers]'")
 
 ALPHA = 5e-2
 SITES = ["north", "east", "south", "west", "centre"]
@@ -43,9 +44,9 @@ def rows():
 class Site:
     """A process, which is gone when the test is."""
 
-    def __init__(self, tmp_path, name, port, *flags):
+    def __init__(self, tmp_path, name, port, *flags, protocol="tcp"):
         self.tmp_path, self.name, self.folder = tmp_path, name, SiteFolder(tmp_path / name)
-        address = f"tcp/127.0.0.1:{port}"
+        address = f"{protocol}/127.0.0.1:{port}"
         where = ("--listen", address) if name == SITES[0] else ("--connect", address)
         self.command = [
             sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / f"{name}.csv"), "--name", name,
@@ -77,10 +78,11 @@ class Site:
 def started(tmp_path):
     port, running = free_port(), []
 
-    def start(name, *flags):
-        running.append(Site(tmp_path, name, port, *flags))
+    def start(name, *flags, **options):
+        running.append(Site(tmp_path, name, port, *flags, **options))
         return running[-1]
 
+    start.port = port
     yield start
     for site in running:
         if site.process.poll() is None:
@@ -131,11 +133,11 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
     victim.process.stderr.close()
     victim.start()
     wait_for(lambda: all(site.status()["steps"] > before + 700 for site in sites), "700 more steps")
-    told = subprocess.run(
+    status = subprocess.run(
         [*sites[0].command[:4], "--name", "north", "--folder", str(sites[0].folder.path), "--status"],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    assert "569 at 5 sites, 0 shared" in told and "converged" in told and "centre, east, south, west" in told
+    assert "569 at 5 sites, 0 shared" in status and "converged" in status and "centre, east, south, west" in status
     assert end(sites) == [0] * 5
 
     scaled = MinMaxScaler().fit_transform(X)
@@ -145,7 +147,7 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
         model = dimargin.load(site.folder.model)
         np.testing.assert_allclose(model[0].transform(X), scaled, atol=1e-12)
         assert objective(scaled, y, model[-1]) == pytest.approx(expected, rel=1e-2)
-    assert [entry["incarnation"] for entry in victim.log() if entry["what"] == "started"] == [0, 1]
+    assert [entry["incarnation"] for entry in told(victim, "started")] == [0, 1]
     assert not any(site.status()["refused"] for site in sites)
 
 
@@ -162,13 +164,69 @@ def test_a_site_of_other_terms_is_refused_by_name_and_rows_may_be_appended(tmp_p
     write_csv(tmp_path / "east.csv", X[450:], y[450:], mode="a")
     wait_for(lambda: first.status()["sites"].get("east") == 150 + 119, "the rows appended elsewhere")
     assert end([first, second, stranger]) == [0] * 3
-    assert any(entry["what"] == "rows appended" and entry["rows"] == 119 for entry in second.log())
+    assert [entry["rows"] for entry in told(second, "rows appended")] == [119]
+
+
+@pytest.mark.slow
+def test_members_learn_and_others_stay_alone(tmp_path, started, rows):
+    X, y = rows
+    authority = Authority(tmp_path, "authority")
+
+    def member(name, *allowed):
+        return started(name, *trusting(authority, name, *allowed), "--settle", "1", protocol="tls")
+
+    for k, name in enumerate(SITES[:4]):
+        write_csv(tmp_path / f"{name}.csv", X[k::4], y[k::4])
+    north, east = member("north", "east"), member("east", "north")
+    unlisted, plain = member("south", "north", "east"), started("west", "--settle", "1")
+    others = [unlisted, plain]
+    wait_for(lambda: min(site.status()["steps"] for site in (north, east)) > 20, "steps of the members")
+    wait_for(lambda: all(told(site, "waiting for others") for site in others), "the others' complaint")
+    assert north.status()["sites"] == {"north": 143, "east": 142} and not north.status()["refused"]
+    assert all(site.status()["steps"] == 0 and not site.status()["neighbours"] for site in others)
+    assert end([north, east, *others]) == [0] * 4
+
+
+def trusting(authority, name, *allowed):
+    certificate, key = authority.member(name)
+    flags = "--certificate", str(certificate), "--key", str(key), "--authority", str(authority.path)
+    return *flags, *(f"--allow={other}" for other in allowed)
+
+
+@pytest.mark.slow
+def test_sites_learn_through_a_router(tmp_path, started, rows):
+    X, y = rows
+    authority, names = Authority(tmp_path, "authority"), SITES[1:3]
+    certificate, key = map(str, authority.member("router"))
+    config = zenoh.Config()
+    for setting, value in {
+        "mode": "router",
+        "listen/endpoints": [f"tls/127.0.0.1:{started.port}"],
+        "scouting/multicast/enabled": False,
+        "transport/link/tls": {
+            "enable_mtls": True, "root_ca_certificate": str(authority.path), "listen_certificate": certificate,
+            "listen_private_key": key,
+        },
+    }.items():  # fmt: skip
+        config.insert_json5(setting, json.dumps(value))
+    with zenoh.open(config):
+        for k, name in enumerate(names):
+            write_csv(tmp_path / f"{name}.csv", X[k::2], y[k::2])
+        through = "--router", "--router-name", "router", "--settle", "1"
+        sites = [started(name, *trusting(authority, name, *names), *through, protocol="tls") for name in names]
+        wait_for(lambda: min(site.status()["steps"] for site in sites) > 20, "steps")
+        assert [site.status()["neighbours"] for site in sites] == [["south"], ["east"]]
+        assert end(sites) == [0, 0]
+
+
+def told(site, what):
+    return [entry for entry in site.log() if entry["what"] == what]
 
 
 def test_a_site_that_meets_nobody_waits_and_says_so(started, rows, tmp_path):
     write_csv(tmp_path / "east.csv", *rows)
     site = started("east", "--settle", "0.5")  # nobody listens
-    wait_for(lambda: any(entry["what"] == "waiting for others" for entry in site.log()), "a word about it")
+    wait_for(lambda: told(site, "waiting for others"), "a word about it")
     assert site.status()["steps"] == 0 and end([site]) == [0]
     assert not site.folder.model.exists()
 
@@ -188,6 +246,11 @@ def test_mistakes_are_a_line(tmp_path, rows):
             (*data, "--certificate", str(tmp_path / "a.csv")),
             "--certificate needs --key and --authority and --allow too",
         ),
+        (
+            (*data, *trusting(Authority(tmp_path, "authority"), "a", "b"), "--connect", "tls/127.0.0.1:1", "--router"),
+            "--router with certificates needs --router-name",
+        ),
+        ((*data, "--router-name", "r"), "--router-name names the certificate of a router: it needs --router"),
         ((*data, "--connect", "nowhere"), "expected an address such as tcp/192.0.2.1:7447, got 'nowhere'"),
     ):
         found = run(*flags)

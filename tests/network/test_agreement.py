@@ -1,5 +1,6 @@
 """Sites agree on features, labels and limits before they learn, and when others join."""
 
+import msgspec
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -194,6 +195,66 @@ def test_who_differs_is_refused_by_name_and_the_others_go_on(change, text):
     assert "c" in simulator.programs["a"].status()["refused"]
 
 
+def test_who_comes_back_with_the_right_terms_is_taken_in_again():
+    X, y = three_classes()
+    wrong = iter([True, False])
+
+    def mended():
+        return site("c", X[2::3], y[2::3], TERMS | ({"alpha": 0.5} if next(wrong) else {}), **options)()
+
+    options = {"least_sites": 2}
+    sites = {name: site(name, X[k::3], y[k::3], **options) for k, name in enumerate("ab")} | {"c": mended}
+    restart = Conditions(outages=(Outage("c", 60.2, 70.2, loses_memory=True),))
+    simulator = run(sites, 59, conditions=restart)
+    assert "c" in simulator.programs["a"].status()["refused"] and "c" not in simulator.programs["a"].rows
+    simulator.run(until=200)
+    assert {name for name, _ in reports(simulator, "taken in again")} == {"a", "b"}
+    for program in simulator.programs.values():
+        assert not program.status()["refused"] and program.n_rows == 300 and program.learner.steps > 60
+    for name, others in (("a", ["b", "c"]), ("c", ["a", "b"])):
+        assert sorted(simulator.programs[name].learner.neighbourhood.heard) == others
+    assert len([facts for name, facts in reports(simulator, "refused") if (name, facts["site"]) == ("a", "c")]) == 1
+
+
+def refusals(actions):
+    return [action.facts["reason"] for action in actions if hasattr(action, "facts")]
+
+
+def test_what_a_site_has_brought_is_undone_when_its_terms_change():
+    X, y = three_classes()
+    simulator = run({name: site(name, X[k::2], y[k::2]) for k, name in enumerate("ab")}, 30.5)
+    program = simulator.programs["a"]
+    assert program.learner._mass_of_rows != pytest.approx(150, abs=1e-6)  # some of b's, or some at b
+    card = Card(**Schema.of(X, y, TERMS | {"alpha": 0.5}).plain(), rows={"b": [2, 150]}, sealed=False)
+    assert "alpha is 0.5 there" in refusals(program.receive(31.0, "b", card))[0]
+    assert program.learner._mass_of_rows == pytest.approx(150, abs=1e-6)
+    assert not [action for action in program.wake(31.0, "round") if hasattr(action, "message")]
+
+
+def test_who_sends_too_many_cards_is_refused_for_good():
+    X, y = three_classes()
+    program = site("a", X[::2], y[::2], most_messages=20)()
+    list(program.start(0.0, ["b"]))
+    card = Card(**Schema.of(X[1::2], y[1::2], TERMS).plain(), rows={"b": [1, 150]}, sealed=False)
+    for count in range(21):
+        found = refusals(program.receive(0.01 * count, "b", card))
+        assert found == (["it sends more than 20 messages a second"] if count == 20 else [])
+    assert not list(program.receive(99.0, "b", card)) and "b" in program.status()["refused"]
+
+
+def test_cards_of_whom_the_learner_has_refused_change_nothing():
+    X, y = three_classes()
+    two = np.flatnonzero(y != "cat")
+    simulator = run({name: site(name, X[two[k::2]], y[two[k::2]]) for k, name in enumerate("ab")}, 30)
+    program = simulator.programs["a"]
+    lie = next(action.message for action in simulator.programs["b"].wake(30.0, "round") if hasattr(action, "message"))
+    [reason] = refusals(program.receive(30.0, "b", msgspec.structs.replace(lie, iterate=lie.iterate * np.nan)))
+    assert reason == "its message has NaN or infinite values" and program.status()["refused"] == {"b": reason}
+    digest = program.schema.digest
+    card = Card(**Schema.of(X, y, TERMS).plain(), rows={"b": [9, 9]}, sealed=True)
+    assert not list(program.receive(31.0, "b", card)) and program.schema.digest == digest
+
+
 def test_a_late_site_with_a_new_label_and_more_features_widens_the_schema():
     X, y = three_classes()
     late = y == "cat"
@@ -308,6 +369,6 @@ def test_a_damaged_card_is_refused_by_name():
         ({"rows": {"b": [-1, 2]}}, "counts rows wrongly"),
     ):
         card = Card(**(plain | {"rows": {"b": [1, 5]}, "sealed": False} | change))
-        program._near.refused.clear()
-        facts = next(action.facts for action in program.receive(1.0, "b", card) if hasattr(action, "facts"))
-        assert facts["site"] == "b" and text in facts["reason"]
+        [reason] = refusals(program.receive(1.0, "b", card))
+        assert text in reason and program.status()["refused"]["b"] == reason
+        assert not refusals(program.receive(1.0, "b", card))

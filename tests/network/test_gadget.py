@@ -280,6 +280,32 @@ def test_a_site_that_sends_nonsense_is_refused_by_name(rows, what):
     assert not list(honest.receive(2.0, "b", exchange(gadget(rows), "a"))) and "b" in honest.status()["refused"]
 
 
+def test_a_message_that_was_on_its_way_when_the_edge_was_undone_is_no_fault(rows):
+    """Its sums are those of thousands of rounds, of which the receiver knows nothing any more."""
+    X, y = rows
+    settings = GadgetSettings(alpha=ALPHA, mass_bound=2e4, lease=5.0)
+    sites = {name: Gadget(HingeRows(X[k::2], y[None, k::2]), settings) for k, name in enumerate("ab")}
+    for name, program in sites.items():
+        list(program.start(0.0, "ba"[name == "b"]))
+
+    def rounds(first, last, deaf=()):
+        for now in range(first, last):
+            sent = [(name, action) for name in sites for action in sites[name].wake(float(now), "round")]
+            for name, action in sent:
+                if isinstance(action, Send) and action.to not in deaf:
+                    yield from sites[action.to].receive(float(now), name, action.message)
+
+    assert not list(rounds(1, 500))
+    late = next(action.message for action in sites["b"].wake(500.0, "round") if isinstance(action, Send))
+    assert np.abs(late.mass.sent).max() > 2e4
+    assert not list(rounds(501, 510, deaf="a"))
+    assert "b" not in sites["a"].status()["neighbours"]
+    assert not list(sites["a"].receive(510.0, "b", late))
+    assert not list(rounds(511, 900))
+    assert not any(program.status()["refused"] for program in sites.values())
+    assert_allclose(sites["a"].weights, sites["b"].weights, rtol=1e-3)
+
+
 class Liar(Gadget):
     """Honest for fifty rounds."""
 

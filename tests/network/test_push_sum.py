@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from dimargin.network.conditions import Conditions, Link, Outage, Partition
 from dimargin.network.programs.average import Average
-from dimargin.network.push_sum import PushSum
+from dimargin.network.push_sum import Edge, PushSum
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph, mixing_rounds, uniform_weights
 
@@ -161,6 +161,40 @@ def test_whatever_happened_the_mean_is_that_of_what_sites_contribute_now(events)
     total = sum(values.values())
     assert_allclose([s.mass[0] / s.mass[1] for s in site.values()], total[0] / total[1], rtol=1e-9, atol=1e-9)
     assert_allclose(sum(s.mass for s in site.values()), total, rtol=1e-9, atol=1e-9)
+
+
+def test_sums_that_have_grown_for_months_lose_nothing():
+    a, b = PushSum(np.array([0.1, 1.0])), PushSum(np.array([0.7, 2.0]))
+    months = np.array([1e13, 1e13])
+    for site, other in ((a, "b"), (b, "a")):
+        site.edges[other] = Edge(sent=months, received=months, knows=1)
+    for _ in range(1000):
+        to_b, to_a = a.shares(["b"])["b"], b.shares(["a"])["a"]
+        b.take("a", to_b), a.take("b", to_a)
+    assert_allclose(a.mass + b.mass, [0.8, 3.0], rtol=1e-12)
+    assert_allclose([a.mass[0] / a.mass[1], b.mass[0] / b.mass[1]], 0.8 / 3, rtol=0.02)
+
+
+@given(operations)
+def test_news_is_what_a_message_adds(events):
+    sites = {name: PushSum(np.array([float(k + 1), 1.0])) for k, name in enumerate("ab")}
+    on_the_way = []
+    for what, i, j in events:
+        a, b = "ab"[i % 2], "ba"[i % 2]
+        if what in ("share", "change"):
+            on_the_way.append((a, b, sites[a].shares([b])[b]))
+        elif what in ("deliver", "repeat", "lose") and on_the_way:
+            sender, receiver, mass = on_the_way[(i * 4 + j) % len(on_the_way)]
+            site = sites[receiver]
+            news, before, edge = site.news(sender, mass), site.mass, site.edge(sender)
+            undone = edge.sent - edge.received if mass.life > edge.knows > 0 else np.zeros(2)
+            assert site.take(sender, mass) == (news is not None)
+            if news is not None:
+                assert_allclose(site.mass, before + undone + news, atol=1e-12)
+        elif what == "forget":
+            sites[a].forget(b)
+        elif what == "reset":
+            sites[a] = PushSum(np.array([1.0, 1.0]))
 
 
 def test_old_messages_bring_nothing():

@@ -1,7 +1,6 @@
 """What Zenoh really does between sites on one machine: who gets in, who can speak as whom, who is missed and when."""
 
 import contextlib
-import datetime
 import json
 import signal
 import socket
@@ -14,6 +13,7 @@ import pytest
 
 zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
 
+from authority import Authority  # noqa: E402
 from contract_transport import LEASE, PATIENCE, Processes  # noqa: E402
 
 from dimargin.network.certificates import Tls  # noqa: E402
@@ -114,47 +114,6 @@ def living(session):
 
 
 # ---- certificates ----------------------------------------------------------------------------------------------------
-
-
-class Authority:
-    """Signs certificates, as an openssl command would."""
-
-    def __init__(self, folder, name):
-        pytest.importorskip("cryptography", reason="cryptography is not installed, which makes the certificates")
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        self.folder, self.name = folder, name
-        self._new_key = lambda: ec.generate_private_key(ec.SECP256R1())
-        self.key = self._new_key()
-        self.path = self._write(name, self._certificate(name, self.key, days=2, is_authority=True), self.key)[0]
-
-    def _certificate(self, name, key, days, is_authority=False):
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.x509.oid import NameOID
-
-        now = datetime.datetime.now(datetime.UTC)
-        subject, issuer = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in (name, self.name))
-        builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
-        builder = builder.not_valid_before(now - datetime.timedelta(days=9))
-        builder = builder.not_valid_after(now + datetime.timedelta(days=days))
-        if is_authority:
-            builder = builder.add_extension(x509.BasicConstraints(True, None), critical=True)
-        else:
-            builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        return builder.sign(self.key, hashes.SHA256())
-
-    def _write(self, stem, certificate, key):
-        from cryptography.hazmat.primitives import serialization as out
-
-        paths = self.folder / f"{self.name}-{stem}.pem", self.folder / f"{self.name}-{stem}.key"
-        paths[0].write_bytes(certificate.public_bytes(out.Encoding.PEM))
-        paths[1].write_bytes(key.private_bytes(out.Encoding.PEM, out.PrivateFormat.PKCS8, out.NoEncryption()))
-        return paths
-
-    def member(self, name, days=2):
-        key = self._new_key()
-        return self._write(f"{name}{days}", self._certificate(name, key, days), key)
 
 
 ALLOWED = ("alice", "bob", "carol")

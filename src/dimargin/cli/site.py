@@ -96,7 +96,9 @@ def _site(
         float | None,
         typer.Option(help="Bytes a second that may leave.", show_default="no limit", rich_help_panel=_NETWORK),
     ] = None,
-    router: Annotated[bool, typer.Option(help="--connect is a Zenoh router.", rich_help_panel=_NETWORK)] = False,
+    router: Annotated[
+        bool, typer.Option("--router", help="--connect is a Zenoh router.", rich_help_panel=_NETWORK)
+    ] = False,
     certificate: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Of this site (PEM).", rich_help_panel=_TRUST)
     ] = None,
@@ -109,6 +111,9 @@ def _site(
     ] = None,
     allow: Annotated[
         list[str] | None, typer.Option(help="Site that may take part; repeat it.", rich_help_panel=_TRUST)
+    ] = None,
+    router_name: Annotated[
+        str | None, typer.Option(help="In the certificate of the router.", rich_help_panel=_TRUST)
     ] = None,
     share_rows: Annotated[
         bool,
@@ -136,6 +141,10 @@ def _site(
     ):  # fmt: skip
         if value is not None and not low < value < math.inf:
             raise ValueError(f"{flag} must be a number above {low:g}, got {value!r}")
+    if router and authority is not None and router_name is None:
+        raise ValueError("--router with certificates needs --router-name, the common name in the router's certificate")
+    if router_name is not None and not router:
+        raise ValueError("--router-name names the certificate of a router: it needs --router")
     if share_rows and LearningSite.shares != "rows":
         raise ValueError(f"--share-rows was given, but --program {program} shares parameters only; leave it out")
     from dimargin.network.live import LiveSite
@@ -147,7 +156,7 @@ def _site(
         least_sites=2 if connect else 1, settle=settle,
     )  # fmt: skip
     link = ZenohLink(
-        name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow),
+        name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow, router_name),
         neighbours=neighbour, lease=lease, router=router,
     )  # fmt: skip
     place.path.mkdir(parents=True, exist_ok=True)
@@ -169,7 +178,9 @@ def _column(label: str | None) -> str | int | None:
     return label
 
 
-def _tls(certificate: Path | None, key: Path | None, authority: Path | None, allow: list[str] | None) -> Any:
+def _tls(
+    certificate: Path | None, key: Path | None, authority: Path | None, allow: list[str] | None, router: str | None
+) -> Any:
     from dimargin.network.certificates import Tls
 
     given = {"--certificate": certificate, "--key": key, "--authority": authority, "--allow": allow or None}
@@ -179,7 +190,7 @@ def _tls(certificate: Path | None, key: Path | None, authority: Path | None, all
     if missing:
         raise ValueError(f"{', '.join(sorted(set(given) - set(missing)))} needs {' and '.join(missing)} too")
     assert certificate is not None and key is not None and authority is not None and allow is not None
-    return Tls(certificate, key, authority, allow)
+    return Tls(certificate, key, authority, allow, router)
 
 
 @contextlib.contextmanager
@@ -211,7 +222,7 @@ def _tell(place: SiteFolder, as_json: bool) -> None:
         return
     told = {
         "site": facts["site"], "round": facts["round"], "steps": facts["steps"],
-        "neighbours": ", ".join(facts.get("neighbours", [])) or "none",
+        "neighbours": ", ".join(facts["neighbours"]) or "none",
         "refused": ", ".join(f"{name} ({why})" for name, why in facts["refused"].items()) or "none",
         "estimated objective": ", ".join(f"{value:.6g}" for value in facts.get("objective", [])) or "none yet",
         "at least": ", ".join(f"{value:.6g}" for value in facts.get("dual_objective", [])) or "none yet",

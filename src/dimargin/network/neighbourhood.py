@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass
@@ -79,13 +78,3 @@ class Neighbourhood:
         """Listen to a neighbour no more."""
         self.refused[name] = reason
         self.heard.pop(name, None)
-
-    def status(self, now: float) -> dict[str, Any]:
-        """For a person."""
-        return {
-            "heard": {name: round(now - heard, 3) for name, heard in sorted(self.heard.items())},
-            "refused": dict(self.refused),
-        }
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)

@@ -116,11 +116,12 @@ class PushSum:
             return {}
         kept = 1 / (len(neighbours) + 1) if keep is None else keep
         share = self.mass * ((1 - kept) / len(neighbours))
-        self.mass = self.mass * kept
         given = {}
         for neighbour in neighbours:
             edge = self.edge(neighbour)
-            edge.sent = edge.sent + share
+            sent = edge.sent + share
+            self.mass = self.mass - (sent - edge.sent)  # not less the share: the sum may be large, and is rounded
+            edge.sent = sent
             given[neighbour] = self.sign_of_life(neighbour)
         return given
 
@@ -130,26 +131,39 @@ class PushSum:
         edge.sequence += 1
         return Mass(edge.life, edge.knows, edge.sequence, edge.heard, edge.sent)
 
-    def take(self, sender: str, mass: Mass) -> bool:
-        """Add what a message brings; False where it brings nothing: a repeated one, or one about an older life."""
+    def news(self, sender: str, mass: Mass) -> Floats | None:
+        """What a message would add to the mass; None where it brings nothing: repeated, or about an older life."""
         edge = self.edge(sender)
-        if (mass.knows, mass.heard) > (edge.life, edge.sequence):  # this site has lost its memory of what it sent
+        has_begun_anew = mass.life > edge.knows
+        if self._has_lost_memory(edge, mass) or mass.life < edge.knows or mass.knows not in (0, edge.life):
+            return None
+        if mass.sequence <= edge.heard and not has_begun_anew:
+            return None
+        return mass.sent - (0.0 if has_begun_anew else edge.received)
+
+    def take(self, sender: str, mass: Mass) -> bool:
+        """Add what a message brings; False where that is nothing."""
+        edge, news = self.edge(sender), self.news(sender, mass)
+        if self._has_lost_memory(edge, mass):
             self._undo(edge)
             edge.life = mass.knows + 1
-            return False
-        if mass.life < edge.knows:
             return False
         if mass.life > edge.knows:
             if edge.knows:  # the other end has undone the edge
                 self._undo(edge)
             edge.knows, edge.heard = mass.life, 0
-        if mass.knows not in (0, edge.life) or mass.sequence <= edge.heard:
+        if news is None:
             return False
-        self.mass = self.mass + (mass.sent - edge.received)
+        self.mass = self.mass + news
         edge.received, edge.heard = mass.sent, mass.sequence
         if mass.knows:
             edge.acknowledged = max(edge.acknowledged, mass.heard)
         return True
+
+    @staticmethod
+    def _has_lost_memory(edge: Edge, mass: Mass) -> bool:
+        """Whether the sender has had messages that this site does not remember having sent."""
+        return (mass.knows, mass.heard) > (edge.life, edge.sequence)
 
     def has_given(self, neighbour: str) -> bool:
         """Whether any mass has gone to a neighbour since the edge started."""

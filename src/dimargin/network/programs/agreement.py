@@ -4,7 +4,8 @@ Every site tells its neighbours a card: its schema united with those it has hear
 Unions do not depend on order, so that all cards become the same; when they have been so for a while, or as many sites
 are known as were expected, a site *seals* the schema and starts the program. A sealed schema's limits stay, whoever
 joins later; new labels or features make all sites go on from where they are under the wider one. Two networks that
-sealed apart and meet do the same. Whoever's terms or feature names differ is refused, by name.
+sealed apart and meet do the same. Whoever's terms or feature names differ is refused, by name, until it shows a card
+that fits.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.network.messages import Array, Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
-from dimargin.network.programs.gadget import Exchange, Gadget, GadgetSettings
-from dimargin.network.programs.hinge_rows import Floats, HingeRows
+from dimargin.network.programs.exchange import Exchange
+from dimargin.network.programs.gadget import Gadget, GadgetSettings
+from dimargin.network.programs.hinge_rows import Floats, HingeRows, stacked
 from dimargin.network.schema import Schema
 
 _TIMER = "card"
@@ -67,6 +68,8 @@ class Agreement(SiteProgram):
     settle : float, default=3.0
     interval : float, default=0.25
         Seconds between cards.
+    most_messages : float, default=infinity
+        Cards a second, of one neighbour; who sends more is refused for good.
     seed : sequence of int
     """
 
@@ -84,6 +87,7 @@ class Agreement(SiteProgram):
         least_sites: int = 1,
         settle: float = 3.0,
         interval: float = 0.25,
+        most_messages: float = np.inf,
         seed: tuple[int, ...] = (0,),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
@@ -94,7 +98,8 @@ class Agreement(SiteProgram):
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
         self.learner: Gadget | None = None
-        self._near = Neighbourhood(lease=max(settle, 4 * interval))
+        self._near = Neighbourhood(max(settle, 4 * interval), most_messages)
+        self._differing: set[str] = set()  # of those who are refused: whom a card that fits would bring back
         self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
         self._changed_at = 0.0
         self._ticks = 0
@@ -106,8 +111,8 @@ class Agreement(SiteProgram):
         self._near.change(neighbours)
         self._changed_at = now
         if self.learner is not None:
-            yield from self.learner.start(now, neighbours)
-        yield from self._show(self._near.names)
+            yield from self.learner.start(now, self._near.spoken_to)
+        yield from self._show(self._near.spoken_to)
         yield Wake(self._interval, _TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
@@ -128,31 +133,18 @@ class Agreement(SiteProgram):
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
         """A card, or what the learner is told."""
-        if sender in self._near.refused:
-            return
-        if not isinstance(message, Card):
-            if self.learner is not None:
-                yield from self.learner.receive(now, sender, message)
-            return
-        try:
-            other = Schema.from_plain(_plain(message))
-        except (TypeError, ValueError) as error:
-            yield from self._refuse(sender, f"its card is damaged: {error}")
-            return
-        fault = _unsound(message) or self.schema.difference(other)
-        if fault is not None:
-            yield from self._refuse(sender, fault)
-            return
-        self._near.heard[sender] = now
-        yield from self._unite(now, sender, other, message)
+        if isinstance(message, Card):
+            if sender not in self._refused or sender in self._differing:
+                yield from self._take(now, sender, message)
+        elif self.learner is not None and sender not in self._near.refused:
+            yield from self.learner.receive(now, sender, message)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Others are near now; those that are new are shown the card."""
         new = [name for name in neighbours if name not in self._near.names]
         self._near.change(neighbours)
         yield from self._show([name for name in new if name not in self._near.refused])
-        if self.learner is not None:
-            yield from self.learner.neighbours_changed(now, self._near.spoken_to)
+        yield from self._tell_learner_who_is_there(now)
 
     def append(self, now: float, X: Any, y: NDArray[Any], schema: Schema) -> Iterator[Action]:
         """More rows of this site, with their own schema.
@@ -162,7 +154,7 @@ class Agreement(SiteProgram):
         fault = self.schema.difference(schema)
         if fault is not None:
             raise ValueError(f"the new rows do not fit those before: {fault}")
-        self.X, self.y = _stacked(self.X, X), np.concatenate([self.y, y.astype(np.result_type(self.y, y))])
+        self.X, self.y = stacked(self.X, X), np.concatenate([self.y, y.astype(np.result_type(self.y, y))])
         self.rows[self.name] = [self.rows[self.name][0] + 1, len(self.y)]
         before = self.schema
         self.schema = self.schema.union(schema, limits=not self.sealed)
@@ -175,6 +167,53 @@ class Agreement(SiteProgram):
         yield from self._show(self._near.spoken_to)
 
     # ---- agreeing ------------------------------------------------------------------------------------------------
+
+    def _take(self, now: float, sender: str, card: Card) -> Iterator[Action]:
+        """Judge a card, and unite with what it says."""
+        fault = self._near.hear(now, sender)
+        if fault is not None:
+            self._differing.discard(sender)
+            yield from self._refuse(now, sender, fault)
+            return
+        try:
+            other = Schema.from_plain(_plain(card))
+        except (TypeError, ValueError) as error:
+            yield from self._differs(now, sender, f"its card is damaged: {error}")
+            return
+        fault = _unsound(card) or self.schema.difference(other)
+        if fault is not None:
+            yield from self._differs(now, sender, fault)
+            return
+        if sender in self._differing:
+            self._differing.discard(sender)
+            del self._near.refused[sender]
+            yield Report("taken in again", {"site": sender})
+            yield from self._tell_learner_who_is_there(now)
+        yield from self._unite(now, sender, other, card)
+
+    def _differs(self, now: float, name: str, reason: str) -> Iterator[Action]:
+        """Refuse a site, and show it the card once, so that it learns why."""
+        self._near.heard.pop(name, None)
+        if self._near.refused.get(name) != reason:
+            self._differing.add(name)
+            yield from self._refuse(now, name, reason)
+            yield from self._show([name])
+
+    def _refuse(self, now: float, name: str, reason: str) -> Iterator[Action]:
+        self._near.refuse(name, reason)
+        if self.learner is not None:
+            self.learner.leave(name)
+        yield Report("refused", {"site": name, "reason": reason})
+        yield from self._tell_learner_who_is_there(now)
+
+    def _tell_learner_who_is_there(self, now: float) -> Iterator[Action]:
+        if self.learner is not None:
+            yield from self.learner.neighbours_changed(now, self._near.spoken_to)
+
+    @property
+    def _refused(self) -> dict[str, str]:
+        """By this site and by its learner."""
+        return {**({} if self.learner is None else self.learner.neighbourhood.refused), **self._near.refused}
 
     def _unite(self, now: float, sender: str, other: Schema, card: Card) -> Iterator[Action]:
         before, known = self.schema, dict(self.rows)
@@ -240,13 +279,6 @@ class Agreement(SiteProgram):
         """Of all sites that are known."""
         return sum(count for _, count in self.rows.values())
 
-    def _refuse(self, name: str, reason: str) -> Iterator[Action]:
-        self._near.refuse(name, reason)
-        if self.learner is not None:
-            yield from self.learner.refuse(name, reason)
-        yield Report("refused", {"site": name, "reason": reason})
-        yield from self._show([name])  # so that it learns why
-
     def _show(self, names: Iterable[str]) -> Iterator[Action]:
         plain = self.schema.plain()
         for name in names:
@@ -256,11 +288,10 @@ class Agreement(SiteProgram):
 
     def status(self) -> dict[str, Any]:
         """For a person."""
-        learnt: dict[str, Any] = {"round": 0, "steps": 0, "refused": {}}
+        learnt: dict[str, Any] = {"round": 0, "steps": 0, "neighbours": sorted(self._near.heard)}
         if self.learner is not None:
             learnt = self.learner.status()
-        refused = {**learnt["refused"], **self._near.refused}
-        return {**learnt, "refused": refused, "sealed": self.sealed, **self._agreed()}
+        return {**learnt, "refused": self._refused, "sealed": self.sealed, **self._agreed()}
 
     @property
     def weights(self) -> Floats | None:
@@ -271,12 +302,11 @@ class Agreement(SiteProgram):
         """The schema, and what the learner has learnt."""
         return {
             "schema": self.schema.plain(), "rows": self.rows, "sealed": self.sealed,
-            "refused": self._near.refused,
             "learner": None if self.learner is None else self.learner.checkpoint(),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on, with the rows that this site has now, which may have become more."""
+        """Go on, with the rows that this site has now, which may have become more; who was refused may try again."""
         before = Schema.from_plain(state["schema"])
         fault = self.schema.difference(before)
         if fault is not None:
@@ -286,7 +316,6 @@ class Agreement(SiteProgram):
         self.schema = before.union(own, limits=not self.sealed)
         version, count = state["rows"][self.name]
         self.rows = {**state["rows"], self.name: [version + (count != len(self.y)), len(self.y)]}
-        self._near.refused = dict(state["refused"])
         if state["learner"] is not None:
             self.learner = self._made()
             if self.schema.digest == before.digest:
@@ -309,13 +338,3 @@ def _unsound(card: Card) -> str | None:
     if any(len(entry) != 2 or min(entry) < 0 for entry in card.rows.values()):
         return "its card is damaged: it counts rows wrongly"
     return None
-
-
-def _stacked(above: Any, below: Any) -> Any:
-    """Rows of both, as wide as the wider."""
-    width = max(above.shape[1], below.shape[1])
-    if sp.issparse(above) or sp.issparse(below):
-        parts = [sp.csr_array(part) for part in (above, below)]
-        parts = [sp.csr_array((p.data, p.indices, p.indptr), shape=(p.shape[0], width)) for p in parts]
-        return sp.csr_array(sp.vstack(parts))
-    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (above, below)])

@@ -38,35 +38,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dimargin.network.messages import Array, Message
+from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
+from dimargin.network.programs.exchange import Exchange
 from dimargin.network.programs.hinge_rows import Floats, HingeRows, Look, hinge_dual
 from dimargin.network.programs.progress import Progress
-from dimargin.network.push_sum import Mass, PushSum
+from dimargin.network.push_sum import PushSum
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
-
-
-class Exchange(Message, frozen=True, tag="exchange"):
-    """What a site tells a neighbour in a round.
-
-    Attributes
-    ----------
-    mass : Mass
-    steps : int
-        That the sender has taken.
-    iterate : ndarray of shape (n_outputs, n_features)
-        Its weights; of no rows while it has none worth telling, or with local gradients, whose mass has them.
-    schema : str
-        Digest of what the rows mean to the sender; messages about other schemas are left alone.
-    """
-
-    mass: Mass
-    steps: int
-    iterate: Array
-    schema: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,10 +168,11 @@ class Gadget(SiteProgram):
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
         """Take a neighbour's share and iterate."""
         assert isinstance(message, Exchange)
-        near = self.neighbourhood
-        if sender in near.refused or message.schema != self.settings.schema:
+        near, settings = self.neighbourhood, self.settings
+        if sender in near.refused or message.schema != settings.schema:
             return
-        fault = near.hear(now, sender) or self._fault(sender, message)
+        bounds = settings.norm_bound, settings.mass_bound
+        fault = near.hear(now, sender) or message.fault(sender, self._push_sum, self._shape, *bounds)
         if fault is None:
             is_new = self._push_sum.take(sender, message.mass)
             if is_new or sender not in self._leads:
@@ -200,7 +182,7 @@ class Gadget(SiteProgram):
             fault = near.judge(sender, is_new)
         if fault is not None:
             near.refuse(sender, fault)
-            self._leave(sender)
+            self.leave(sender)
             yield Report("refused", {"site": sender, "reason": fault})
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
@@ -225,12 +207,12 @@ class Gadget(SiteProgram):
             self._push_sum.mass[: weights.size] = self.rows.n_rows * weights.ravel()
         self._push_sum.contribute(self._contribution(self.rows.look(weights)))
 
-    def refuse(self, name: str, reason: str) -> Iterator[Action]:
-        """Listen to a neighbour no more, and undo what it has brought."""
-        if name not in self.neighbourhood.refused:
-            self.neighbourhood.refuse(name, reason)
-            self._leave(name)
-        yield from ()
+    def leave(self, name: str) -> None:
+        """Undo what a neighbour has brought, as if it had never been there."""
+        self.neighbourhood.heard.pop(name, None)
+        self._forget(name)
+        self._iterates.pop(name, None)
+        self._leads.pop(name, None)
 
     # ---- who is there --------------------------------------------------------------------------------------------
 
@@ -238,7 +220,7 @@ class Gadget(SiteProgram):
         """Undo what went to and fro with neighbours that have been silent, or deaf, for too long."""
         near = self.neighbourhood
         for name in near.gone(now):
-            self._leave(name)
+            self.leave(name)
             yield Report("silent", {"site": name, "seconds": self.settings.lease})
         for name in near.heard:
             silence = self._push_sum.unanswered(name) * self.settings.interval
@@ -248,11 +230,6 @@ class Gadget(SiteProgram):
         if self._has_met and not near.heard and self._waiting_since is None:
             self._waiting_since = now
             yield Report("alone", {"steps": self.steps})
-
-    def _leave(self, name: str) -> None:
-        self._forget(name)
-        self._iterates.pop(name, None)
-        self._leads.pop(name, None)
 
     def _forget(self, name: str) -> None:
         self._push_sum.forget(name)
@@ -290,25 +267,6 @@ class Gadget(SiteProgram):
         if np.isinf(self.settings.lease):
             return True
         return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= _UNANSWERED
-
-    def _fault(self, sender: str, message: Exchange) -> str | None:
-        """Why a message cannot be from a sound site of this kind."""
-        sent, iterate, bound, most = (
-            message.mass.sent,
-            message.iterate,
-            self.settings.norm_bound,
-            self.settings.mass_bound,
-        )
-        if sent.shape != self._push_sum.mass.shape or (len(iterate) and iterate.shape != self._shape):
-            shape = iterate.shape if len(iterate) else sent.shape
-            return f"its message has shape {shape}, expected {self._shape} for {self._shape[1]} features"
-        if not (np.isfinite(sent).all() and np.isfinite(iterate).all()):
-            return "its message has NaN or infinite values"
-        if bound < np.inf and np.linalg.norm(iterate) > bound:
-            return f"its weights have a norm of {np.linalg.norm(iterate):.3g}, expected at most {bound:.3g}"
-        if most < np.inf and (added := np.abs(sent - self._push_sum.edge(sender).received).max()) > most:
-            return f"its message adds {added:.3g} to a sum, expected at most {most:.3g}"
-        return None
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
@@ -471,12 +429,15 @@ class Gadget(SiteProgram):
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
             "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
             "activity": self._activity, "progress": self._progress.entries, "smooth": self._progress.smooth,
-            "has_met": self._has_met, "refused": self.neighbourhood.refused,
+            "has_met": self._has_met,
             "draws": json.dumps(self._rng.bit_generator.state),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on; quiet steps and what neighbours said are learnt anew, and rows may have become others since."""
+        """Go on; quiet steps and what neighbours said are learnt anew, and rows may have become others since.
+
+        Neighbours that were refused get another chance.
+        """
         self.weights, self.average = state["weights"], state["average"]
         known = min(self.rows.n_rows, state["dual"].shape[1])
         self.dual[:, :known] = state["dual"][:, :known]
@@ -484,7 +445,6 @@ class Gadget(SiteProgram):
         self._push_sum = PushSum.restore(state["push_sum"])
         self._pull, self._activity = state["pull"], state["activity"]
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
-        self.neighbourhood.refused = dict(state["refused"])
         self._rng.bit_generator.state = json.loads(state["draws"])
         if self.rows.n_rows != state["dual"].shape[1]:
             self._count_rows()

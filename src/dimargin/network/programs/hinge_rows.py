@@ -54,11 +54,7 @@ class HingeRows:
 
     def with_more(self, rows: HingeRows) -> HingeRows:
         """These and more rows."""
-        below = rows.X if sp.issparse(rows.X) == sp.issparse(self.X) else (
-            sp.csr_array(rows.X) if sp.issparse(self.X) else rows.X.toarray()
-        )  # fmt: skip
-        X = sp.csr_array(sp.vstack([self.X, below])) if sp.issparse(self.X) else np.concatenate([self.X, below])
-        return HingeRows(X, np.concatenate([self.signs, rows.signs], axis=1))
+        return HingeRows(stacked(self.X, rows.X), np.concatenate([self.signs, rows.signs], axis=1))
 
     def look(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> Look:
         """Pull, loss and active rows at some weights, of all rows or the chosen ones."""
@@ -77,6 +73,16 @@ class HingeRows:
         """
         sizes = abs(self.X)
         return np.asarray(sizes.T @ np.asarray(sizes.sum(axis=1)).ravel(), dtype=np.float64)
+
+
+def stacked(above: Any, below: Any) -> Any:
+    """Rows of both, as wide as the wider; sparse where either is."""
+    width = max(above.shape[1], below.shape[1])
+    if sp.issparse(above) or sp.issparse(below):
+        parts = [sp.csr_array(part) for part in (above, below)]
+        parts = [sp.csr_array((p.data, p.indices, p.indptr), shape=(p.shape[0], width)) for p in parts]
+        return sp.csr_array(sp.vstack(parts))
+    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (above, below)])
 
 
 def hinge_dual(activity: Floats, pull: Floats, alpha: float) -> Floats:

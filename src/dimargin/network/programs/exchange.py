@@ -1,0 +1,55 @@
+"""What sites that learn by GADGET tell one another, and what no sound site would say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dimargin.network.messages import Array, Message
+from dimargin.network.push_sum import Mass, PushSum
+
+
+class Exchange(Message, frozen=True, tag="exchange"):
+    """What a site tells a neighbour in a round.
+
+    Attributes
+    ----------
+    mass : Mass
+    steps : int
+        That the sender has taken.
+    iterate : ndarray of shape (n_outputs, n_features)
+        Its weights; of no rows while it has none worth telling, or with local gradients, whose mass has them.
+    schema : str
+        Digest of what the rows mean to the sender; messages about other schemas are left alone.
+    """
+
+    mass: Mass
+    steps: int
+    iterate: Array
+    schema: str = ""
+
+    def fault(
+        self, sender: str, push_sum: PushSum, shape: tuple[int, int], norm_bound: float, mass_bound: float
+    ) -> str | None:
+        """Why this cannot be from a sound site of the same kind; None if it can.
+
+        Parameters
+        ----------
+        sender : str
+        push_sum : PushSum
+            Of the receiver.
+        shape : (n_outputs, n_features)
+        norm_bound, mass_bound : float
+            Of the weights, and of what one message may add to any sum.
+        """
+        sent, iterate = self.mass.sent, self.iterate
+        if sent.shape != push_sum.mass.shape or (len(iterate) and iterate.shape != shape):
+            wrong = iterate.shape if len(iterate) else sent.shape
+            return f"its message has shape {wrong}, expected {shape} for {shape[1]} features"
+        if not (np.isfinite(sent).all() and np.isfinite(iterate).all()):
+            return "its message has NaN or infinite values"
+        if norm_bound < np.inf and np.linalg.norm(iterate) > norm_bound:
+            return f"its weights have a norm of {np.linalg.norm(iterate):.3g}, expected at most {norm_bound:.3g}"
+        news = push_sum.news(sender, self.mass) if mass_bound < np.inf else None
+        if news is not None and (added := np.abs(news).max()) > mass_bound:
+            return f"its message adds {added:.3g} to a sum, expected at most {mass_bound:.3g}"
+        return None
