@@ -23,10 +23,16 @@ def data_folder() -> Path:
     return Path(folder)
 
 
+def needs_session(item):
+    """Whether a test uses this process's Spark session."""
+    return "spark" in getattr(item, "fixturenames", ())
+
+
 def pytest_collection_modifyitems(items):
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(spark_sessions.needs_spark)
+    for item in filter(needs_session, items):
+        item.add_marker(spark_sessions.needs_spark)
+    # side by side, so that one worker runs them, and one Java machine compiles what they need
+    items.sort(key=lambda item: not needs_session(item))
 
 
 @pytest.fixture(scope="session")

@@ -113,6 +113,11 @@ def job_names(after=-1):
     return [f"{job.description()} {job.jobTags()}" for job in _jobs() if job.jobId() > after]
 
 
+def running_jobs():
+    """Descriptions of the jobs that run now."""
+    return [f"{job.description()}" for job in _jobs() if str(job.status()) == "RUNNING"]
+
+
 def last_job():
     """Its number, which counts all jobs of the context; -1 before the first."""
     return max((job.jobId() for job in _jobs()), default=-1)

@@ -1,4 +1,4 @@
-"""What shards do on every engine, with numbers for rows. test_contract.py runs this, an engine at a time."""
+"""What shards do on every engine, with numbers for rows; an engine at a time, see test_contract.py."""
 
 import numpy as np
 import pytest

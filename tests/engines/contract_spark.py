@@ -1,4 +1,4 @@
-"""What the Spark engine does beyond the contract. test_contract.py runs this, a kind of session at a time."""
+"""What the Spark engine does beyond the contract; a kind of session at a time, see tests/spark/test_sessions.py."""
 
 import gc
 import os
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from dimargin.engines.spark import SparkEngine
 
-MODE = os.environ["DIMARGIN_TEST_ENGINE"]
+MODE = os.environ["DIMARGIN_SPARK"]
 spark_sessions.travels(sys.modules[__name__])
 
 

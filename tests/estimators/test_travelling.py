@@ -38,7 +38,7 @@ MACHINES = {
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
 
-def data(n_classes=2, n=1000):
+def data(n_classes=2, n=600):
     X, y = make_classification(
         n + 200, 6, n_informative=5, n_redundant=0, n_classes=n_classes, flip_y=0.05, random_state=3
     )

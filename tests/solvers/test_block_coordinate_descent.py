@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from qpsolvers import solve_qp
+from scipy.optimize import minimize_scalar
 from sklearn.svm import LinearSVC
 
 from dimargin.kernels import Kernel
@@ -230,7 +231,7 @@ def test_a_start_that_goes_too_far_is_shrunk_to_its_best_part(loss, intercept):
         return certificate(problem, np.where(np.arange(2)[:, None] == q, share * start, start))[1][q]
 
     for q in range(2):
-        best = max(np.linspace(0.01, 1, 100), key=lambda share: dual_objective(share, q))
+        best = minimize_scalar(lambda share, q=q: -dual_objective(share, q), bounds=(0, 1), method="bounded").x
         share = np.abs(state.dual[q]).sum() / np.abs(start[q]).sum()
         assert share == pytest.approx(best, abs=0.011) if best < 0.9 else share == 1.0
     assert_allclose(state.margins, problem.margins(state.dual), atol=1e-4)

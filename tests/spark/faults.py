@@ -19,11 +19,9 @@ from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
 
 MACHINE = dm.ODMClassifier(lam=100.0, gamma=0.3, tol=1e-4, random_state=0, strategy="diodm", branching=2, n_levels=2)
-PHASES = {
-    "partitioning": "deal rows to shards",
-    "leaves": "level 2, 4 partitions",
-    "merge": "level 1, 2 partitions",
-    "level 0": "level 0",
+PHASES = {  # the names of their jobs
+    "partitioning and merge": ["deal rows to shards", "level 1, 2 partitions"],
+    "leaves and level 0": ["level 2, 4 partitions", "level 0"],
 }
 
 
@@ -60,34 +58,30 @@ OURS = f"DIMARGIN_TEST={os.getpid()}"
 
 
 class Killer(Thread):
-    """Kills an executor as soon as a job of a phase runs."""
+    """Kills an executor as soon as a job of each phase runs."""
 
-    def __init__(self, phase):
+    def __init__(self, phases):
         super().__init__(daemon=True)
-        self.phase, self.ended, self.killed = phase, Event(), None
+        self.phases, self.ended, self.killed = list(phases), Event(), []
 
     def run(self):
-        tracker = spark_sessions.context()._jsc.sc().statusStore()
-        while not self.ended.wait(0.01):
-            jobs = tracker.jobsList(None)
-            for k in range(jobs.size()):
-                job = jobs.apply(k)
-                if str(job.status()) == "RUNNING" and self.phase in f"{job.description()}":
-                    self.killed = executors()[0]
-                    os.kill(self.killed, signal.SIGKILL)
-                    return
+        while self.phases and not self.ended.wait(0.01):
+            if any(self.phases[0] in name for name in spark_sessions.running_jobs()):
+                self.phases.pop(0)
+                self.killed.append(executors()[0])
+                os.kill(self.killed[-1], signal.SIGKILL)
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_an_executor_is_killed_in_the_phase_of(frame, expected, phase):
+@pytest.mark.parametrize("phases", PHASES)
+def test_an_executor_is_killed_in_the_phases_of(frame, expected, phases):
     while len(executors()) < 2:  # until the one before has been replaced
         time.sleep(0.1)
-    killer = Killer(PHASES[phase])
+    killer = Killer(PHASES[phases])
     killer.start()
     found = train(MACHINE, frame, Columns("features", "label"))
     killer.ended.set()
     killer.join()
-    assert killer.killed is not None and killer.killed not in executors()
+    assert len(set(killer.killed)) == 2 and not set(killer.killed) & set(executors())
     for name in ("dual_coef_", "support_", "support_vectors_", "objective_"):
         assert_array_equal(getattr(found, name), getattr(expected, name))
     assert found.status_ == "converged" and np.isfinite(found.duality_gap_)

@@ -13,7 +13,10 @@ import venv_pack
 import dimargin
 from dimargin.spark import ODMClassifier
 
-UNNEEDED = ["pyspark", "cmake", "matplotlib", "_polars_runtime*", "tests"]  # on executors
+UNNEEDED = [  # on executors
+    "pyspark", "cmake", "matplotlib", "PIL", "fontTools", "_polars_runtime*", "hypothesis", "mypy*", "*mypyc*", "pip",
+    "networkx", "zenoh", "cryptography", "grpc", "tests",
+]  # fmt: skip
 
 
 @pytest.mark.skipif(
@@ -23,10 +26,11 @@ def test_executors_train_with_what_was_packed(request, tmp_path, monkeypatch):
     environment = venv_pack.Env(sys.prefix)
     for name in UNNEEDED:
         environment = environment.exclude(f"*/{name}/*")
-    archive = environment.pack(str(tmp_path / "environment.tar.gz"), compress_level=1)
+    archive = environment.pack(str(tmp_path / "environment.tar.gz"), compress_level=0)
     monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
     monkeypatch.setenv("PYTHONPATH", "")
-    spark = spark_sessions.session("cluster", tmp_path, spark__archives=f"{archive}#environment")
+    settings = {"spark__archives": f"{archive}#environment", "spark__master": "local-cluster[1,2,1024]"}
+    spark = spark_sessions.session("cluster", tmp_path, **settings)
     request.addfinalizer(lambda: spark_sessions.stop(spark))
 
     def places(batches):

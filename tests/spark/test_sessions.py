@@ -1,4 +1,7 @@
-"""Fits in other sessions than the local one: executors that are processes, or have an environment, Spark Connect."""
+"""Other sessions than the local one: executors that are processes, or have an environment, Spark Connect.
+
+A process can have one session only, and a session takes its time: hence all tests of a kind in one process.
+"""
 
 import os
 import subprocess
@@ -9,7 +12,8 @@ import pytest
 import spark_sessions
 
 HERE = Path(__file__).parent
-MACHINES = "test_training.py::test_the_machine_is_the_one_of_the_same_rows_here"
+CONTRACT = ["../engines/contract.py", "../engines/contract_spark.py"]
+LINEAR = "test_training.py::test_the_machine_is_the_one_of_the_same_rows_here[LinearODMClassifier-auto]"
 RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine"
 
 
@@ -18,13 +22,13 @@ RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_giv
 @pytest.mark.parametrize(
     "mode, tests",
     [
-        ("cluster", ["faults.py"]),
+        ("cluster", [*CONTRACT, "faults.py"]),
+        ("connect", [*CONTRACT, LINEAR, f"{RESUMED}[diodm]"]),
         ("cluster", ["packed_environment.py"]),
-        ("connect", [MACHINES, f"{RESUMED}[diodm]"]),
     ],
-    ids=["faults", "packed", "connect"],
+    ids=["cluster", "connect", "packed"],
 )
-def test_fits(mode, tests):
+def test_sessions(mode, tests):
     command = [sys.executable, "-m", "pytest", "-qrs", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "DIMARGIN_SPARK": mode}
     ended = subprocess.run(command, env=environment, cwd=HERE, capture_output=True, text=True)

@@ -1,9 +1,10 @@
-"""Executors that have not what the driver has.
+"""Executors that have not what the driver has."""
 
-test_contract.py runs this, with a Python that looks for modules where DIMARGIN_TEST_FOUND says.
-"""
+import sys
 
 import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from dimargin.engines.spark import SparkEngine
 
@@ -39,12 +40,16 @@ ENVIRONMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_engine_refuses(spark, environment, tmp_path):
+def test_the_engine_refuses(spark, environment, tmp_path, monkeypatch):
     name, text, message = ENVIRONMENTS[environment]
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
-    spark.sparkContext.environment["DIMARGIN_TEST_FOUND"] = str(tmp_path)  # Spark starts another Python for it
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))  # Spark starts workers of this
     with pytest.raises(RuntimeError, match=message) as caught:
         SparkEngine(spark)
     assert "ship this environment to the executors" in str(caught.value)
