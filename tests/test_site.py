@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 from sklearn.svm import LinearSVC
 
@@ -79,6 +80,12 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
     )  # fmt: skip
     north = dimargin.load(tmp_path / "north" / "model.dimargin")
     assert run.stdout.split() == north.predict(frame).tolist()
+    subprocess.run(
+        [*run.args[:3], "info", run.args[4], "--certify", run.args[5]], capture_output=True, text=True, check=True
+    )
+    certified = dimargin.load(tmp_path / "north" / "model.dimargin")[-1]
+    assert certified.certificate_ == "global" and 0 < certified.duality_gap_ < 0.05
+    assert_allclose(certified.objective_, north[-1].objective_, rtol=0.02)
 
 
 def test_the_model_is_that_of_all_rows_together(tmp_path, flowers):

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.callback import with_callbacks
+from sklearn.utils.validation import check_is_fitted
 
+from dimargin.estimators.certificate import hinge_objectives
 from dimargin.estimators.common import history_attribute, per_class, unchanged_on_failure
 from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
@@ -19,6 +21,7 @@ from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_number
 from dimargin.keys import order_of_keys
 from dimargin.network.conditions import Conditions
+from dimargin.network.programs.hinge_rows import HingeRows
 from dimargin.solution import Floats
 from dimargin.threads import single_threaded_blas
 
@@ -107,7 +110,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
     site_of_rows_ : ndarray of shape (n_samples,)
         Which site every row was dealt to.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
-        Primal objective of ``coef_``, and the dual one of the sites' dual coefficients below it.
+        Primal objective of ``coef_``, and a dual one below it: the better of that of the sites' dual coefficients and,
+        unless the run was cut short, what `certify` finds.
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output.
     certificate_ : {"global"}
@@ -117,8 +121,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
     history_ : list of dict
         Ever fewer entries, each with ``level`` (0), ``partitions`` (the sites), ``round``, ``seconds``, ``objective``
         (of the consensus of the last iterates), ``average_objective``, ``worst_objective`` (of the worst site),
-        ``consensus_spread`` (largest relative distance of a site from the consensus), ``relative_gap``, ``messages``,
-        ``bytes`` (all that were sent so far, as encoded) and ``kernel_evaluations``, which are none.
+        ``consensus_spread`` (largest relative distance of a site from the consensus), ``relative_gap`` (to the dual
+        objective of the sites' dual coefficients), ``messages``, ``bytes`` (all that were sent so far, as encoded) and
+        ``kernel_evaluations``, which are none.
 
     See Also
     --------
@@ -235,12 +240,41 @@ class GossipSVMClassifier(LinearMarginClassifier):
                 int(self.max_iter), deadline, monitor.interrupted, progress.check, self._accuracies_of_sites()
             )
             progress.level_end(learnt.history[-1], lambda: learnt)
-            attributes = self._attributes(data, learning, learnt)
+            attributes = self._attributes(data, learning, learnt, deadline)
             for name, value in attributes.items():
                 setattr(self, name, value)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
         self._warn_unless_converged(f"{self.status_} after {self.n_iter_} rounds")
         return self
+
+    def certify(self, X: Any, y: Any, max_time: float | None = None) -> Self:
+        """Compute the certificate of the fitted model on any rows: that of a real site, say, on the rows of all sites.
+
+        Sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+        max_time : float, optional
+            Seconds after which the best dual objective so far is taken.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        deadline = None if max_time is None else time.perf_counter() + max_time
+        data = training_data(self, X, y, None, classes=self.classes_)
+        weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
+        with single_threaded_blas():
+            objectives = self._objectives(self._with_constant(data.X), data.labels, weights, deadline)
+        for name, value in _certificate(*objectives).items():
+            setattr(self, name, value)
+        return self
+
+    def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> tuple[Floats, Floats]:
+        return hinge_objectives(HingeRows(X, signs), weights, float(self.alpha), float(self.tol), deadline)
 
     def _accuracies_of_sites(self) -> Callable[[Learnt], Floats] | None:
         """For the history, where a front end has left a function from the weights of all sites to their accuracies."""
@@ -257,8 +291,16 @@ class GossipSVMClassifier(LinearMarginClassifier):
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
         site = deal(self._checked_shards(len(data.y)), data.y, order, n_sites)
         settings = self._settings(directed=graph.is_directed())
-        X = _with_constant(data.X) if self.fit_intercept else data.X
-        return Learning(X, data.labels, site, n_sites, settings, graph, self.conditions or Conditions(), seed)
+        return Learning(
+            self._with_constant(data.X),
+            data.labels,
+            site,
+            n_sites,
+            settings,
+            graph,
+            self.conditions or Conditions(),
+            seed,
+        )
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
         from dimargin.network.programs.gadget import GadgetSettings
@@ -323,9 +365,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         coefficients, intercept = self._split(learnt.weights(bool(self.average)).mean(axis=0))
         return {"classes_": data.classes, "coef_": coefficients, "intercept_": intercept}
 
-    def _attributes(self, data: TrainingData, learning: Learning, learnt: Learnt) -> dict[str, Any]:
+    def _attributes(
+        self, data: TrainingData, learning: Learning, learnt: Learnt, deadline: float | None
+    ) -> dict[str, Any]:
         consensus = learnt.weights(bool(self.average)).mean(axis=0)
         primal, dual = learnt.objectives(consensus[None])[0], learnt.dual_objective()
+        if learnt.status in ("converged", "max_iter"):
+            found = self._objectives(learning.X, learning.signs, consensus, deadline)
+            dual = np.maximum(dual, found[1])
         each, intercepts = self._split(learnt.weights())
         averages, _ = self._split(learnt.weights(average=True))
         sites = np.empty(data.n_given, dtype=np.int64)
@@ -337,10 +384,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             "site_average_coef_": averages[:, 0] if single else averages,
             "site_intercept_": intercepts[:, 0] if single else intercepts,
             "site_of_rows_": sites,
-            "objective_": per_class(primal),
-            "dual_objective_": per_class(dual),
-            "duality_gap_": float(((primal - dual) / np.maximum(np.abs(primal), np.finfo(float).tiny)).max()),
-            "certificate_": "global",
+            **_certificate(primal, dual),
             "status_": learnt.status,
             "n_iter_": max(1, learnt.n_rounds),
             "history_": history_attribute(
@@ -350,6 +394,13 @@ class GossipSVMClassifier(LinearMarginClassifier):
                 ]
             ),
         }
+
+    def _with_constant(self, X: Any) -> Any:
+        """The rows, with a last feature of one if there is an intercept."""
+        if not self.fit_intercept:
+            return X
+        ones = np.ones((X.shape[0], 1))
+        return sp.csr_array(sp.hstack([X, ones])) if sp.issparse(X) else np.hstack([X, ones])
 
     def _split(self, weights: Floats) -> tuple[Floats, Floats]:
         """Coefficients and intercepts."""
@@ -361,7 +412,11 @@ class GossipSVMClassifier(LinearMarginClassifier):
 _BY_CLASS = ("average_objective", "worst_objective")
 
 
-def _with_constant(X: Any) -> Any:
-    """The rows with a last feature of one."""
-    ones = np.ones((X.shape[0], 1))
-    return sp.csr_array(sp.hstack([X, ones])) if sp.issparse(X) else np.hstack([X, ones])
+def _certificate(primal: Floats, dual: Floats) -> dict[str, Any]:
+    gaps = (primal - dual) / np.maximum(np.abs(primal), np.finfo(float).tiny)
+    return {
+        "objective_": per_class(primal),
+        "dual_objective_": per_class(dual),
+        "duality_gap_": float(gaps.max()),
+        "certificate_": "global",
+    }
