@@ -116,6 +116,7 @@ def test_a_killed_site_goes_on_from_what_it_has_told(world):
     told = max(facts["value"] for facts in world.facts("c", "heard") if facts["sender"] == "b")
     before = len(world.facts("c", "heard"))
     world.start("b", "Counting")
+    world.wait(lambda: len(world.facts("b", "began")) == 2)
     assert world.facts("b", "began")[-1]["count"] >= told
     world.wait(lambda: any(facts["sender"] == "b" for facts in world.facts("c", "heard")[before:]))
     values = [facts["value"] for facts in world.facts("c", "heard") if facts["sender"] == "b"]
