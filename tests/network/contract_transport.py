@@ -274,16 +274,46 @@ class KilledError(Exception):
     pass
 
 
-class Threads(World):
-    """Every site is a thread of this process, with a Zenoh session of its own."""
+class RealTime(World):
+    """Sites that run by themselves, with a Zenoh session each."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.seeds = Seeds()
+        self.running: dict[str, Any] = {}
         self._said: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-        self._running: dict[str, tuple[threading.Thread, Plug]] = {}
-        self._reasons: dict[str, str] = {}
         self._rogues: list[Any] = []
+
+    def inject(self, sender, to, data):
+        self._rogues.append(rogue(sender, to, data, self.seeds))
+
+    def reports(self, name):
+        return list(self._said.get(name, ()))
+
+    def advance(self):
+        time.sleep(0.01)
+
+    def close(self):
+        for name in list(self.running):
+            self.kill(name)
+        for link in self._rogues:
+            link.close()
+
+    def has_started(self, name: str, before: int) -> None:
+        """Wait for a site's first report after those before, and note its address."""
+        said = self._said[name]
+        self.wait(lambda: len(said) > before)
+        what, facts = said[before]
+        assert what == "started", facts
+        self.seeds.addresses[name] = facts["link"]["listening"][0]
+
+
+class Threads(RealTime):
+    """Every site is a thread of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._reasons: dict[str, str] = {}
 
     def start(self, name, program, largest=LARGEST, **parameters):
         said = self._said.setdefault(name, [])
@@ -303,51 +333,29 @@ class Threads(World):
                 said.append(("failed", {"error": str(error)}))
 
         thread = threading.Thread(target=run, daemon=True)
-        self._running[name] = (thread, plug)
+        self.running[name] = (thread, plug)
         thread.start()
-        self.wait(lambda: len(said) > before)
-        what, facts = said[before]
-        assert what == "started", facts
-        self.seeds.addresses[name] = facts["link"]["listening"][0]
+        self.has_started(name, before)
 
     def stop(self, name):
-        thread, plug = self._running.pop(name)
+        thread, plug = self.running.pop(name)
         plug.set()
         thread.join(PATIENCE)
         return self._reasons[name]
 
     def kill(self, name):
-        thread, plug = self._running.pop(name)
+        thread, plug = self.running.pop(name)
         plug.killed = True
         thread.join(PATIENCE)
         del self.seeds.addresses[name]
 
-    def inject(self, sender, to, data):
-        self._rogues.append(rogue(sender, to, data, self.seeds))
 
-    def reports(self, name):
-        return list(self._said.get(name, ()))
-
-    def advance(self):
-        time.sleep(0.01)
-
-    def close(self):
-        for name in list(self._running):
-            self.kill(name)
-        for link in self._rogues:
-            link.close()
-
-
-class Processes(World):
+class Processes(RealTime):
     """Every site is a process."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.seeds = Seeds()
-        self.running: dict[str, subprocess.Popen[str]] = {}
-        self._said: dict[str, list[tuple[str, dict[str, Any]]]] = {}
         self._readers: list[threading.Thread] = []
-        self._rogues: list[Any] = []
 
     def start(self, name, program, largest=LARGEST, **parameters):
         said = self._said.setdefault(name, [])
@@ -366,10 +374,7 @@ class Processes(World):
         reader = threading.Thread(target=read, daemon=True)
         reader.start()
         self._readers.append(reader)
-        self.wait(lambda: len(said) > before)
-        what, facts = said[before]
-        assert what == "started", facts
-        self.seeds.addresses[name] = facts["link"]["listening"][0]
+        self.has_started(name, before)
 
     def signal(self, name: str, number: signal.Signals) -> None:
         os.kill(self.running[name].pid, number)
@@ -388,20 +393,8 @@ class Processes(World):
         process.stdin.close()
         del self.seeds.addresses[name]
 
-    def inject(self, sender, to, data):
-        self._rogues.append(rogue(sender, to, data, self.seeds))
-
-    def reports(self, name):
-        return list(self._said.get(name, ()))
-
-    def advance(self):
-        time.sleep(0.01)
-
     def close(self):
-        for name in list(self.running):
-            self.kill(name)
-        for link in self._rogues:
-            link.close()
+        super().close()
         for reader in self._readers:
             reader.join(PATIENCE)
 

@@ -15,6 +15,7 @@ zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
 
 from authority import Authority  # noqa: E402
 from contract_transport import LEASE, PATIENCE, Processes  # noqa: E402
+from line import Line  # noqa: E402
 
 from dimargin.network.certificates import Tls  # noqa: E402
 from dimargin.network.links import Failed, LinkError, Neighbours, Received  # noqa: E402
@@ -107,6 +108,22 @@ def spy(session):
         f"{SWARM}/inbox/alice/*", lambda sample: heard.append(str(sample.key_expr)), allowed_origin=remote
     )
     return heard
+
+
+def router(port, tls=None):
+    """A session in a router's place."""
+    config = zenoh.Config()
+    settings = {
+        "mode": "router",
+        "listen/endpoints": [f"{'tls' if tls else 'tcp'}/127.0.0.1:{port}"],
+        "scouting/multicast/enabled": False,
+        "transport/shared_memory/enabled": False,
+        "transport/link/tx/lease": round(LEASE * 1000),
+        **({"transport/link/tls": tls} if tls else {}),
+    }
+    for key, value in settings.items():
+        config.insert_json5(key, json.dumps(value))
+    return zenoh.open(config)
 
 
 def living(session):
@@ -242,19 +259,9 @@ def test_others_get_no_connection_in_either_direction(members, authority, other_
 
 
 def test_a_router_is_believed_if_it_is_named(swarm, authority):
-    router = Tls(*authority.member("router"), authority.path, ALLOWED)
+    named = Tls(*authority.member("router"), authority.path, ALLOWED)
     port = free_port()
-    config = zenoh.Config()
-    settings = {
-        "mode": "router",
-        "listen/endpoints": [f"tls/127.0.0.1:{port}"],
-        "scouting/multicast/enabled": False,
-        "transport/shared_memory/enabled": False,
-        "transport/link/tls": {"enable_mtls": True, "verify_name_on_connect": False, **raw(router)},
-    }
-    for key, value in settings.items():
-        config.insert_json5(key, json.dumps(value))
-    with zenoh.open(config):
+    with router(port, {"enable_mtls": True, "verify_name_on_connect": False, **raw(named)}):
         for name in ("alice", "bob"):
             tls = Tls(*authority.member(name), authority.path, ALLOWED, router="router")
             swarm.join(name, tls=tls, connect=[f"tls/127.0.0.1:{port}"], router=True)
@@ -438,6 +445,23 @@ def test_a_frozen_neighbour_blocks_nobody_is_missed_and_returns(tmp_path):
         assert world.stop("c") == "told to stop"
     finally:
         world.close()
+
+
+@pytest.mark.slow
+def test_a_line_that_was_cut_is_opened_again(swarm):
+    port = free_port()
+    with router(port), contextlib.closing(Line(to=port)) as line:
+        for name, way in (("a", port), ("b", line.port)):  # by way of a router, or they would find another one
+            swarm.join(name, connect=[f"tcp/127.0.0.1:{way}"], router=True)
+        swarm.met("a", "b")
+        swarm.letter("a", "b", b"before")
+        line.cut()
+        wait(lambda: not swarm.neighbours("a") and not swarm.neighbours("b"))
+        line.mend()
+        swarm.met("a", "b")
+        swarm.letter("a", "b", b"after")
+        swarm.letter("b", "a", b"after")
+        swarm.close()
 
 
 @pytest.mark.slow
