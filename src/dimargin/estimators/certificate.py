@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.optimize import Bounds, OptimizeResult, minimize
 from sklearn.utils import gen_batches
 
@@ -91,11 +90,10 @@ def hinge_objectives(
     """
     look, n = rows.look(weights), rows.n_rows
     primal = 0.5 * alpha * (weights**2).sum(axis=1) + look.loss / n
-    XT = rows.X.T.tocsr() if sp.issparse(rows.X) else rows.X.T
 
     def best(signs: Floats, dual: Floats, objective: float) -> float:
         def pull(dual: Floats) -> Floats:
-            return np.asarray(XT @ (signs * dual)) / n
+            return np.asarray(rows.X.T @ (signs * dual)) / n
 
         def negative(dual: Floats) -> tuple[float, Floats]:
             v = pull(dual)

@@ -291,16 +291,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
         site = deal(self._checked_shards(len(data.y)), data.y, order, n_sites)
         settings = self._settings(directed=graph.is_directed())
-        return Learning(
-            self._with_constant(data.X),
-            data.labels,
-            site,
-            n_sites,
-            settings,
-            graph,
-            self.conditions or Conditions(),
-            seed,
-        )
+        X, conditions = self._with_constant(data.X), self.conditions or Conditions()
+        return Learning(X, data.labels, site, n_sites, settings, graph, conditions, seed)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
         from dimargin.network.programs.gadget import GadgetSettings
