@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_svmlight_file, make_classification
+from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -75,6 +75,31 @@ def test_every_site_reaches_the_optimum_of_liblinear(rows, shards, sparse):
     assert 0.99 * optimum <= machine.dual_objective_ <= optimum <= machine.objective_
     assert machine.duality_gap_ == pytest.approx(1 - machine.dual_objective_ / machine.objective_)
     assert machine.status_ == "converged" and machine.certificate_ == "global"
+
+
+@pytest.mark.parametrize(
+    "network", [{}, {"topology": "ring", "shards": "sorted_unequal", "conditions": Conditions(Link(loss=0.2))}]
+)
+def test_features_that_are_all_positive_slow_nobody_down(network):
+    """After 300 rounds with a diagonal majoriser the worst site was 42% above the optimum."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = np.column_stack([MinMaxScaler().fit_transform(X), np.ones(len(X))])
+    machine = small(alpha=1e-3, n_sites=10, max_iter=300, **network)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        machine.fit(X, y)
+    assert machine.history_[-1]["worst_objective"] <= 1.05 * objective(X, y, best(X, y, 1e-3).coef_[0], 1e-3)
+
+
+@pytest.mark.parametrize("shards", ["unequal", "sorted_unequal"])
+def test_steps_too_long_for_the_network_are_damped(shards):
+    """Undamped, the worst site is 12 and 35% above the optimum after these rounds."""
+    X, y = make_classification(1000, 10, n_informative=5, weights=[0.9], random_state=0)
+    X = np.column_stack([MinMaxScaler().fit_transform(X) > 0.5, np.ones(1000)])
+    lossy = Conditions(Link(loss=0.2))
+    machine = small(n_sites=10, topology="ring", shards=shards, conditions=lossy, alpha=1e-2, max_iter=300, tol=1e-9)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        machine.fit(X, y)
+    assert machine.history_[-1]["worst_objective"] <= 1.05 * objective(X, y, best(X, y, 1e-2).coef_[0], 1e-2)
 
 
 def test_what_the_history_tells(rows):

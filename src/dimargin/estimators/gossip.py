@@ -36,7 +36,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     r"""Linear support vector machine of sites that keep their rows and talk to their neighbours only, simulated.
 
     Minimises ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all sites (GADGET paper, equation
-    1), in rounds in each of which a site steps and tells its neighbours about as many numbers as it has coefficients.
+    1), in rounds in each of which a site steps and tells its neighbours some numbers for each of its coefficients.
     `fit` runs the very program that ``dimargin site`` runs at a real site, on a simulated network; being above it, it
     certifies the answer. Centralised and with one site, ``gradient="local", step_size="pegasos"`` is Pegasos.
 
@@ -63,8 +63,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Rounds for every step. A number below one is a tolerance: until a round changes the site's estimate by a smaller
         share.
     step_size : {"auto", "pegasos"} or float, default="auto"
-        Step t is ``1 / (alpha t + p)``. "pegasos" has ``p = 0``; "auto" a p for every feature, its mean of
-        ``|x_j| |x|_1``, which sites gossip, too: features need not be scaled alike. A number is ``1/p``.
+        Step t is ``1 / (alpha t + p)``. "pegasos" has ``p = 0``; "auto" a p for every feature and, for tracked
+        gradients, one for the direction of the rows' mean, from sums that sites gossip, too: features need not be
+        scaled alike, nor centred. A number is ``1/p``.
     projection : bool, default=False
         Whether every step ends on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
     average : bool, default=False

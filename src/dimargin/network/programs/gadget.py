@@ -21,9 +21,8 @@ is replaced at every step (`PushSum.contribute`): every site then follows the gr
 
 (gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and once sites agree they stay so.
 The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of 1/alpha throw the iterate far off.
-With ``step_size="auto"`` every feature has a p of its own, ``p_j = 1/N sum_i |x_ij| |x_i|_1``, gossiped too: the
-diagonal of these is above the mean of x x' (De Pierro's majoriser), so that the steps suit rare and frequent, small and
-large features.
+With ``step_size="auto"`` steps are as long as the rows' curvature and the network allow (steps.py); what that needs to
+be known of all rows is gossiped too.
 
 The sums that each site gossips along say what the objective of all rows is, and, with the rows' averaged activity as
 dual coefficients, how far it can be from the optimum.
@@ -34,7 +33,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -44,6 +43,7 @@ from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wa
 from dimargin.network.programs.exchange import Exchange
 from dimargin.network.programs.hinge_rows import Floats, HingeRows, Look, hinge_dual
 from dimargin.network.programs.progress import Progress
+from dimargin.network.programs.steps import Steps
 from dimargin.network.push_sum import PushSum
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
@@ -65,7 +65,7 @@ class GadgetSettings:
         Rounds for every step; a number below one is a tolerance: as many as it takes for the site's own estimate to
         change by less than this share in a round.
     step_size : "auto", "pegasos" or float
-        What the first step is about as long as: one over each feature's curvature, ``1/alpha``, or a number.
+        What the first step is about as long as: what the rows' curvature allows (steps.py), ``1/alpha``, or a number.
     projection : bool
     stop : {"objective", "quiet"}
         By the objective of all rows: when it has stayed within a share of `tol` in the second half of the steps, or
@@ -105,6 +105,16 @@ class GadgetSettings:
     schema: str = ""
 
 
+class Means(NamedTuple):
+    """Over all rows, as a site estimates them: of features (curvature, first and second moment), and of outputs."""
+
+    curvature: Floats
+    first: Floats
+    second: Floats
+    loss: Floats
+    active: Floats
+
+
 class Gadget(SiteProgram):
     """One site.
 
@@ -135,7 +145,8 @@ class Gadget(SiteProgram):
         self.dual = np.zeros(rows.signs.shape)
         self.rounds = self.steps = 0
         self._rng = np.random.default_rng(seed)
-        self._curvature = self._curvature_of_rows()
+        self._steps = Steps(self._shape[1])
+        self._statistics = self._statistics_of_rows()
         self._push_sum = PushSum(self._contribution(None))
         self._pull = np.zeros(self._shape)  # averaged as the dual coefficients are
         self._activity = np.zeros(self._shape[0])
@@ -301,15 +312,24 @@ class Gadget(SiteProgram):
 
     def _are_sums_sound(self) -> bool:
         """Whether the sums can be those of rows; while edges are undone they are not, and teach nothing."""
-        _, loss, activity = self._means
-        return bool((loss > -0.25).all() and (activity > -0.25).all() and (activity < 1.25).all())
+        means = self._means
+        return bool((means.loss > -0.25).all() and (np.abs(means.active - 0.5) < 0.75).all())
 
     def _step_by_all(self) -> None:
         """Against the tracked gradient of all rows; then say what this site's rows pull at now."""
-        eta, weight = self._step_size(), (_AVERAGING + 1) / (self.steps + _AVERAGING)
+        is_auto, means = self.settings.step_size == "auto", self._means
+        if is_auto and self._steps.move_centre(means.first, means.second):
+            self._statistics = self._statistics_of_rows()
+        weight = (_AVERAGING + 1) / (self.steps + _AVERAGING)
         self._pull = self._pull + (self._ratio - self._pull) * weight
-        self._activity = self._activity + (self._means[2] - self._activity) * weight
-        self.weights = self._projected(self.weights - eta * (self.settings.alpha * self.weights - self._ratio))
+        self._activity = self._activity + (means.active - self._activity) * weight
+        gradient = self.settings.alpha * self.weights - self._ratio
+        if is_auto:
+            whole = self.settings.batch_size is None
+            step = self._steps.step(gradient, self.settings.alpha * self.steps, means.curvature, whole)
+        else:
+            step = self._step_size() * gradient
+        self.weights = self._projected(self.weights - step)
         self._push_sum.contribute(self._contribution(self._look(weight)))
 
     def _step_locally(self) -> None:
@@ -342,7 +362,7 @@ class Gadget(SiteProgram):
         """Of every feature, or of all."""
         first = self.settings.step_size
         if first == "auto":
-            curvature = np.maximum(self._means[0], 0)
+            curvature = np.maximum(self._means.curvature, 0)
         else:
             curvature = np.array([0.0 if first == "pegasos" else 1 / float(first)])
         return 1 / (self.settings.alpha * self.steps + curvature)
@@ -356,20 +376,23 @@ class Gadget(SiteProgram):
 
     # ---- what is known of all rows -------------------------------------------------------------------------------
 
-    def _curvature_of_rows(self) -> Floats:
-        return self.rows.curvature() if self.settings.step_size == "auto" else np.zeros(0)
+    def _statistics_of_rows(self) -> Floats:
+        """Curvature, first and second moments: what the step needs."""
+        if self.settings.step_size != "auto":
+            return np.zeros(0)
+        return np.concatenate([self.rows.curvature(self._steps.centre), *self.rows.moments()])
 
     def _count_rows(self) -> None:
         """Contribute what the rows are now, which are others than before."""
-        self._curvature = self._curvature_of_rows()
+        self._statistics = self._statistics_of_rows()
         self._push_sum.contribute(self._contribution(self.rows.look(self.weights)))
 
     def _contribution(self, look: Look | None) -> Floats:
-        """Pull, rows, curvature, loss, activity: sums over this site's rows."""
+        """Pull, rows, statistics, loss, activity: sums over this site's rows."""
         n, (n_outputs, n_features) = float(self.rows.n_rows), self._shape
         look = look or self.rows.look(np.zeros(self._shape))
         pull = np.zeros(n_outputs * n_features) if self.settings.gradient == "local" else look.pull.ravel()
-        return np.concatenate([pull, [n], self._curvature, look.loss, look.active])
+        return np.concatenate([pull, [n], self._statistics, look.loss, look.active])
 
     @property
     def _mass_of_rows(self) -> float:
@@ -380,18 +403,18 @@ class Gadget(SiteProgram):
         return self._push_sum.mass[: self.weights.size].reshape(self._shape) / self._mass_of_rows
 
     @property
-    def _means(self) -> tuple[Floats, Floats, Floats]:
-        """Over all rows: curvature, loss and activity."""
+    def _means(self) -> Means:
         sums = self._push_sum.mass[self.weights.size + 1 :] / self._mass_of_rows
         n_outputs = self._shape[0]
-        return sums[: -2 * n_outputs], sums[-2 * n_outputs : -n_outputs], sums[-n_outputs:]
+        curvature, first, second = sums[: -2 * n_outputs].reshape(3, -1)
+        return Means(curvature, first, second, sums[-2 * n_outputs : -n_outputs], sums[-n_outputs:])
 
     @property
     def objective(self) -> Floats:
         """Estimate of the objective of all rows at this site's weights, of shape (n_outputs,); NaN without one."""
         if self._mass_of_rows <= 0:
             return np.full(self._shape[0], np.nan)
-        return np.asarray(0.5 * self.settings.alpha * (self.weights**2).sum(axis=1) + self._means[1])
+        return np.asarray(0.5 * self.settings.alpha * (self.weights**2).sum(axis=1) + self._means.loss)
 
     @property
     def dual_objective(self) -> Floats:
@@ -429,7 +452,7 @@ class Gadget(SiteProgram):
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
             "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
             "activity": self._activity, "progress": self._progress.entries, "smooth": self._progress.smooth,
-            "has_met": self._has_met,
+            "has_met": self._has_met, "step_sizes": self._steps.checkpoint(),
             "draws": json.dumps(self._rng.bit_generator.state),
         }  # fmt: skip
 
@@ -443,6 +466,8 @@ class Gadget(SiteProgram):
         self.dual[:, :known] = state["dual"][:, :known]
         self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
         self._push_sum = PushSum.restore(state["push_sum"])
+        self._steps.restore(state["step_sizes"])
+        self._statistics = self._statistics_of_rows()
         self._pull, self._activity = state["pull"], state["activity"]
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
         self._rng.bit_generator.state = json.loads(state["draws"])

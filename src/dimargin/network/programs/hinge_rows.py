@@ -66,13 +66,24 @@ class HingeRows:
             np.ascontiguousarray(pull), np.where(inside, short, 0).sum(axis=1), inside.sum(axis=1, dtype=float), inside
         )
 
-    def curvature(self) -> Floats:
-        """``sum_i |x_ij| |x_i|_1`` of every feature j, of shape (n_features,).
+    def curvature(self, centre: Floats) -> Floats:
+        """``sum_i |z_ij| |z_i|_1`` of every feature j, ``z = x - centre``, of shape (n_features,).
 
-        Their diagonal is above ``sum_i x_i x_i'``: ``(x.v)^2 <= |x|_1 sum_j |x_j| v_j^2`` by Cauchy and Schwarz.
+        Their diagonal is above ``sum_i z_i z_i'``: ``(z.v)^2 <= |z|_1 sum_j |z_j| v_j^2`` by Cauchy and Schwarz.
         """
-        sizes = abs(self.X)
-        return np.asarray(sizes.T @ np.asarray(sizes.sum(axis=1)).ravel(), dtype=np.float64)
+        far = np.abs(centre)  # of a zero
+        if sp.issparse(self.X):  # by how much more or less others are away
+            X = sp.csr_array(self.X)
+            more = np.abs(X.data - centre[X.indices]) - far[X.indices]
+            sizes, rest = sp.csr_array((more, X.indices, X.indptr), shape=X.shape), far
+        else:
+            sizes, rest = np.abs(self.X - centre), 0 * far
+        norms = np.asarray(sizes.sum(axis=1)).ravel() + rest.sum()
+        return np.asarray(sizes.T @ norms + rest * norms.sum(), dtype=np.float64)
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """``sum_i x_ij`` and ``sum_i x_ij^2`` of every feature j, of shape (n_features,) each."""
+        return np.asarray(self.X.sum(axis=0)).ravel(), np.asarray((self.X * self.X).sum(axis=0)).ravel()
 
 
 def stacked(above: Any, below: Any) -> Any:

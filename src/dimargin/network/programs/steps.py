@@ -1,0 +1,116 @@
+r"""How long the steps of a site are that follows the gradient of all rows.
+
+As long as the mean of x x' allows. For any centre m and e > 0, ``x = m + z`` has
+
+    1/N sum_i x_i x_i'  <=  (1 + e) diag(p) + (1 + 1/e) m m',   p_j = 1/N sum_i |z_ij| |z_i|_1,
+
+(De Pierro's majoriser of z, and ``(a + b)^2 <= (1 + 1/e) a^2 + (1 + e) b^2``), whose inverse is that of a diagonal but
+for one direction. The centre is the mean of all rows in features that vary little about it, and zero in those that are
+rare: features that are all positive, scaled to [0, 1] say, let a diagonal alone allow a tenth of the step and less.
+
+What a site follows is late by as many rounds as its network takes to mix. Where steps of this length go to and fro for
+that, they are damped until they do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+_SLACK = 0.25  # e
+_FIRST_CENTRE = 32  # steps after which means have been heard from far enough
+_AGAINST, _ALONG = -0.5, 0.0  # cosines of two gradients beyond which steps are shortened, or made longer again
+_SHORTER, _LONGER = 1.4, 0.97
+_MOST = 1e3
+
+
+class Steps:
+    """The steps of one site.
+
+    Parameters
+    ----------
+    n_features : int
+
+    Attributes
+    ----------
+    centre : ndarray of shape (n_features,)
+        The m of the majoriser.
+    damping : float
+        By which steps are shorter than it allows.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.centre = np.zeros(n_features)
+        self.damping = 1.0
+        self._taken, self._next_centre = 0, _FIRST_CENTRE
+        self._last = np.zeros((0, n_features))  # gradient
+        self._last_size = 0.0
+
+    def move_centre(self, first: Floats, second: Floats) -> bool:
+        """Whether it has moved before the next step: it may whenever the steps have doubled.
+
+        Parameters
+        ----------
+        first, second : ndarray of shape (n_features,)
+            Means of x and x^2 over all rows.
+        """
+        self._taken += 1
+        if self._taken < self._next_centre:
+            return False
+        self._next_centre = 2 * self._taken
+        centre = np.where(2 * first**2 > second, first, 0.0)
+        if np.abs(centre - self.centre).max(initial=0.0) <= 1e-3 * np.abs(centre).max(initial=0.0):
+            return False
+        self.centre = centre
+        return True
+
+    def step(self, gradient: Floats, shrinkage: float, curvature: Floats, may_damp: bool) -> Floats:
+        """What to subtract from the weights: the gradient times the inverse of the majoriser, damped.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_outputs, n_features)
+        shrinkage : float
+            alpha t, which is added to the majoriser.
+        curvature : ndarray of shape (n_features,)
+            p.
+        may_damp : bool
+            Whether gradients that change their direction do so for the network's sake, not for that of chance.
+        """
+        step = self._majorised(gradient, shrinkage, np.maximum(curvature, 0.0))
+        size = float((step * gradient).sum())
+        if may_damp and size > 0:
+            if self._last_size > 0:
+                self._damp(float((step * self._last).sum()) / (size * self._last_size) ** 0.5)
+            self._last, self._last_size = gradient, size
+        return step / self.damping
+
+    def _majorised(self, gradient: Floats, shrinkage: float, curvature: Floats) -> Floats:
+        if not self.centre.any():
+            return np.asarray(gradient / (shrinkage + curvature))
+        diagonal, weight = shrinkage + (1 + _SLACK) * curvature, 1 + 1 / _SLACK
+        step, along = gradient / diagonal, self.centre / diagonal  # Sherman and Morrison
+        return np.asarray(step - np.outer(step @ self.centre, along) * (weight / (1 + weight * (along @ self.centre))))
+
+    def _damp(self, cosine: float) -> None:
+        if cosine < _AGAINST:
+            self.damping = min(self.damping * _SHORTER, _MOST)
+        elif cosine > _ALONG:
+            self.damping = max(self.damping * _LONGER, 1.0)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """For `restore`."""
+        return {
+            "centre": self.centre, "damping": self.damping, "taken": self._taken, "next_centre": self._next_centre,
+            "last": self._last, "last_size": self._last_size,
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `checkpoint` described."""
+        self.centre, self.damping = state["centre"], state["damping"]
+        self._taken, self._next_centre = state["taken"], state["next_centre"]
+        self._last, self._last_size = state["last"], state["last_size"]
