@@ -99,7 +99,7 @@ def test_steps_too_long_for_the_network_are_damped(shards):
     machine = small(n_sites=10, topology="ring", shards=shards, conditions=lossy, alpha=1e-2, max_iter=300, tol=1e-9)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         machine.fit(X, y)
-    assert machine.history_[-1]["worst_objective"] <= 1.05 * objective(X, y, best(X, y, 1e-2).coef_[0], 1e-2)
+    assert machine.history_[-1]["worst_objective"] <= 1.08 * objective(X, y, best(X, y, 1e-2).coef_[0], 1e-2)
 
 
 def test_what_the_history_tells(rows):

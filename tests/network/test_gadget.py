@@ -368,7 +368,7 @@ def test_a_checkpoint_goes_on_bit_by_bit(rows, batch_size):
         return Gadget(HingeRows(X[names[name]], y[None, names[name]]), settings, (3, len(name)))
 
     simulator = Simulator({name: lambda name=name: make(name) for name in names}, make_graph("complete", 2))
-    simulator.run(until=40.75)
+    simulator.run(until=70.75)
     for name, program in simulator.programs.items():
         again = make(name)
         again.restore(unpack(pack(program.checkpoint())))

@@ -56,8 +56,9 @@ def test_the_centre_is_the_mean_of_features_that_vary_little():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(5, 1, 500), rng.normal(0, 1, 500), rng.random(500) < 0.1, np.ones(500)])
     first, second, steps = X.mean(axis=0), (X**2).mean(axis=0), Steps(4)
-    moved = [steps.move_centre(first * (1 + 1e-2 * (k > 40) + 1e-5 * k), second) for k in range(200)]
+    moved = [steps.move_centre(first * (1 + 1e-2 * (k > 40) + 1e-6 * k), second) for k in range(200)]
     assert np.flatnonzero(moved).tolist() == [31, 63]  # at 127 it would have moved by less than a thousandth
+    assert steps.damping == 16
     assert_allclose(steps.centre, first * [1, 0, 0, 1], rtol=0.02)
 
 

@@ -9,7 +9,8 @@ for one direction. The centre is the mean of all rows in features that vary litt
 rare: features that are all positive, scaled to [0, 1] say, let a diagonal alone allow a tenth of the step and less.
 
 What a site follows is late by as many rounds as its network takes to mix. Where steps of this length go to and fro for
-that, they are damped until they do not.
+that, they are damped until they do not; the first ones that know of a centre are damped in any case, for what they
+spoil takes long to mend.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _FIRST_CENTRE = 32  # steps after which means have been heard from far enough
 _AGAINST, _ALONG = -0.5, 0.0  # cosines of two gradients beyond which steps are shortened, or made longer again
 _SHORTER, _LONGER = 1.4, 0.97
 _MOST = 1e3
+_AT_FIRST = 16.0  # damping, when steps begin to follow the centre
 
 
 class Steps:
@@ -65,6 +67,8 @@ class Steps:
         centre = np.where(2 * first**2 > second, first, 0.0)
         if np.abs(centre - self.centre).max(initial=0.0) <= 1e-3 * np.abs(centre).max(initial=0.0):
             return False
+        if not self.centre.any():
+            self.damping = max(self.damping, _AT_FIRST)
         self.centre = centre
         return True
 
@@ -83,7 +87,9 @@ class Steps:
         """
         step = self._majorised(gradient, shrinkage, np.maximum(curvature, 0.0))
         size = float((step * gradient).sum())
-        if may_damp and size > 0:
+        if not may_damp:
+            self._damp(1.0)
+        elif size > 0:
             if self._last_size > 0:
                 self._damp(float((step * self._last).sum()) / (size * self._last_size) ** 0.5)
             self._last, self._last_size = gradient, size
