@@ -18,6 +18,7 @@ RANKS = [
     {"solution", "user_kernels"},
     {"parts"},
     {"solvers", "partition", "tree", "engines"},
+    {"balls"},
     {"strategies"},
     {"network"},
     {"estimators"},

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
     from dimargin.estimators import ODMClassifier as ODMClassifier
     from dimargin.estimators import SVMClassifier as SVMClassifier
+    from dimargin.estimators import minimum_enclosing_ball as minimum_enclosing_ball
     from dimargin.files import from_libsvm as from_libsvm
     from dimargin.files import load as load
     from dimargin.files import save as save
@@ -34,7 +35,10 @@ else:
     _NAMES = {
         "callbacks": ["LevelScores"],
         "displays": ["ConvergenceDisplay", "MarginDistributionDisplay", "PerformanceProfileDisplay", "TuningDisplay"],
-        "estimators": ["GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"],
+        "estimators": [
+            *("GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"),
+            "minimum_enclosing_ball",
+        ],
         "files": ["from_libsvm", "load", "save", "to_libsvm"],
         "search": ["ODMClassifierCV"],
         "strategies": [
@@ -44,7 +48,7 @@ else:
         "version": ["__version__"],
     }
     _MODULES = (
-        *("_core", "engines", "kernels", "keys", "losses", "partition", "parts", "rows", "shards", "solution"),
+        *("_core", "balls", "engines", "kernels", "keys", "losses", "partition", "parts", "rows", "shards", "solution"),
         *("solvers", "threads", "tree", "user_kernels"),
     )
     __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))

@@ -2,6 +2,7 @@
 
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.enclosing_ball import EnclosingBall, minimum_enclosing_ball
 from dimargin.estimators.gossip import GossipSVMClassifier
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.linear_odm import LinearODMClassifier
@@ -18,6 +19,7 @@ MACHINES: dict[str, type[MarginClassifier]] = {
 
 __all__ = [
     "MACHINES",
+    "EnclosingBall",
     "GossipSVMClassifier",
     "KernelMarginClassifier",
     "LinearMarginClassifier",
@@ -25,4 +27,5 @@ __all__ = [
     "MarginClassifier",
     "ODMClassifier",
     "SVMClassifier",
+    "minimum_enclosing_ball",
 ]

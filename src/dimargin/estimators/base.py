@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from abc import abstractmethod
 from functools import partial
@@ -19,10 +18,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, landmark_objectives
 from dimargin.estimators.common import MarginClassifier, history_attribute, unchanged_on_failure
-from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, gamma_value, training_data
+from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, training_data
+from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_memory, check_number
-from dimargin.kernels import KERNEL_NAMES, Floats, Indices, Kernel, RowTransform
+from dimargin.kernels import Floats, Indices
 from dimargin.keys import order_of_keys
 from dimargin.losses import Loss
 from dimargin.parts import Part, n_shards_for
@@ -31,7 +31,7 @@ from dimargin.solution import DualProblem
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies import STRATEGIES, Facts, LevelModel, Outcome, Router, Strategy, Training, TreeShape
 from dimargin.threads import effective_n_threads, single_threaded_blas
-from dimargin.user_kernels import KernelFunction, Transform, UserKernel, kernel_matrix
+from dimargin.user_kernels import KernelFunction, Transform, kernel_matrix
 
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
@@ -217,23 +217,7 @@ class KernelMarginClassifier(MarginClassifier):
         return STRATEGIES["diodm" if tree or n_rows > _AUTO_EXACT_ROWS else "exact"]()
 
     def _check_numbers(self) -> None:
-        if self.kernel == "sigmoid":
-            raise ValueError(
-                "kernel='sigmoid' is not positive semi-definite: its dual is not concave, and no duality gap would "
-                f"certify a model. Use one of {', '.join(map(repr, KERNEL_NAMES))}"
-            )
-        if not callable(self.kernel) and self.kernel not in (*KERNEL_NAMES, "precomputed"):
-            raise ValueError(
-                f"kernel must be one of {', '.join(map(repr, KERNEL_NAMES))}, 'precomputed' or a function, "
-                f"got {self.kernel!r}"
-            )
-        if isinstance(self.gamma, str):
-            if self.gamma not in ("scale", "auto"):
-                raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {self.gamma!r}")
-        else:
-            check_number("gamma", self.gamma, 0)
-        check_number("degree", self.degree, 1, low_included=True, whole=True)
-        check_number("coef0", self.coef0, -math.inf)
+        check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
         if self.memory_limit is not None:
             check_number("memory_limit", self.memory_limit, 0, whole=True)
         self._check_limits()
@@ -244,11 +228,7 @@ class KernelMarginClassifier(MarginClassifier):
         return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
     def _row_transform(self, data: TrainingData) -> Transform:
-        if callable(self.kernel) or self.kernel == "precomputed":
-            return UserKernel(self.kernel if callable(self.kernel) else None)
-        gamma = gamma_value(self.gamma, data)
-        kernel = Kernel(self.kernel, gamma, int(self.degree), float(self.coef0))  # type: ignore[arg-type]
-        return RowTransform.fit(data.X, kernel, data.weights)
+        return kernel_transform(data.X, data.weights, self.kernel, self.gamma, self.degree, self.coef0)
 
     def _problem(self, data: TrainingData, loss: Loss, n_threads: int) -> DualProblem:
         matrix = kernel_matrix(self._row_transform(data), data.X, n_threads=n_threads)

@@ -138,10 +138,10 @@ def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, nam
     return np.asarray(factors, dtype=np.float64)
 
 
-def gamma_value(gamma: str | float, data: TrainingData) -> float:
+def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:
     """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
     variance = np.nan
-    X, share = data.X, data.weights / data.weights.sum() / data.X.shape[1]
+    share = weights / weights.sum() / X.shape[1]
     if gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):
             mean = (share @ X).sum(dtype=np.float64)

@@ -309,6 +309,6 @@ def _default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
         return [{**band, "lam": [1e1, 1e2, 1e3, 1e4, 1e5, 1e6]} for band in bands]
     shared: dict[str, list[Any]] = {"lam": [1e4, 1e5, 1e6]}
     if estimator.kernel != "linear" and not callable(estimator.kernel):
-        scale = gamma_value("scale", data)
+        scale = gamma_value("scale", data.X, data.weights)
         shared["gamma"] = [float(scale * times) for times in (0.25, 1, 4, 16, 64)]
     return [{**band, **shared} for band in bands]

@@ -147,7 +147,7 @@ class Search:
                 bool(machine.fit_intercept),
             )
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
-        machine.gamma = gamma_value(machine.gamma, self.data)
+        machine.gamma = gamma_value(machine.gamma, self.data.X, self.data.weights)
         rows = replace(self.data, X=sample.rows, y=self.data.y[sample.train], weights=self.data.weights[sample.train])
         transform = machine._row_transform(rows)
         if isinstance(machine._check_strategy(), Landmark):

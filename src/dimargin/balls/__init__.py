@@ -1,0 +1,1 @@
+"""Smallest balls around points, and the few points that determine them."""

@@ -1,0 +1,190 @@
+r"""The exact small solver: the smallest ball around few points, of which only products are known.
+
+    maximise  q'x - x'Gx  over the simplex,        squared distance of point i from the centre: q_i - 2 (Gx)_i + x'Gx,
+
+the dual of the minimum enclosing ball where G holds the products of points and q its diagonal (Tsang, Kwok, Cheung,
+"Core vector machines", JMLR 2005, equation 2); a constant q makes it the machine whose points have that length (Tsang,
+Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006).
+
+An active set: the farthest point enters, the best weights of the points inside are found on the face that they span,
+and a point whose weight would become negative leaves. The optimum rises with every point that enters, so that no set
+comes twice and the end is exact. On the simplex G may be raised by a constant, which makes it positive definite for
+points of which none lies in the affine hull of the others; a point that does takes the place of one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_DEPENDENT = 1e-12  # squared distance from the affine hull of others, relative, below which a point lies in it
+_ROUNDING = 1e-13  # of squared distances, relative to the longest point
+_PATIENCE = 8  # steps for every point inside without a closer fit, after which only rounding is left
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the solver ended.
+
+    Attributes
+    ----------
+    places : ndarray of shape (n_support,)
+        Points of positive weight, ascending.
+    weights : ndarray of shape (n_support,)
+        Their weights, of sum one.
+    value : float
+        ``q'x - x'Gx``: the squared radius.
+    square : float
+        ``x'Gx``: squared distance of the centre from the origin.
+    distances : ndarray of shape (n,)
+        Squared, of all points from the centre.
+    """
+
+    places: Indices
+    weights: Floats
+    value: float
+    square: float
+    distances: Floats
+
+
+class _Face:
+    """Points inside, the Cholesky factor of their raised products, and these products with all points."""
+
+    def __init__(self, row: Callable[[int], Floats], linear: Floats, lift: float) -> None:
+        self._row, self._linear, self._lift = row, linear, lift
+        self._capacity = 0
+        self._factor, self._rows = np.empty((0, 0)), np.empty((0, len(linear)))
+        self.places: list[int] = []
+
+    @property
+    def factor(self) -> Floats:
+        return self._factor[: len(self.places), : len(self.places)]
+
+    @property
+    def rows(self) -> Floats:
+        """Products of the points inside with all, raised."""
+        return self._rows[: len(self.places)]
+
+    def coordinates(self, place: int) -> tuple[Floats, Floats, float]:
+        """Row of products of a point, its row in the factor, and the square that would come on the diagonal."""
+        row = self._row(place) + self._lift
+        own = solve_triangular(self.factor, row[self.places], lower=True, check_finite=False)
+        return row, own, float(row[place] - own @ own)
+
+    def add(self, place: int, row: Floats, own: Floats, pivot: float) -> None:
+        size = len(self.places)
+        if size == self._capacity:
+            self._capacity = max(16, 2 * size)
+            factor, rows = np.zeros((self._capacity, self._capacity)), np.empty((self._capacity, len(self._linear)))
+            factor[:size, :size], rows[:size] = self.factor, self.rows
+            self._factor, self._rows = factor, rows
+        self._factor[size, :size], self._factor[size, size], self._rows[size] = own, pivot**0.5, row
+        self.places.append(place)
+
+    def drop(self, at: int) -> None:
+        size = len(self.places) - 1
+        self._rows[at:size] = self._rows[at + 1 : size + 1]
+        del self.places[at]
+        self._factor[:size, :size] = cholesky(self.rows[:, self.places], lower=True, check_finite=False)
+
+    def solve(self, right: Floats) -> Floats:
+        half = solve_triangular(self.factor, right, lower=True, check_finite=False)
+        return np.asarray(solve_triangular(self.factor, half, lower=True, trans="T", check_finite=False))
+
+    def best(self) -> Floats:
+        """Weights of sum one, of any sign, at which ``q'z - z'Hz`` is largest."""
+        linear = self._linear[self.places]
+        answers = self.solve(np.stack([linear, np.ones(len(linear))], axis=1))
+        multiplier = (answers[:, 0].sum() - 2) / answers[:, 1].sum()
+        return np.asarray(answers @ (0.5, -0.5 * multiplier))
+
+
+def enclose(row: Callable[[int], Floats], linear: Floats, start: Indices, tol: float = 0.0) -> Weights:
+    """Solve to rounding, or until no point is farther than it may be.
+
+    Parameters
+    ----------
+    row : function from a place to an ndarray of shape (n,)
+        Of G.
+    linear : ndarray of shape (n,)
+        q.
+    start : ndarray
+        Places that probably have a weight; at least one.
+    tol : float, default=0
+        Squared distances may be this much larger than the squared radius, relatively.
+
+    Returns
+    -------
+    Weights
+    """
+    size = float(np.abs(linear).max())
+    slack = _ROUNDING * size
+    face = _Face(row, linear, max(size, np.finfo(float).tiny))
+    _enter_first(face, start)
+    x = _settled(face, np.full(len(face.places), 1 / len(face.places)))
+    best, highest, patience = None, -np.inf, 0
+    while True:
+        products = x @ face.rows - face._lift
+        square = float(x @ products[face.places])
+        distances = linear - 2 * products + square
+        value = float(x @ linear[face.places]) - square
+        farthest = int(distances.argmax())
+        if best is None or distances[farthest] - value < best.distances.max() - best.value:
+            best, patience = Weights(np.array(face.places, dtype=np.int64), x, value, square, distances), 0
+        patience, highest = (0 if value > highest else patience + 1), max(highest, value)
+        met = distances[farthest] <= value * (1 + tol) + slack
+        if met or farthest in face.places or patience > _PATIENCE * (len(x) + 1):
+            order = np.argsort(best.places)
+            return replace(best, places=best.places[order], weights=best.weights[order])
+        x = _settled(face, _entered(face, x, farthest))
+
+
+def _enter_first(face: _Face, start: Indices) -> None:
+    """Of the places to begin with, those that do not lie in the affine hull of others."""
+    for place in dict.fromkeys(int(place) for place in start):
+        row, own, pivot = face.coordinates(place)
+        if pivot > 1e-6 * row[place]:
+            face.add(place, row, own, pivot)
+
+
+def _entered(face: _Face, x: Floats, place: int) -> Floats:
+    """The weights when a point comes in; where it lies in the hull of those inside, one of these leaves for it."""
+    row, own, pivot = face.coordinates(place)
+    if pivot > _DEPENDENT * row[place]:
+        face.add(place, row, own, pivot)
+        return np.append(x, 0.0)
+    direction = -solve_triangular(face.factor, own, lower=True, trans="T", check_finite=False)
+    falling = direction < 0
+    ratios = np.where(falling, x / np.where(falling, -direction, 1.0), np.inf)
+    out = int(ratios.argmin())
+    x, weight = x + ratios[out] * direction, ratios[out]
+    face.drop(out)
+    row, own, pivot = face.coordinates(place)
+    face.add(place, row, own, max(pivot, _DEPENDENT * row[place]))
+    x = np.maximum(np.append(np.delete(x, out), weight), 0.0)
+    return np.asarray(x / x.sum())
+
+
+def _settled(face: _Face, x: Floats) -> Floats:
+    """Weights at the optimum of a face of the points inside, of which those that would turn negative have left."""
+    while True:
+        try:
+            best = face.best()
+        except LinAlgError:
+            return x
+        if (best > 0).all() or len(best) == 1:
+            return np.asarray(np.maximum(best, 0.0) / np.maximum(best, 0.0).sum())
+        falling = best <= 0
+        ratios = np.where(falling, x / np.where(falling, np.maximum(x - best, np.finfo(float).tiny), 1.0), np.inf)
+        out = int(ratios.argmin())
+        x = np.maximum(x + ratios[out] * (best - x), 0.0)
+        face.drop(out)
+        x = np.delete(x, out)
+        x = x / x.sum() if x.sum() > 0 else np.full(len(x), 1 / len(x))

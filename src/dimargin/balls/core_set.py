@@ -1,0 +1,137 @@
+"""What every way to a core-set finds, and how it is certified."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from dimargin.balls.active_set import Floats, Indices
+from dimargin.balls.spaces import Points
+from dimargin.solution import History, Objectives, Status
+from dimargin.solvers.loop import Limits, Solver
+
+_ROUNDING = 1e-12  # of squared distances, relative
+
+
+@dataclass(frozen=True)
+class CoreSet:
+    """Few points, and the smallest ball around them.
+
+    Attributes
+    ----------
+    places : ndarray of shape (n_core,)
+        Points of positive weight, ascending.
+    weights : ndarray of shape (n_core,)
+        Of sum one: the centre is their mean of the points.
+    squared_radius : float
+        Of the smallest ball around the core-set: no ball around all points is smaller.
+    farthest : float
+        Squared distance of the farthest of all points from the centre.
+    status : {"converged", "max_iter", "max_time", "stopped", "precision"}
+    reason : str
+    passes : int
+        Over all points.
+    evaluations : int
+        Kernel values.
+    history : list of dict
+    """
+
+    places: Indices
+    weights: Floats
+    squared_radius: float
+    farthest: float
+    status: Status
+    reason: str
+    passes: int
+    evaluations: int
+    history: History
+
+    @property
+    def ratio(self) -> float:
+        """Distance of the farthest point over the radius, at least one."""
+        return ratio(self.farthest, self.squared_radius)
+
+
+def ratio(farthest: float, squared_radius: float) -> float:
+    """Of two squared lengths; one where all points are the same."""
+    return float((farthest / squared_radius) ** 0.5) if squared_radius > 0 else (np.inf if farthest > 0 else 1.0)
+
+
+@dataclass
+class CoreSetState:
+    """A core-set on its way.
+
+    Attributes
+    ----------
+    core, weights, squared_radius, farthest
+        As in `CoreSet`, of the best one so far; empty before the first.
+    size : int
+        Of the core-set in hand.
+    unchecked : bool
+        Whether there has been a pass since the last check.
+    exhausted : bool
+        Whether the solver knows no better one.
+    """
+
+    points: Points
+    limits: Limits
+    core: Indices
+    weights: Floats
+    squared_radius: float
+    farthest: float
+    size: int = 0
+    unchecked: bool = True
+    exhausted: bool = False
+
+
+class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
+    """Base: a step is a pass, and a pass is a certificate.
+
+    Attributes
+    ----------
+    epsilon : float
+        Every point shall be within ``1 + epsilon`` times the radius.
+    """
+
+    epsilon: float
+
+    @abstractmethod
+    def step(self, state: CoreSetState) -> None:
+        """A better core-set, and a pass."""
+
+    def check(self, state: CoreSetState) -> Objectives | None:
+        """Squared: distance of the farthest point (a ball of that radius holds all), and radius (none is smaller)."""
+        if not state.unchecked:
+            return None
+        state.unchecked = False
+        gap = 1 - state.squared_radius / state.farthest if state.farthest > 0 else 0.0
+        return Objectives(*(np.array([v]) for v in (state.farthest, state.squared_radius, max(gap, 0.0), 0.0)))
+
+    def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
+        """Whether all points are inside the larger ball."""
+        reached = ratio(state.farthest, state.squared_radius)
+        if state.farthest <= state.squared_radius * (1 + self.epsilon) ** 2 + _ROUNDING * state.farthest:
+            return "converged", f"every point is within {reached:.6g} times the radius"
+        if state.exhausted:
+            return "precision", f"the farthest point stays at {reached:.9g} times the radius: the rest is rounding"
+        if state.points.passes >= state.limits.max_iter:
+            return "max_iter", f"max_iter={state.limits.max_iter} passes were made"
+        return None
+
+    def finish(self, state: CoreSetState, status: Status, reason: str, history: History) -> CoreSet:
+        """The best one."""
+        order, points = np.argsort(state.core), state.points
+        return CoreSet(
+            state.core[order], state.weights[order], state.squared_radius, state.farthest, status, reason,
+            points.passes, points.evaluations, history,
+        )  # fmt: skip
+
+    def evaluations(self, state: CoreSetState) -> int:
+        """Kernel values computed so far."""
+        return state.points.evaluations
+
+    def facts(self, state: CoreSetState) -> dict[str, int]:
+        """Size of the core-set, and passes."""
+        return {"core_set": state.size, "passes": state.points.passes}

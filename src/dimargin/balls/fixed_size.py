@@ -1,0 +1,141 @@
+"""Core-sets of a fixed size, of which one point is exchanged for a better one until none is.
+
+The routine of Badoiu and Clarkson, "Optimal core-sets for balls", Computational Geometry 2008 (core-set paper, section
+III), for k points C:
+
+    a = the point farthest from the centre of C's ball,   C_a = C + a,   b = the point without which C_a's is largest
+    C <- C_a - b  if r(C_a - b) > r(C), else end
+
+Where this ends with ``k = ceil(1/epsilon)`` points, all are within ``1 + epsilon`` times the radius of the ball around
+*all* points, and within ``1 / (1 - epsilon)`` times r(C) (the core-set paper's remark IV.6 prints ``1 - epsilon``): k
+corners of a large regular simplex have the others at ``sqrt((k + 1) / (k - 1))`` times their radius. To be within
+``1 + epsilon`` of r(C) itself, which can be certified, takes one point more then, which is added.
+
+Dropping a point without weight changes no ball, so that only where all k + 1 have one must k + 1 balls be computed. The
+paper's ``>`` is for numbers without rounding: here a radius must grow by more than that, or it might go on for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dimargin.balls.active_set import Indices, Weights
+from dimargin.balls.core_set import CoreSetSolver, CoreSetState, ratio
+from dimargin.balls.spaces import Points
+from dimargin.solution import Objectives, Status
+from dimargin.solvers.loop import Limits
+
+_GROWTH = 1e-10  # of a squared radius, relative, that is not rounding
+
+Enclose = Callable[[Indices], Weights]
+
+
+def exchanged(
+    core: Indices, ball: Weights, farthest: int, size: int, enclose: Enclose
+) -> tuple[Indices, Weights] | None:
+    """A step of the routine: the next core-set and its ball, or None if there is no better one.
+
+    Parameters
+    ----------
+    core : ndarray
+        C; fewer than `size` points simply become one more.
+    ball : Weights
+        Of C; places are those in `core`.
+    farthest : int
+        a.
+    size : int
+        k.
+    enclose : function from an ndarray of points to their exact ball
+    """
+    least = ball.value * (1 + _GROWTH)
+    wider = np.append(core, farthest)
+    whole = enclose(wider)
+    if whole.value <= least:
+        return None
+    if len(wider) <= size:
+        return wider, whole
+    idle = np.setdiff1d(np.arange(len(wider)), whole.places)
+    if len(idle):
+        kept = np.delete(wider, idle[0])
+        return kept, enclose(kept)
+    balls = [enclose(np.delete(wider, k)) for k in range(len(core))]
+    best = int(np.argmax([one.value for one in balls]))
+    return None if balls[best].value <= least else (np.delete(wider, best), balls[best])
+
+
+@dataclass
+class _State(CoreSetState):
+    latest: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # with points of no weight
+    ball: Weights | None = None
+    outside: int = -1  # the farthest point
+    size_allowed: int = 0
+
+
+@dataclass(frozen=True)
+class FixedSizeCoreSet(CoreSetSolver):
+    """Find a core-set of a fixed size, with a pass for every exchange.
+
+    Parameters
+    ----------
+    size : int
+        k.
+    epsilon : float
+        What is certified. Exchanges go on beyond it, to the last that helps; where that does not reach it, with one
+        point more.
+    random_state : int, default=0
+        Of the first centre in a kernel's space.
+    """
+
+    size: int
+    epsilon: float
+    random_state: int = 0
+
+    def init(self, problem: Points, start: Indices | None, limits: Limits) -> _State:
+        """The farthest point from a first centre."""
+        distances = problem.first_distances(np.random.default_rng(self.random_state))
+        first = np.array([distances.argmax()])
+        state = _State(problem, limits, first, np.ones(1), 0.0, np.inf, latest=first, ball=_ball(problem, first))
+        state.size_allowed = self.size
+        self._look(state)
+        return state
+
+    @staticmethod
+    def _look(state: _State) -> None:
+        """A pass."""
+        ball, points = state.ball, state.points
+        assert ball is not None
+        state.core, state.weights = state.latest[ball.places], ball.weights
+        state.squared_radius = max(ball.value, 0.0)
+        state.size = len(state.latest)
+        distances = points.distances(state.core, ball.weights)
+        distances[state.latest] = np.minimum(distances[state.latest], ball.value)  # rounding
+        state.outside = int(distances.argmax())
+        state.farthest = max(float(distances[state.outside]), ball.value)
+        state.unchecked = True
+
+    def step(self, state: CoreSetState) -> None:
+        """An exchange and a pass."""
+        assert isinstance(state, _State) and state.ball is not None
+        found = exchanged(
+            state.latest, state.ball, state.outside, state.size_allowed, lambda some: _ball(state.points, some)
+        )
+        if found is None:
+            reached = ratio(state.farthest, state.squared_radius) <= 1 + self.epsilon
+            state.exhausted = state.unchecked = reached or state.size_allowed > self.size
+            state.size_allowed = self.size + 1
+        else:
+            state.latest, state.ball = found
+            self._look(state)
+
+    def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
+        """As for every solver, once there is no better exchange."""
+        found = super().verdict(state, objectives)
+        enclosed = state.farthest <= state.squared_radius * (1 + _GROWTH)
+        return None if found and found[0] == "converged" and not (state.exhausted or enclosed) else found
+
+
+def _ball(points: Points, places: Indices) -> Weights:
+    return points.enclose(places, np.arange(len(places)), 0.0)

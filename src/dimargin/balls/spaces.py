@@ -1,0 +1,204 @@
+"""Points that a ball shall enclose: in the space of their features, or in that of a kernel.
+
+What solvers need of them are products of a few points (`Points.enclose`) and the distances of all from a centre, which
+is a pass. With `softness` a point may lie outside at a price: products get ``softness_i`` on the diagonal, as if every
+point had a coordinate of its own (core-set paper, section II; Tsang, Kwok, Cheung 2005, section 3.2).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin.balls.active_set import Floats, Indices, Weights, enclose
+from dimargin.kernels import KernelMatrix
+
+_NUMBERS_AT_ONCE = 2**19  # of points, whose difference from the centre stays in the cache
+_SAMPLE = 256  # points whose mean is the first centre where all of them have none that can be computed
+
+
+class Points(ABC):
+    """Points, and how many passes over all of them have been made.
+
+    Parameters
+    ----------
+    n : int
+    softness : ndarray of shape (n,), optional
+        Not negative; zero by default, where no point may be outside.
+
+    Attributes
+    ----------
+    passes : int
+    """
+
+    def __init__(self, n: int, softness: Floats | None = None) -> None:
+        self.n, self.passes = n, 0
+        self.softness = np.zeros(n) if softness is None else softness
+        self._hardest = float(self.softness.max())  # on every squared length, so that none is negative
+
+    @property
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Kernel values computed so far."""
+
+    @abstractmethod
+    def first_distances(self, rng: np.random.Generator) -> Floats:
+        """Squared, from a centre that is somewhere among the points."""
+
+    @abstractmethod
+    def _products(self, pool: Indices) -> tuple[Any, Floats]:
+        """What gives rows of products of some points, and their squared lengths."""
+
+    @abstractmethod
+    def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
+        """Squared, of all points from the centre with these weights, without softness."""
+
+    def reach(self, distances: Floats) -> float:
+        """What no squared distance from any of the points can exceed, by those from a first centre."""
+        return 4 * float(distances.max()) + 2 * self._hardest
+
+    def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
+        """The smallest ball around some points; as `dimargin.balls.active_set.enclose`, `start` being places in `pool`.
+
+        `value` and `distances` are with softness.
+        """
+        row, squares = self._products(pool)
+        soft, n = self.softness[pool], len(pool)
+
+        def softened(place: int) -> Floats:
+            own = np.array(row(place))
+            own[place] += soft[place]
+            return own
+
+        assert len(start) and n
+        return enclose(softened if soft.any() else row, squares + self._hardest, start, tol)
+
+    def distances(self, core: Indices, weights: Floats) -> Floats:
+        """Squared, of all points from the centre with these weights, with softness. One pass."""
+        self.passes += 1
+        hard = self._hard_distances(core, weights)
+        if not self._hardest:
+            return hard
+        hard += self._hardest + float(weights**2 @ self.softness[core])
+        hard[core] -= 2 * weights * self.softness[core]
+        return hard
+
+
+class FeatureSpace(Points):
+    """Points as they are; distances are sums of squared differences, which do not cancel.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    softness : ndarray of shape (n,), optional
+    """
+
+    def __init__(self, X: Any, softness: Floats | None = None) -> None:
+        super().__init__(X.shape[0], softness)
+        self.X = X
+        self._origin = np.zeros(X.shape[1])
+
+    @property
+    def evaluations(self) -> int:
+        """None: there is no kernel."""
+        return 0
+
+    def first_distances(self, rng: np.random.Generator) -> Floats:
+        """From the mean of all points: two passes."""
+        self.passes += 2
+        self._origin = np.asarray(self.X.mean(axis=0), dtype=np.float64).ravel()
+        return self.from_place(self._origin)
+
+    def centre(self, core: Indices, weights: Floats) -> Floats:
+        """Of shape (n_features,)."""
+        if sp.issparse(self.X):
+            return np.asarray(weights @ self.X[core])
+        return np.asarray(self._origin + weights @ (self.X[core] - self._origin))
+
+    def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
+        self._origin = self.centre(core, weights)  # products are then of points near the origin, and lose no digits
+        return self.from_place(self._origin)
+
+    def from_place(self, place: Floats) -> Floats:
+        """Squared distances of all points from any place, of shape (n,)."""
+        out = np.empty(self.n)
+        step = max(1, _NUMBERS_AT_ONCE // self.X.shape[1])
+        for first in range(0, self.n, step):
+            out[first : first + step] = _squares(self.X[first : first + step], place)
+        return out
+
+    def _products(self, pool: Indices) -> tuple[Any, Floats]:
+        if sp.issparse(self.X):
+            rows = sp.csr_array(self.X[pool], dtype=np.float64)
+            shift = np.asarray(rows @ self._origin)
+            square = float(self._origin @ self._origin)
+            return (
+                lambda i: np.asarray((rows @ rows[[i]].T).toarray()).ravel() - shift - shift[i] + square,
+                _squares(rows, self._origin),
+            )
+        rows = self.X[pool] - self._origin
+        return lambda i: rows @ rows[i], np.einsum("ij,ij->i", rows, rows)
+
+
+def _squares(rows: Any, place: Floats) -> Floats:
+    """Squared distances of rows from a place."""
+    if sp.issparse(rows):
+        rows = rows.astype(np.float64)
+        own = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        return np.asarray(np.maximum(own - 2 * (rows @ place) + place @ place, 0.0))
+    difference = rows - place
+    return np.asarray(np.einsum("ij,ij->i", difference, difference))
+
+
+class KernelSpace(Points):
+    """Points in the space of a kernel.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of shape (n, n)
+    softness : ndarray of shape (n,), optional
+    """
+
+    def __init__(self, kernel: KernelMatrix, softness: Floats | None = None) -> None:
+        super().__init__(kernel.shape[0], softness)
+        self.kernel = kernel
+        self._diagonal = kernel.diagonal()
+        self._spent = 0
+
+    @property
+    def evaluations(self) -> int:
+        """Kernel values computed so far."""
+        return self._spent + self.kernel.evaluations
+
+    def first_distances(self, rng: np.random.Generator) -> Floats:
+        """From the mean of a sample."""
+        core = np.sort(rng.choice(self.n, min(_SAMPLE, self.n), replace=False))
+        return self.distances(core, np.full(len(core), 1 / len(core)))
+
+    def squared_length(self, core: Indices, weights: Floats) -> float:
+        """Of the centre, in float64."""
+        view = self.kernel.take(core).in_float64()
+        every = np.arange(len(core))
+        square = float(weights @ view.multiply(every, weights[None])[0])
+        self._spent += view.evaluations
+        return square
+
+    def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
+        products = self.kernel.multiply(core, weights[None])[0]
+        return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
+
+    def _products(self, pool: Indices) -> tuple[Any, Floats]:
+        view = self.kernel.take(pool).in_float64()
+        every, first = np.arange(len(pool)), view.evaluations
+
+        def row(place: int) -> Floats:
+            nonlocal first
+            values = view.block(np.array([place]), every)[0]
+            self._spent += view.evaluations - first
+            first = view.evaluations
+            return np.asarray(values)
+
+        return row, self._diagonal[pool]

@@ -1,0 +1,228 @@
+"""The minimum enclosing ball of points, as a function."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+
+from dimargin.balls.core_set import CoreSetSolver
+from dimargin.balls.fixed_size import FixedSizeCoreSet
+from dimargin.balls.growing import GrowingCoreSet
+from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
+from dimargin.estimators.data import STORED_DTYPES, canonical
+from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
+from dimargin.estimators.validation import check_finite, check_number
+from dimargin.kernels import Floats, Indices, largest_column
+from dimargin.solution import History, Status
+from dimargin.solvers import Limits, solve
+from dimargin.threads import effective_n_threads, single_threaded_blas
+from dimargin.user_kernels import KernelFunction, kernel_matrix
+
+_METHODS = ("growing", "fixed")
+_LARGEST = 1e150  # whose square, summed over features, is finite
+
+
+@dataclass(frozen=True)
+class EnclosingBall:
+    """A ball around a core-set, and what is certain about it.
+
+    Attributes
+    ----------
+    center : ndarray of shape (n_features,) or None
+        None in the space of a kernel, where it is the mean, with `dual_weights`, of the core-set's images.
+    dual_weights : ndarray of shape (n_core,)
+        Positive, of sum one.
+    radius : float
+        Of the smallest ball around the core-set. No ball around all points is smaller.
+    core_set_indices : ndarray of shape (n_core,)
+        Of the points that carry a weight, ascending.
+    certificate : bool
+        Whether every point has been seen to be within ``(1 + epsilon) * radius`` of the centre.
+    farthest : float
+        Distance of the farthest point from the centre: a ball of this radius around it encloses all points.
+    epsilon : float
+        As asked for.
+    status : {"converged", "max_iter", "max_time", "precision"}
+    reason : str
+        The status in words.
+    n_passes : int
+        Over all points.
+    n_kernel_evaluations : int
+    history : list of dict
+        An entry a pass with ``objective`` (squared distance of the farthest point), ``relative_gap`` (by how much the
+        squared radius is smaller), ``core_set`` (its size), ``passes``, ``kernel_evaluations`` and ``seconds``, all so
+        far.
+    """
+
+    center: Floats | None
+    dual_weights: Floats
+    radius: float
+    core_set_indices: Indices
+    certificate: bool
+    farthest: float
+    epsilon: float
+    status: Status
+    reason: str
+    n_passes: int
+    n_kernel_evaluations: int
+    history: History
+
+
+def minimum_enclosing_ball(
+    points: Any,
+    epsilon: float = 1e-3,
+    kernel: str | KernelFunction = "linear",
+    gamma: str | float = "scale",
+    degree: int = 3,
+    coef0: float = 0.0,
+    method: str = "growing",
+    max_iter: int = 10_000,
+    max_time: float | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+) -> EnclosingBall:
+    r"""Find the smallest ball around points, up to a factor, and the few points that determine it.
+
+    Its centre ``c = sum_i x_i phi(p_i)`` solves the dual (Tsang, Kwok, Cheung 2005, equation 2; core-set paper,
+    section II)
+
+        maximise  ``sum_i x_i k(p_i, p_i) - sum_ij x_i x_j k(p_i, p_j)``  over ``x >= 0, sum_i x_i = 1``,
+
+    whose optimum is the squared radius.
+
+    Parameters
+    ----------
+    points : array-like, sparse matrix or data frame of shape (n, n_features)
+        Kernel values of shape (n, n) for ``kernel="precomputed"``.
+    epsilon : float, default=1e-3
+        In [0, 1]. Every point shall be within ``(1 + epsilon) * radius``, so that `radius` is at most by this factor
+        below that of the smallest ball. Zero gives the smallest ball, to rounding.
+    kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="linear"
+        The space in which the points lie; "linear" is that of their features. A function takes two arrays of rows and
+        returns their kernel values.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in scikit-learn: "scale" is ``1 / (n_features * points.var())``, "auto" ``1 / n_features``.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly".
+    method : {"growing", "fixed"}, default="growing"
+        "growing" solves exactly for the farthest thousand points of every pass, and needs a handful of passes. "fixed"
+        is the routine of Badoiu and Clarkson: ``ceil(1 / epsilon)`` points, one of which is exchanged in every pass
+        until no exchange helps; one point more if `radius` is still too small then.
+    max_iter : int, default=10000
+        Passes over the points.
+    max_time : float or None, default=None
+        Seconds after which the best ball so far is returned, with a ConvergenceWarning.
+    n_jobs : int or None, default=None
+        Threads for kernel values; None is all. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+        Of the first centre in the space of a kernel.
+
+    Returns
+    -------
+    EnclosingBall
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter or point out of range; the message names the parameter, or row and column.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When a point is farther than it should be; ``status`` and ``reason`` say why.
+
+    Notes
+    -----
+    Memory is O(n n_features), beside products of the core-set with a thousand points. A ball around points that are
+    nearly all equally far needs about ``1 / epsilon`` of them, and time that grows with the square of that.
+
+    References
+    ----------
+    M. Badoiu, K. Clarkson, "Optimal core-sets for balls", Computational Geometry 40, 2008; I. Tsang, J. Kwok, P.-M.
+    Cheung, "Core vector machines", JMLR 6, 2005.
+
+    Examples
+    --------
+    >>> from dimargin import minimum_enclosing_ball
+    >>> import numpy as np
+    >>> points = np.random.default_rng(0).normal(size=(100_000, 3))
+    >>> ball = minimum_enclosing_ball(points)
+    >>> len(ball.core_set_indices), ball.certificate, ball.n_passes
+    (4, True, 3)
+    >>> distances = np.linalg.norm(points - ball.center, axis=1)
+    >>> bool((distances <= 1.001 * ball.radius).all())
+    True
+    """
+    began = time.perf_counter()
+    check_number("epsilon", epsilon, 0, 1, low_included=True, high_included=True)
+    check_number("max_iter", max_iter, 1, low_included=True, whole=True)
+    if max_time is not None:
+        check_number("max_time", max_time, 0)
+    if method not in _METHODS:
+        raise ValueError(f"method must be {' or '.join(map(repr, _METHODS))}, got {method!r}")
+    if method == "fixed" and epsilon == 0:
+        raise ValueError("epsilon must be above 0 for method='fixed', whose core-set has ceil(1 / epsilon) points")
+    with single_threaded_blas():
+        X = _checked(points, kernel)
+        space = points_in(X, kernel, gamma, degree, coef0, effective_n_threads(n_jobs))
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        solver: CoreSetSolver = GrowingCoreSet(float(epsilon), seed)
+        if method == "fixed":
+            solver = FixedSizeCoreSet(math.ceil(1 / epsilon), float(epsilon), seed)
+        deadline = None if max_time is None else began + max_time
+        found = solve(space, solver, None, Limits(max_iter=int(max_iter), deadline=deadline))
+        center = space.centre(found.places, found.weights) if isinstance(space, FeatureSpace) else None
+    ball = EnclosingBall(
+        center, found.weights, found.squared_radius**0.5, found.places, found.status == "converged",
+        found.farthest**0.5, float(epsilon), found.status, found.reason, found.passes, found.evaluations, found.history,
+    )  # fmt: skip
+    if not ball.certificate:
+        warnings.warn(
+            f"minimum_enclosing_ball stopped before every point was within 1 + epsilon = {1 + epsilon:g} times the "
+            f"radius: {found.reason}. The smallest ball has a radius of {ball.radius:.6g} to {ball.farthest:.6g}.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return ball
+
+
+def _checked(points: Any, kernel: str | KernelFunction) -> Any:
+    X = check_array(
+        points, accept_sparse=False if kernel == "precomputed" else "csr", dtype=STORED_DTYPES, order="C",
+        ensure_all_finite=False, accept_large_sparse=True, input_name="points",
+    )  # fmt: skip
+    check_finite(X, "points", getattr(points, "columns", None))
+    if kernel == "precomputed" and X.shape[0] != X.shape[1]:
+        raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
+    return canonical(X)
+
+
+def points_in(
+    X: Any,
+    kernel: str | KernelFunction,
+    gamma: str | float,
+    degree: int,
+    coef0: float,
+    n_threads: int,
+    softness: Floats | None = None,
+) -> Points:
+    """Points in the space that an estimator's parameters describe; raises ValueError or TypeError naming one.
+
+    Kernel values are float64: a radius may be small beside the lengths of the points.
+    """
+    check_kernel(kernel, gamma, degree, coef0)
+    if kernel == "linear":
+        if max(float(X.max()), -float(X.min())) > _LARGEST:
+            raise ValueError(f"column {largest_column(X)} is too large: squared distances overflow. Scale it first")
+        return FeatureSpace(X, softness)
+    transform = kernel_transform(X, np.ones(X.shape[0]), kernel, gamma, degree, coef0).in_float64()
+    return KernelSpace(kernel_matrix(transform, X, n_threads=n_threads), softness)
