@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -358,3 +359,20 @@ def test_the_core_refuses_arrays_that_do_not_fit():
         )
     with pytest.raises(ValueError, match="not available"):
         _core.use_instruction_set("abacus")
+
+
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("user", [False, True])
+def test_an_offset_is_on_every_value(name, user):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    transform = UserKernel(lambda a, b: np.asarray(a @ b.T)) if user else RowTransform.fit(X, Kernel(name, gamma=0.5))
+    plain, raised = (kernel_matrix(replace(transform, offset=offset), X) for offset in (0.0, 2.5))
+    every, some = np.arange(40), np.arange(7)
+    coefficients = np.random.default_rng(1).normal(size=(2, 7))
+    np.testing.assert_allclose(raised.values(every, some), plain.values(every, some) + 2.5, rtol=1e-6)
+    np.testing.assert_allclose(raised.diagonal(), plain.diagonal() + 2.5, rtol=1e-6)
+    expected = plain.multiply(some, coefficients) + 2.5 * coefficients.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(raised.multiply(some, coefficients), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        raised.take(some).in_float64().block(some, some), plain.block(some, some) + 2.5, rtol=1e-5
+    )

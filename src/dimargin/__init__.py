@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from dimargin.displays import MarginDistributionDisplay as MarginDistributionDisplay
     from dimargin.displays import PerformanceProfileDisplay as PerformanceProfileDisplay
     from dimargin.displays import TuningDisplay as TuningDisplay
+    from dimargin.estimators import CoreSetSVDD as CoreSetSVDD
+    from dimargin.estimators import CoreSetSVMClassifier as CoreSetSVMClassifier
     from dimargin.estimators import GossipSVMClassifier as GossipSVMClassifier
     from dimargin.estimators import LinearODMClassifier as LinearODMClassifier
     from dimargin.estimators import ODMClassifier as ODMClassifier
+    from dimargin.estimators import OneClassCoreSetSVM as OneClassCoreSetSVM
     from dimargin.estimators import SVMClassifier as SVMClassifier
     from dimargin.estimators import minimum_enclosing_ball as minimum_enclosing_ball
     from dimargin.files import from_libsvm as from_libsvm
@@ -36,8 +39,8 @@ else:
         "callbacks": ["LevelScores"],
         "displays": ["ConvergenceDisplay", "MarginDistributionDisplay", "PerformanceProfileDisplay", "TuningDisplay"],
         "estimators": [
-            *("GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"),
-            "minimum_enclosing_ball",
+            *("CoreSetSVMClassifier", "GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"),
+            *("CoreSetSVDD", "OneClassCoreSetSVM", "minimum_enclosing_ball"),
         ],
         "files": ["from_libsvm", "load", "save", "to_libsvm"],
         "search": ["ODMClassifierCV"],

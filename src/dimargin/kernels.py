@@ -232,6 +232,8 @@ class KernelMatrix:
             self.n_threads,
         )  # fmt: skip
         self._count(computed, out.size)
+        if self.transform.offset:
+            out += self.transform.offset
         return out
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
@@ -265,6 +267,8 @@ class KernelMatrix:
             self._count(computed, len(part) * len(which))
             if to is not out:
                 out[:, first : first + step] = to
+        if self.transform.offset:
+            out += self.transform.offset * coefficients.sum(axis=1, keepdims=True)
         return np.ldexp(out, exponent)
 
     def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
@@ -277,12 +281,13 @@ class KernelMatrix:
     def diagonal(self, index: Indices | None = None) -> Floats:
         """k(x, x) of training rows: free of evaluations for stationary kernels, one a row otherwise."""
         index = np.arange(len(self._column_index)) if index is None else index
+        offset = self.transform.offset
         if self.transform.kernel.stationary:
-            return np.ones(len(index))
+            return np.full(len(index), 1.0 + offset)
         X, k = self.rows(index), self.transform.kernel
         squares = power_sums(X, 2)
         self.evaluations += len(index)
-        return squares if k.name == "linear" else (k.gamma * squares + k.coef0) ** k.degree
+        return offset + (squares if k.name == "linear" else (k.gamma * squares + k.coef0) ** k.degree)
 
 
 def _is_local(transform: RowTransform, X: Any) -> bool:

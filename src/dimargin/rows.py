@@ -202,6 +202,8 @@ class RowTransform:
         Whether ``rbf`` sums squared differences instead of using norms and products.
     size : float
         Largest norm of a prepared training row.
+    offset : float
+        Added to every kernel value, after the tile: one makes an intercept part of the regulariser.
     """
 
     kernel: Kernel
@@ -209,6 +211,7 @@ class RowTransform:
     dtype: type[np.float32] | type[np.float64]
     difference: bool
     size: float
+    offset: float = 0.0
 
     @classmethod
     def fit(cls, X: Any, kernel: Kernel, weights: Floats | None = None) -> RowTransform:

@@ -32,9 +32,12 @@ class UserKernel:
     function : callable or None
         Takes rows of shape (a, n_features) and (b, n_features), returns (a, b) values; None for values computed
         beforehand.
+    offset : float
+        As in `RowTransform`.
     """
 
     function: KernelFunction | None
+    offset: float = 0.0
     dtype = np.float64
     stationary = False
 
@@ -154,6 +157,8 @@ class UserKernelMatrix(KernelMatrix):
         if self._queries is self._X and np.array_equal(left, right):
             _check_semi_definite(values, left)
         self.evaluations += values.size
+        if self.transform.offset:
+            values = values + self.transform.offset
         if out is None:
             return values
         out[:] = values

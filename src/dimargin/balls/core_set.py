@@ -67,6 +67,8 @@ class CoreSetState:
     ----------
     core, weights, squared_radius, farthest
         As in `CoreSet`, of the best one so far; empty before the first.
+    softness : float
+        What softness adds to the squared radius of the best one.
     size : int
         Of the core-set in hand.
     unchecked : bool
@@ -81,6 +83,7 @@ class CoreSetState:
     weights: Floats
     squared_radius: float
     farthest: float
+    softness: float = 0.0
     size: int = 0
     unchecked: bool = True
     exhausted: bool = False
@@ -110,9 +113,10 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         return Objectives(*(np.array([v]) for v in (state.farthest, state.squared_radius, max(gap, 0.0), 0.0)))
 
     def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
-        """Whether all points are inside the larger ball."""
+        """Whether all points are inside the larger ball: larger by a part of its radius as it is without softness."""
         reached = ratio(state.farthest, state.squared_radius)
-        if state.farthest <= state.squared_radius * (1 + self.epsilon) ** 2 + _ROUNDING * state.farthest:
+        more = ((1 + self.epsilon) ** 2 - 1) * abs(state.squared_radius - state.softness)
+        if state.farthest <= state.squared_radius + more + _ROUNDING * state.farthest:
             return "converged", f"every point is within {reached:.6g} times the radius"
         if state.exhausted:
             return "precision", f"the farthest point stays at {reached:.9g} times the radius: the rest is rounding"

@@ -59,12 +59,14 @@ class GrowingCoreSet(CoreSetSolver):
         pool = np.union1d(farthest, state.latest)
         state.exhausted = np.array_equal(pool, state.pool)
         state.pool = pool
-        found = points.enclose(pool, np.searchsorted(pool, state.latest), (1 + _SHARE * self.epsilon) ** 2 - 1)
+        share = abs(1 - state.softness / state.squared_radius) if state.squared_radius > 0 else 1.0
+        tol = ((1 + _SHARE * self.epsilon) ** 2 - 1) * share
+        found = points.enclose(pool, np.searchsorted(pool, state.latest), tol)
         state.latest, state.size = pool[found.places], len(found.places)
         state.distances = points.distances(state.latest, found.weights)
-        value = max(found.value, 0.0)
+        value, soft = max(found.value, 0.0), points.softness_in(state.latest, found.weights)
         outmost = max(float(state.distances.max()), value)
         if outmost - value < state.farthest - state.squared_radius:
             state.core, state.weights = state.latest, found.weights
-            state.squared_radius, state.farthest = value, outmost
+            state.squared_radius, state.farthest, state.softness = value, outmost, soft
         state.unchecked = True

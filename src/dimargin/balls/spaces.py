@@ -60,6 +60,10 @@ class Points(ABC):
         """What no squared distance from any of the points can exceed, by those from a first centre."""
         return 4 * float(distances.max()) + 2 * self._hardest
 
+    def softness_in(self, core: Indices, weights: Floats) -> float:
+        """What softness adds to the squared radius of a ball."""
+        return self._hardest + float(weights**2 @ self.softness[core])
+
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
         """The smallest ball around some points; as `dimargin.balls.active_set.enclose`, `start` being places in `pool`.
 
@@ -82,7 +86,7 @@ class Points(ABC):
         hard = self._hard_distances(core, weights)
         if not self._hardest:
             return hard
-        hard += self._hardest + float(weights**2 @ self.softness[core])
+        hard += self.softness_in(core, weights)
         hard[core] -= 2 * weights * self.softness[core]
         return hard
 

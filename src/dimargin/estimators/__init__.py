@@ -2,11 +2,14 @@
 
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.core_set_svdd import CoreSetSVDD
+from dimargin.estimators.core_set_svm import CoreSetSVMClassifier
 from dimargin.estimators.enclosing_ball import EnclosingBall, minimum_enclosing_ball
 from dimargin.estimators.gossip import GossipSVMClassifier
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.linear_odm import LinearODMClassifier
 from dimargin.estimators.odm import ODMClassifier
+from dimargin.estimators.one_class import OneClassCoreSetSVM
 from dimargin.estimators.svm import SVMClassifier
 
 MACHINES: dict[str, type[MarginClassifier]] = {
@@ -19,6 +22,8 @@ MACHINES: dict[str, type[MarginClassifier]] = {
 
 __all__ = [
     "MACHINES",
+    "CoreSetSVDD",
+    "CoreSetSVMClassifier",
     "EnclosingBall",
     "GossipSVMClassifier",
     "KernelMarginClassifier",
@@ -26,6 +31,7 @@ __all__ = [
     "LinearODMClassifier",
     "MarginClassifier",
     "ODMClassifier",
+    "OneClassCoreSetSVM",
     "SVMClassifier",
     "minimum_enclosing_ball",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from dataclasses import replace
 from functools import partial
 from threading import Event
 from typing import Any, Self
@@ -52,6 +53,7 @@ class KernelMarginClassifier(MarginClassifier):
     stop_level: int
     memory_limit: int | None
 
+    _offset = 0.0  # on every kernel value: one is an intercept that the regulariser counts
     _router: Router | None = None  # of a model whose coefficients are not those of one decision function
 
     @property
@@ -228,7 +230,8 @@ class KernelMarginClassifier(MarginClassifier):
         return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
     def _row_transform(self, data: TrainingData) -> Transform:
-        return kernel_transform(data.X, data.weights, self.kernel, self.gamma, self.degree, self.coef0)
+        own = kernel_transform(data.X, data.weights, self.kernel, self.gamma, self.degree, self.coef0)
+        return replace(own, offset=self._offset)
 
     def _problem(self, data: TrainingData, loss: Loss, n_threads: int) -> DualProblem:
         matrix = kernel_matrix(self._row_transform(data), data.X, n_threads=n_threads)
@@ -256,15 +259,16 @@ class KernelMarginClassifier(MarginClassifier):
         order = np.argsort(places)
         labels = found.labels[:, order]
         codes = labels.argmax(axis=0) if len(labels) > 1 else (labels[0] > 0).astype(int)
+        transform = replace(origin.transform, offset=0.0)
         precise = origin.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         return {
             "classes_": origin.classes,
             "support_": places[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
             "support_vectors_": found.vectors if (np.diff(order) == 1).all() else found.vectors[order],
             "dual_coef_": found.coefficients[:, order],
-            "intercept_": found.intercept.copy(),
+            "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            "_transform": origin.transform.in_float64() if precise else origin.transform,
+            "_transform": transform.in_float64() if precise else transform,
             "_router": None if found.router is None else found.router.take(order),
             "_n_given": origin.n_given,
         }
@@ -309,7 +313,8 @@ class KernelMarginClassifier(MarginClassifier):
         total = float(data.weights.sum())
         compute = landmark_objectives if self.history_[-1].get("scope") == "landmark" else global_objectives
         with single_threaded_blas():
-            matrix = kernel_matrix(self._transform.in_float64(), data.X, n_threads=effective_n_threads(self.n_jobs))
+            transform = replace(self._transform.in_float64(), offset=self._offset)
+            matrix = kernel_matrix(transform, data.X, n_threads=effective_n_threads(self.n_jobs))
             problem = DualProblem(
                 data.labels, data.weights, self._loss(), total, total, self._has_intercept, kernel=matrix
             )

@@ -20,7 +20,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators import MACHINES, GossipSVMClassifier, KernelMarginClassifier, MarginClassifier
+from dimargin.estimators import (
+    MACHINES,
+    CoreSetSVMClassifier,
+    GossipSVMClassifier,
+    KernelMarginClassifier,
+    MarginClassifier,
+)
 from dimargin.files.model_format import (
     Arrays,
     ModelFileError,
@@ -58,6 +64,7 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
         machine.__name__: (machine, _MACHINE if issubclass(machine, KernelMarginClassifier) else _LINEAR)
         for machine in MACHINES.values()
     },
+    "CoreSetSVMClassifier": (CoreSetSVMClassifier, _MACHINE),
     "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP),
     "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
     "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
@@ -76,7 +83,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
     Parameters
     ----------
-    model : ODMClassifier, SVMClassifier, LinearODMClassifier, GossipSVMClassifier or Pipeline
+    model : one of the classifiers, or Pipeline
         Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler or MaxAbsScaler.
     path : path-like
         An existing file is replaced. The support vectors of a kernel machine, which are training rows, are in it.

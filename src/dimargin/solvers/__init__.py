@@ -2,6 +2,7 @@
 
 from dimargin.solvers.block_coordinate_descent import CACHE, BlockCoordinateDescent
 from dimargin.solvers.core_set_svrg import CoreSetSVRG
+from dimargin.solvers.growing_rows import GrowingRows
 from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Interrupted, Limits, solve
 from dimargin.solvers.newton import Newton
@@ -13,6 +14,7 @@ __all__ = [
     "SVRG",
     "BlockCoordinateDescent",
     "CoreSetSVRG",
+    "GrowingRows",
     "Interrupted",
     "Limits",
     "LinearFeatures",

@@ -3,6 +3,7 @@
 from dimargin.strategies.base import Facts, LevelModel, Options, Outcome, Progress, Strategy, Training, TreeShape
 from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.committee import Committee
+from dimargin.strategies.core_set import CoreSet
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.diodm import DiODM
 from dimargin.strategies.dip import DiP
@@ -24,6 +25,7 @@ __all__ = [
     "STRATEGIES",
     "Cascade",
     "Committee",
+    "CoreSet",
     "DiODM",
     "DiP",
     "DivideAndConquer",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dimargin.parts import whole_of
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape, each_step
-from dimargin.strategies.solves import solve_parts
+from dimargin.strategies.solves import Around, solve_parts
 
 
 class Exact(Strategy):
@@ -22,6 +22,10 @@ class Exact(Strategy):
     'global'
     """
 
+    def _around(self) -> Around | None:
+        """What makes use of the exact solver, and is run in its place."""
+        return None
+
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """No tree."""
         return 0
@@ -31,7 +35,8 @@ class Exact(Strategy):
         progress = training.progress
         progress.level_begin(0, None)
         whole = training.rows.merge(whole_of, training.rows.n_shards)
-        level = solve_parts(training, whole, replace(training.limits, stop_requested=progress.check), 0)
+        limits = replace(training.limits, stop_requested=progress.check)
+        level = solve_parts(training, whole, limits, 0, around=self._around())
         (solution,) = level.results
         history = each_step(solution.history, {"level": 0, "partitions": 1, "scope": "global"})
         found = levels.model(level, training.facts.total)

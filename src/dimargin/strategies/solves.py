@@ -13,8 +13,11 @@ from dimargin.parts import Part, first_of_groups
 from dimargin.shards import Shards
 from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers.loop import Solver
 from dimargin.strategies.base import Training
 from dimargin.tree import Level
+
+Around = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solution]]
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Plan:
         Of a task.
     mass : float or None
         Weight that every part represents in its loss; None for that of the part.
+    around : function from the exact solver to one that makes use of it, or None
     """
 
     limits: Limits
@@ -41,12 +45,21 @@ class Plan:
     cache: int
     n_threads: int
     mass: float | None = None
+    around: Around | None = None
 
     @classmethod
-    def of(cls, training: Training, parts: Shards[Any], limits: Limits, *place: int, mass: float | None = None) -> Plan:
+    def of(
+        cls,
+        training: Training,
+        parts: Shards[Any],
+        limits: Limits,
+        *place: int,
+        mass: float | None = None,
+        around: Around | None = None,
+    ) -> Plan:
         """The plan for some parts, which share the threads and the cache of a machine."""
         share = training.cache // parts.n_together
-        return cls(limits, training.random_state, place, share, parts.n_threads, mass)
+        return cls(limits, training.random_state, place, share, parts.n_threads, mass, around)
 
     def problem(self, part: Part) -> DualProblem:
         """What is solved of a part."""
@@ -60,7 +73,8 @@ class Plan:
 
     def solve(self, part: Part) -> Solution:
         """The solution of a part, from its coefficients."""
-        return solve(self.problem(part), self.solver(part.key), part.dual, self.limits)
+        exact = self.solver(part.key)
+        return solve(self.problem(part), self.around(exact) if self.around else exact, part.dual, self.limits)
 
 
 @dataclass(frozen=True)
@@ -122,9 +136,10 @@ def solve_parts(
     *place: int,
     mass: float | None = None,
     done: Callable[[int], None] | None = None,
+    around: Around | None = None,
 ) -> Level[Summary]:
     """Solve local problems side by side within `limits`; `place`, the level first, seeds their solvers."""
-    solved = parts.map(solve_part, Plan.of(training, parts, limits, *place, mass=mass), done)
+    solved = parts.map(solve_part, Plan.of(training, parts, limits, *place, mass=mass, around=around), done)
     return Level(place[0], solved.collect(told), solved)
 
 

@@ -1,0 +1,150 @@
+"""Data description by a ball, as a scikit-learn outlier detector."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from dimargin.balls.growing import GrowingCoreSet
+from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
+from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen
+from dimargin.estimators.validation import check_number
+from dimargin.kernels import Floats
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.user_kernels import kernel_matrix
+
+
+class CoreSetSVDD(CoreSetDetector):
+    r"""Support vector data description: the smallest ball around what is usual, on a core-set.
+
+    Minimises ``R^2 + C/4 sum_i s_i (|phi(x_i) - c|^2 - R^2)_+^2`` over centre c and radius R. The dual is the smallest
+    ball around points with the products ``k(x_i, x_j) + delta_ij / (C s_i)`` (core-set paper, section II; Tax, Duin,
+    "Support vector data description", Machine Learning 2004, with squared slack). ``C=inf`` has no row outside.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The larger, the fewer rows are outside: ``sum_i s_i (distance_i^2 - R^2)_+`` is ``2 / C`` at the optimum.
+    epsilon : float or None, default=None
+        None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
+        within ``1 + epsilon`` times the radius of the core-set's ball, slack counted.
+    kernel : {"linear", "poly", "rbf", "laplacian"} or callable, default="rbf"
+        "linear" describes data by a ball in the space of the features.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in scikit-learn.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly".
+    contamination : "auto" or float, default="auto"
+        Share of the training rows that are called outliers, in (0, 0.5]; "auto": those outside the ball.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    max_iter : int, default=1000
+        Passes over the rows.
+    max_time : float or None, default=None
+        Seconds after which the best model so far is returned, with a ConvergenceWarning.
+    n_jobs : int or None, default=None
+        Threads; None is all. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had column names.
+    radius_ : float
+        R; zero, with a warning, where C is so small that every row is outside.
+    center_ : ndarray of shape (n_features_in_,) or None
+        None in the space of a kernel.
+    support_ : ndarray of shape (n_SV,)
+        Places of the core-set in X.
+    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
+    dual_coef_ : ndarray of shape (1, n_SV)
+        Weights of sum one: the centre is their mean of the core-set.
+    offset_ : float
+        ``-R^2``, or what `contamination` makes of it: scores below are outliers'.
+    objective_, dual_objective_ : float
+        What is minimised, and a bound below it.
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_``, over all rows.
+    certificate_ : {"global"}
+    status_ : {"converged", "max_iter", "max_time", "precision"}
+    n_iter_ : int
+        Passes over the rows.
+    history_ : list of dict
+
+    See Also
+    --------
+    OneClassCoreSetSVM : The same detector for kernels whose diagonal is constant, such as "rbf".
+    minimum_enclosing_ball : The ball itself.
+
+    Notes
+    -----
+    With kernels that depend on the difference of rows ("rbf", "laplacian") any number of rows may be in the core-set;
+    with others the time grows with its square.
+
+    Examples
+    --------
+    >>> from dimargin import CoreSetSVDD
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> detector = CoreSetSVDD(gamma=0.2, C=50.0, random_state=0).fit(X)
+    >>> detector.predict([[0.1, -0.2], [6.0, 6.0]])
+    array([ 1, -1])
+    """
+
+    def _check_parameters(self) -> None:
+        if math.inf != self.C:
+            check_number("C", self.C, 0)
+        if isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise ValueError(
+                "kernel='precomputed' does not say how long rows are at prediction; give the kernel as a function"
+            )
+        super()._check_parameters()
+
+    def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
+        if rows.transform.kernel.stationary and math.inf > self.C:
+            return self._homogeneous(rows, limits)  # all points are equally long
+        softness = None if math.inf == self.C else 1 / (self.C * rows.weights)
+        space: Points = FeatureSpace(rows.X, softness)
+        if self.kernel != "linear":
+            matrix = kernel_matrix(rows.transform.in_float64(), rows.X, n_threads=rows.n_threads)
+            space = KernelSpace(matrix, softness)
+        exact = len(rows.weights) <= BlockCoordinateDescent.small
+        epsilon = self.epsilon or (0.0 if exact else self.tol / 2)  # of a radius, whose square has the gap
+        found = solve(space, GrowingCoreSet(epsilon, rows.seed), None, limits)
+        return Found(found.places, found.weights, found.status, found.reason, found.passes, found.history)
+
+    def _judged(self, rows: RowsToFit, found: Found, seen: Seen) -> dict[str, Any]:
+        softness = 1 / (self.C * rows.weights)
+        x, core = found.weights, found.places
+        slack = float(x**2 @ softness[core])
+        distances = -self._scores(seen)
+        dual = float(x @ distances[core]) - slack
+        squared_radius = float(distances.max()) if math.inf == self.C else dual - slack
+        excess = np.maximum(distances - squared_radius, 0.0)
+        outside = excess > 0
+        primal = squared_radius + float((excess[outside] ** 2 / (4 * softness[outside])).sum())
+        if squared_radius <= 0 and found.status == "converged":
+            least = 2 / float(rows.weights @ distances)
+            warnings.warn(
+                f"C={self.C:g} is so small that no ball is worth its radius, and every row is an outlier; it must be "
+                f"above {least:.3g} for these rows",
+                stacklevel=4,
+            )
+        center = None
+        if self.kernel == "linear":
+            center = np.asarray(x @ rows.X[core], dtype=np.float64).ravel()
+        return {
+            "radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius,
+            "objective_": primal, "dual_objective_": min(dual, primal), "certificate_": "global",
+            "duality_gap_": max(primal - dual, 0.0) / max(abs(primal), np.finfo(float).tiny),
+        }  # fmt: skip
+
+    @staticmethod
+    def _scores(seen: Seen) -> Floats:
+        return np.asarray(2 * seen.products - seen.diagonal - seen.square)

@@ -1,0 +1,157 @@
+"""The core-set machine as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators.validation import check_number
+from dimargin.losses import Loss, SquaredHingeLoss
+from dimargin.strategies import Strategy
+from dimargin.strategies.core_set import CoreSet
+from dimargin.user_kernels import KernelFunction
+
+
+class CoreSetSVMClassifier(KernelMarginClassifier):
+    r"""Support vector machine of few rows: L2-SVM with a regularised intercept, on a core-set that grows.
+
+    Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins ``m_i = y_i (w.phi(x_i) + b)``: the
+    core-set paper's equation 6, scaled so that its rho is one. Its dual is the smallest ball around points with the
+    products ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, of which few determine it. Every model carries a certificate,
+    the relative duality gap. Equals ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the squared loss, which is halved; larger is less regularised.
+    epsilon : float or None, default=None
+        None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
+        within ``1 + epsilon`` times the radius of the core-set's ball, as in the paper. That says little of the machine
+        (0.1, the paper's, is no better than chance); ``epsilon = tol * rho / (2 r^2)``, often 1e-4 and less, would.
+    kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
+        As in `SVMClassifier`; no kernel needs a constant diagonal (Tsang, Kwok, Zurada 2006).
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in scikit-learn.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly".
+    tol : float, default=1e-3
+        Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
+    max_iter : int, default=1000
+        Rounds in which the core-set grows, each with a pass over the rows.
+    max_time : float or None, default=None
+        Seconds after which the best model so far is returned, with a ConvergenceWarning.
+    class_weight : dict, "balanced" or None, default=None
+    warm_start : bool, default=False
+        Start from the core-set of the previous fit, which must have had the same rows.
+    memory_limit : int or None, default=None
+        As in `SVMClassifier`.
+    n_jobs : int or None, default=None
+        Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        1 prints a line at the end, 2 one a round.
+
+    Attributes
+    ----------
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had column names.
+    support_ : ndarray of shape (n_SV,)
+        Places of the core-set in X: the union over the outputs.
+    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
+    dual_coef_ : ndarray of shape (n_outputs, n_SV)
+        ``y_i g_i``; the ball's weights are ``g_i / sum_j g_j``.
+    intercept_ : ndarray of shape (n_outputs,)
+        ``sum_i y_i g_i``, which the regulariser counts.
+    n_support_ : ndarray of shape (n_classes,)
+        Rows of the core-set in each class.
+    objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
+        Primal objective and the dual one below it.
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_``, of the worst output; over all rows.
+    certificate_ : {"global"}
+    status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
+    n_iter_ : int
+        Rounds.
+    history_ : list of dict
+        An entry a round with ``level`` (0), ``partitions`` (1), ``seconds``, ``kernel_evaluations`` (both of this entry
+        alone), ``objective``, ``relative_gap``, ``core_set`` (rows with a coefficient) and, with `epsilon`,
+        ``farthest``: distance of the farthest row over the radius.
+
+    See Also
+    --------
+    SVMClassifier : Also hinge loss, other intercepts, and strategies for more rows.
+    minimum_enclosing_ball : The smallest ball around points.
+
+    Notes
+    -----
+    Up to 512 rows without `epsilon` are solved in float64 to rounding, whatever `tol` is: the core-set is the support.
+
+    References
+    ----------
+    G. Notarstefano, "A core-set approach for distributed quadratic programming in big-data classification"; I. Tsang,
+    J. Kwok, P.-M. Cheung, "Core vector machines", JMLR 6, 2005; I. Tsang, J. Kwok, J. Zurada, "Generalized core vector
+    machines", IEEE TNN 17, 2006.
+
+    Examples
+    --------
+    >>> from dimargin import CoreSetSVMClassifier
+    >>> from sklearn.datasets import make_moons
+    >>> X, y = make_moons(2000, noise=0.2, random_state=0)
+    >>> machine = CoreSetSVMClassifier(gamma=2.0, random_state=0).fit(X[:1500], y[:1500])
+    >>> machine.score(X[1500:], y[1500:]) > 0.94, machine.duality_gap_ <= 1e-3, len(machine.support_) < 600
+    (True, True, True)
+    """
+
+    branching, n_levels, n_landmarks, stop_level = 4, None, None, 0
+    _offset = 1.0
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        epsilon: float | None = None,
+        kernel: str | KernelFunction = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        memory_limit: int | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def strategy(self) -> Strategy:  # type: ignore[override]
+        """The only one."""
+        return CoreSet(self.epsilon)
+
+    def _loss(self) -> Loss:
+        check_number("C", self.C, 0)
+        if self.epsilon is not None:
+            check_number("epsilon", self.epsilon, 0, 1, high_included=True)
+        return SquaredHingeLoss(float(self.C) / 2)

@@ -1,0 +1,290 @@
+"""Outlier detectors on core-sets: data description by a ball, and the one-class machine."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from dimargin.estimators.common import unchanged_on_failure
+from dimargin.estimators.data import STORED_DTYPES, canonical
+from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
+from dimargin.estimators.validation import check_finite, check_number
+from dimargin.kernels import Floats, Indices
+from dimargin.keys import order_of_keys
+from dimargin.losses import SquaredHingeLoss
+from dimargin.solution import DualProblem, History, Status
+from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
+from dimargin.threads import effective_n_threads, single_threaded_blas
+from dimargin.user_kernels import KernelFunction, Transform, kernel_matrix
+
+_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
+_ROUNDING = 1e-9  # of scores, which are not computed in the same way twice
+
+
+@dataclass(frozen=True)
+class RowsToFit:
+    """What is fitted: rows of positive weight in the order of their keys."""
+
+    X: Any
+    weights: Floats
+    places: Indices  # among those given
+    transform: Transform
+    n_threads: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """Weights of sum one, and how they were found."""
+
+    places: Indices  # of the core-set among the rows
+    weights: Floats
+    status: Status
+    reason: str
+    passes: int
+    history: History
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Rows as the centre sees them.
+
+    Attributes
+    ----------
+    diagonal : ndarray of shape (n,)
+        k(x, x).
+    products : ndarray of shape (n,)
+        With the centre.
+    square : float
+        Of the centre.
+    """
+
+    diagonal: Floats
+    products: Floats
+    square: float
+
+
+class CoreSetDetector(OutlierMixin, BaseEstimator):
+    """Base of the detectors; subclasses say what is minimised, and what a row's score is."""
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        epsilon: float | None = None,
+        kernel: str | KernelFunction = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        contamination: str | float = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.contamination = contamination
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn what is usual.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative; a weight of two equals the row given twice, zero equals leaving it out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or data out of range; the message names the parameter, row or column.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the tolerance was not reached; ``status_`` says why.
+        """
+        began = time.perf_counter()
+        with unchanged_on_failure(self), single_threaded_blas():
+            self._check_parameters()
+            rows, n_given = self._rows(X, sample_weight)
+            deadline = None if self.max_time is None else began + self.max_time
+            found = self._solve(rows, Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline))
+            for name, value in self._attributes(rows, found, n_given).items():
+                setattr(self, name, value)
+        if self.status_ != "converged":
+            warnings.warn(
+                f"{type(self).__name__} stopped before the tolerance was reached: {found.reason}. The model is the "
+                f"best so far, with a relative duality gap of {self.duality_gap_:.2e}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _check_parameters(self) -> None:
+        check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        if self.epsilon is not None:
+            check_number("epsilon", self.epsilon, 0, 1, high_included=True)
+        if self.contamination != "auto":
+            if isinstance(self.contamination, str):
+                raise ValueError(f"contamination must be 'auto' or a number in (0, 0.5], got {self.contamination!r}")
+            check_number("contamination", self.contamination, 0, 0.5, high_included=True)
+        check_number("tol", self.tol, 0)
+        check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
+        if self.max_time is not None:
+            check_number("max_time", self.max_time, 0)
+
+    def _rows(self, X: Any, sample_weight: Any) -> tuple[RowsToFit, int]:
+        pairwise = self.kernel == "precomputed"
+        X = validate_data(
+            self, X, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
+            ensure_all_finite=False, accept_large_sparse=True, ensure_min_samples=2,
+        )  # fmt: skip
+        if pairwise and X.shape[0] != X.shape[1]:
+            raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
+        check_finite(X, columns=getattr(self, "feature_names_in_", None))
+        given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        kept, seed = np.flatnonzero(given > 0), int(check_random_state(self.random_state).randint(2**31 - 1))
+        X, n_given = canonical(X), X.shape[0]
+        if pairwise:  # such values change with the order of the rows, and so would their keys
+            order = np.random.default_rng(seed).permutation(len(kept))
+        else:
+            order = order_of_keys(X[kept], np.zeros(len(kept), dtype=np.int64), given[kept], seed)
+        places = kept[order]
+        X, weights = X[np.ix_(places, places)] if pairwise else X[places], given[places]
+        transform = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0)
+        return RowsToFit(X, weights, places, transform, effective_n_threads(self.n_jobs), seed), n_given
+
+    @abstractmethod
+    def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
+        """Weights of the core-set."""
+
+    @abstractmethod
+    def _judged(self, rows: RowsToFit, found: Found, seen: Seen) -> dict[str, Any]:
+        """Objectives and the natural offset."""
+
+    def _homogeneous(self, rows: RowsToFit, limits: Limits) -> Found:
+        """Minimise ``x'(K + diag(1 / (C s)))x``: a squared hinge of one class, and of any scale."""
+        total = float(rows.weights.sum())
+        matrix = kernel_matrix(rows.transform, rows.X, n_threads=rows.n_threads)
+        problem = DualProblem(
+            np.ones((1, len(rows.weights))), rows.weights, SquaredHingeLoss(self.C / 2), total, total, kernel=matrix
+        )
+        solution = solve(
+            problem, GrowingRows(BlockCoordinateDescent(random_state=rows.seed), self.epsilon), None, limits
+        )
+        places = np.flatnonzero(solution.dual[0])
+        weights = solution.dual[0, places]
+        if not len(places):
+            places, weights = np.zeros(1, dtype=np.int64), np.ones(1)
+        return Found(
+            places, weights / weights.sum(), solution.status, solution.reason, solution.passes, solution.history
+        )
+
+    def _attributes(self, rows: RowsToFit, found: Found, n_given: int) -> dict[str, Any]:
+        transform = rows.transform.in_float64()
+        matrix = kernel_matrix(transform, rows.X, n_threads=rows.n_threads)
+        products = matrix.multiply(found.places, found.weights[None])[0]
+        seen = Seen(matrix.diagonal(), products, float(found.weights @ products[found.places]))
+        order = np.argsort(rows.places[found.places])
+        core = found.places[order]
+        attributes = {
+            "support_": rows.places[core],
+            "support_vectors_": matrix.vectors(core),
+            "dual_coef_": found.weights[order][None],
+            "status_": found.status,
+            "n_iter_": found.passes,
+            "history_": found.history,
+            "_transform": transform,
+            "_square": seen.square,
+            "_n_given": n_given,
+            **self._judged(rows, found, seen),
+        }
+        if self.contamination != "auto":
+            scores = self._scores(seen)
+            attributes["offset_"] = _quantile(scores, rows.weights, float(self.contamination))
+        return attributes
+
+    @staticmethod
+    @abstractmethod
+    def _scores(seen: Seen) -> Floats:
+        """Larger is more usual."""
+
+    def score_samples(self, X: Any) -> Floats:
+        """How usual rows are, larger being more so: minus the squared distance from a ball's centre, or ``w.phi(x)``.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order="C", ensure_all_finite=False
+        )
+        check_finite(X, columns=getattr(self, "feature_names_in_", None))
+        vectors, pairwise = self.support_vectors_, self.kernel == "precomputed"
+        X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)  # the model's storage decides
+        scores, threads = np.empty(X.shape[0]), effective_n_threads(self.n_jobs)
+        for first in range(0, X.shape[0], _ROWS_AT_ONCE):
+            part = X[first : first + _ROWS_AT_ONCE]
+            part = part.toarray() if sp.issparse(part) and not sp.issparse(vectors) else part
+            queries = part[:, self.support_] if pairwise else part
+            matrix = kernel_matrix(self._transform, vectors, queries=queries, n_threads=threads)
+            products = matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)[0]
+            scores[first : first + _ROWS_AT_ONCE] = self._scores(Seen(self._diagonal_of(part), products, self._square))
+        return scores
+
+    def _diagonal_of(self, X: Any) -> Floats:
+        """k(x, x) of rows at prediction."""
+        return kernel_matrix(self._transform, X).diagonal()
+
+    def decision_function(self, X: Any) -> Floats:
+        """``score_samples(X) - offset_``, of shape (n_samples,): negative for outliers."""
+        return np.asarray(self.score_samples(X) - self.offset_)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """1 for rows that are usual, -1 for outliers, of shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+
+def _quantile(values: Floats, weights: Floats, share: float) -> float:
+    """Just below the least value that has this share of the weight below it, or as much of it as can be."""
+    order = np.argsort(values)
+    below = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum() * (1 + 1e-12), side="right"))
+    return float(values[order[below]] - _ROUNDING * np.ptp(values))

@@ -1,0 +1,109 @@
+"""The one-class machine on a core-set, as a scikit-learn outlier detector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen
+from dimargin.estimators.validation import check_number
+from dimargin.kernels import Floats
+from dimargin.solvers import Limits
+
+
+class OneClassCoreSetSVM(CoreSetDetector):
+    r"""One-class support vector machine with squared slack, on a core-set.
+
+    Minimises ``1/2 |w|^2 - rho + C/2 sum_i s_i (rho - w.phi(x_i))_+^2`` over w and rho: the plane farthest from the
+    origin that has what is usual beyond it (core-set paper, section II, with all labels one and no intercept;
+    Schoelkopf et al., "Estimating the support of a high-dimensional distribution", Neural Computation 2001, with
+    squared slack). The dual is the smallest ball around points with the products ``k(x_i, x_j) + delta_ij / (C s_i)``,
+    all taken as equally long.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The larger, the fewer rows are outside: ``sum_i s_i (rho - w.phi(x_i))_+`` is ``1 / C`` at the optimum.
+    epsilon : float or None, default=None
+        None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
+        within ``1 + epsilon`` times the radius of the core-set's ball.
+    kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in scikit-learn.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly".
+    contamination : "auto" or float, default="auto"
+        Share of the training rows that are called outliers, in (0, 0.5]; "auto": those on the origin's side.
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    max_iter : int, default=1000
+        Rounds in which the core-set grows, each with a pass over the rows.
+    max_time : float or None, default=None
+        Seconds after which the best model so far is returned, with a ConvergenceWarning.
+    n_jobs : int or None, default=None
+        Threads; None is all. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had column names.
+    support_ : ndarray of shape (n_SV,)
+        Places of the core-set in X.
+    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
+    dual_coef_ : ndarray of shape (1, n_SV)
+        Weights of sum one: w is their mean of the core-set.
+    offset_ : float
+        rho, or what `contamination` makes of it: scores ``w.phi(x)`` below are outliers'.
+    objective_, dual_objective_ : float
+        Of the same machine scaled to rho = 1, ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a bound below it.
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_``, over all rows.
+    certificate_ : {"global"}
+    status_ : {"converged", "max_iter", "max_time", "precision"}
+    n_iter_ : int
+        Rounds.
+    history_ : list of dict
+
+    See Also
+    --------
+    CoreSetSVDD : A ball instead of a plane.
+
+    Examples
+    --------
+    >>> from dimargin import OneClassCoreSetSVM
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+    >>> detector = OneClassCoreSetSVM(gamma=0.2, contamination=0.01, random_state=0).fit(X)
+    >>> detector.predict([[0.1, -0.2], [6.0, 6.0]]), int((detector.predict(X) == -1).sum())
+    (array([ 1, -1]), 10)
+    """
+
+    def _check_parameters(self) -> None:
+        check_number("C", self.C, 0)
+        super()._check_parameters()
+
+    def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
+        return self._homogeneous(rows, limits)
+
+    def _judged(self, rows: RowsToFit, found: Found, seen: Seen) -> dict[str, Any]:
+        x, core = found.weights, found.places
+        rho = seen.square + float((x**2 / (self.C * rows.weights[core])).sum())
+        # scaled so that rho is one, and the dual objective of x as large as it can be
+        slack = np.maximum(1 - seen.products / rho, 0.0)
+        primal = 0.5 * seen.square / rho**2 + 0.5 * self.C * float(rows.weights @ slack**2)
+        return {
+            "offset_": rho, "objective_": primal, "dual_objective_": min(0.5 / rho, primal), "certificate_": "global",
+            "duality_gap_": max(primal - 0.5 / rho, 0.0) / max(primal, np.finfo(float).tiny),
+        }  # fmt: skip
+
+    @staticmethod
+    def _scores(seen: Seen) -> Floats:
+        return seen.products
+
+    def _diagonal_of(self, X: Any) -> Floats:
+        return np.empty(0)  # not looked at, and of values computed beforehand not known
