@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -53,6 +53,11 @@ class Weights:
     square: float
     distances: Floats
 
+    def without(self, place: int) -> Weights:
+        """The same ball of one point fewer, which has no weight."""
+        places = self.places - (self.places > place)
+        return replace(self, places=places, distances=np.delete(self.distances, place))
+
 
 class _Face:
     """Points inside, the Cholesky factor of their raised products, and these products with all points."""
@@ -75,7 +80,7 @@ class _Face:
     def coordinates(self, place: int) -> tuple[Floats, Floats, float]:
         """Row of products of a point, its row in the factor, and the square that would come on the diagonal."""
         row = self._row(place) + self._lift
-        own = solve_triangular(self.factor, row[self.places], lower=True, check_finite=False)
+        own = dtrtrs(self.factor, row[self.places], lower=1)[0] if self.places else np.empty(0)
         return row, own, float(row[place] - own @ own)
 
     def add(self, place: int, row: Floats, own: Floats, pivot: float) -> None:
@@ -92,16 +97,12 @@ class _Face:
         size = len(self.places) - 1
         self._rows[at:size] = self._rows[at + 1 : size + 1]
         del self.places[at]
-        self._factor[:size, :size] = cholesky(self.rows[:, self.places], lower=True, check_finite=False)
-
-    def solve(self, right: Floats) -> Floats:
-        half = solve_triangular(self.factor, right, lower=True, check_finite=False)
-        return np.asarray(solve_triangular(self.factor, half, lower=True, trans="T", check_finite=False))
+        self._factor[:size, :size] = dpotrf(self.rows[:, self.places], lower=1)[0]
 
     def best(self) -> Floats:
         """Weights of sum one, of any sign, at which ``q'z - z'Hz`` is largest."""
         linear = self._linear[self.places]
-        answers = self.solve(np.stack([linear, np.ones(len(linear))], axis=1))
+        answers = dpotrs(self.factor, np.stack([linear, np.ones(len(linear))], axis=1), lower=1)[0]
         multiplier = (answers[:, 0].sum() - 2) / answers[:, 1].sum()
         return np.asarray(answers @ (0.5, -0.5 * multiplier))
 
@@ -160,7 +161,7 @@ def _entered(face: _Face, x: Floats, place: int) -> Floats:
     if pivot > _DEPENDENT * row[place]:
         face.add(place, row, own, pivot)
         return np.append(x, 0.0)
-    direction = -solve_triangular(face.factor, own, lower=True, trans="T", check_finite=False)
+    direction = -dtrtrs(face.factor, own, lower=1, trans=1)[0]
     falling = direction < 0
     ratios = np.where(falling, x / np.where(falling, -direction, 1.0), np.inf)
     out = int(ratios.argmin())
@@ -175,10 +176,7 @@ def _entered(face: _Face, x: Floats, place: int) -> Floats:
 def _settled(face: _Face, x: Floats) -> Floats:
     """Weights at the optimum of a face of the points inside, of which those that would turn negative have left."""
     while True:
-        try:
-            best = face.best()
-        except LinAlgError:
-            return x
+        best = face.best()
         if (best > 0).all() or len(best) == 1:
             return np.asarray(np.maximum(best, 0.0) / np.maximum(best, 0.0).sum())
         falling = best <= 0

@@ -59,8 +59,7 @@ def exchanged(
         return wider, whole
     idle = np.setdiff1d(np.arange(len(wider)), whole.places)
     if len(idle):
-        kept = np.delete(wider, idle[0])
-        return kept, enclose(kept)
+        return np.delete(wider, idle[0]), whole.without(int(idle[0]))
     balls = [enclose(np.delete(wider, k)) for k in range(len(core))]
     best = int(np.argmax([one.value for one in balls]))
     return None if balls[best].value <= least else (np.delete(wider, best), balls[best])

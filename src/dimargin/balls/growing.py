@@ -49,7 +49,18 @@ class GrowingCoreSet(CoreSetSolver):
         distances = problem.first_distances(np.random.default_rng(self.random_state))
         first = np.array([distances.argmax()])
         farthest = problem.reach(distances)
-        return _State(problem, limits, first, np.ones(1), 0.0, farthest, 1, False, distances=distances, latest=first)
+        return _State(
+            problem,
+            limits,
+            first,
+            np.ones(1),
+            0.0,
+            farthest,
+            size=1,
+            unchecked=False,
+            distances=distances,
+            latest=first,
+        )
 
     def step(self, state: CoreSetState) -> None:
         """Solve for the farthest points and the core-set; a pass."""
