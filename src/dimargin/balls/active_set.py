@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _DEPENDENT = 1e-12  # squared distance from the affine hull of others, relative, below which a point lies in it
+_NEARLY_DEPENDENT = 1e-6  # likewise, of points to begin with
 _ROUNDING = 1e-13  # of squared distances, relative to the longest point
 _PATIENCE = 8  # steps for every point inside without a closer fit, after which only rounding is left
 
@@ -93,6 +94,15 @@ class _Face:
         self._factor[size, :size], self._factor[size, size], self._rows[size] = own, pivot**0.5, row
         self.places.append(place)
 
+    def add_all(self, places: list[int]) -> bool:
+        """Several at once, where none is nearly in the hull of the others; whether it was so."""
+        rows = np.array([self._row(place) for place in places]) + self._lift
+        factor, failed = dpotrf(rows[:, places], lower=1)
+        if failed or (factor.diagonal() ** 2 <= _NEARLY_DEPENDENT * rows[:, places].diagonal()).any():
+            return False
+        self._factor, self._rows, self._capacity, self.places = factor, rows, len(places), places
+        return True
+
     def drop(self, at: int) -> None:
         size = len(self.places) - 1
         self._rows[at:size] = self._rows[at + 1 : size + 1]
@@ -149,9 +159,12 @@ def enclose(row: Callable[[int], Floats], linear: Floats, start: Indices, tol: f
 
 def _enter_first(face: _Face, start: Indices) -> None:
     """Of the places to begin with, those that do not lie in the affine hull of others."""
-    for place in dict.fromkeys(int(place) for place in start):
+    places = list(dict.fromkeys(start.tolist()))
+    if face.add_all(places):
+        return
+    for place in places:
         row, own, pivot = face.coordinates(place)
-        if pivot > 1e-6 * row[place]:
+        if pivot > _NEARLY_DEPENDENT * row[place]:
             face.add(place, row, own, pivot)
 
 

@@ -113,9 +113,9 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         return Objectives(*(np.array([v]) for v in (state.farthest, state.squared_radius, max(gap, 0.0), 0.0)))
 
     def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
-        """Whether all points are inside the larger ball: larger by a part of its radius as it is without softness."""
+        """Whether all points are inside the larger ball."""
         reached = ratio(state.farthest, state.squared_radius)
-        more = ((1 + self.epsilon) ** 2 - 1) * abs(state.squared_radius - state.softness)
+        more = state.points.allowance(self.epsilon, state.squared_radius, state.softness)
         if state.farthest <= state.squared_radius + more + _ROUNDING * state.farthest:
             return "converged", f"every point is within {reached:.6g} times the radius"
         if state.exhausted:

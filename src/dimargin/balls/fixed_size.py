@@ -93,9 +93,12 @@ class FixedSizeCoreSet(CoreSetSolver):
     random_state: int = 0
 
     def init(self, problem: Points, start: Indices | None, limits: Limits) -> _State:
-        """The farthest point from a first centre."""
-        distances = problem.first_distances(np.random.default_rng(self.random_state))
-        first = np.array([distances.argmax()])
+        """The farthest point from a first centre, or the points to begin with."""
+        if start is None:
+            distances = problem.first_distances(np.random.default_rng(self.random_state))
+            first = np.array([distances.argmax()])
+        else:
+            first = start
         state = _State(problem, limits, first, np.ones(1), 0.0, np.inf, latest=first, ball=_ball(problem, first))
         state.size_allowed = self.size
         self._look(state)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dimargin.balls.active_set import Floats, Indices
+from dimargin.balls.active_set import Floats, Indices, Weights
 from dimargin.balls.core_set import CoreSetSolver, CoreSetState
 from dimargin.balls.spaces import Points
 from dimargin.solvers.loop import Limits
@@ -45,7 +45,12 @@ class GrowingCoreSet(CoreSetSolver):
     random_state: int = 0
 
     def init(self, problem: Points, start: Indices | None, limits: Limits) -> _State:
-        """The farthest point from a first centre, alone."""
+        """The farthest point from a first centre, alone; or the core-set to begin with, which is solved for first."""
+        if start is not None:
+            found = problem.enclose(start, np.arange(len(start)), 0.0)
+            state = _State(problem, limits, start[found.places], found.weights, max(found.value, 0.0), np.inf)
+            self._look(state, state.core, found)
+            return state
         distances = problem.first_distances(np.random.default_rng(self.random_state))
         first = np.array([distances.argmax()])
         farthest = problem.reach(distances)
@@ -70,14 +75,20 @@ class GrowingCoreSet(CoreSetSolver):
         pool = np.union1d(farthest, state.latest)
         state.exhausted = np.array_equal(pool, state.pool)
         state.pool = pool
-        share = abs(1 - state.softness / state.squared_radius) if state.squared_radius > 0 else 1.0
-        tol = ((1 + _SHARE * self.epsilon) ** 2 - 1) * share
+        radius, soft = (state.squared_radius, state.softness) if state.squared_radius > 0 else (1.0, 0.0)
+        tol = max(points.allowance(_SHARE * self.epsilon, radius, soft) / radius, 0.0)
         found = points.enclose(pool, np.searchsorted(pool, state.latest), tol)
-        state.latest, state.size = pool[found.places], len(found.places)
-        state.distances = points.distances(state.latest, found.weights)
-        value, soft = max(found.value, 0.0), points.softness_in(state.latest, found.weights)
+        self._look(state, pool[found.places], found)
+
+    @staticmethod
+    def _look(state: _State, core: Indices, found: Weights) -> None:
+        """A pass; what is better than before is kept."""
+        points = state.points
+        state.latest, state.size = core, len(core)
+        state.distances = points.distances(core, found.weights)
+        value, soft = max(found.value, 0.0), points.softness_in(core, found.weights)
         outmost = max(float(state.distances.max()), value)
         if outmost - value < state.farthest - state.squared_radius:
-            state.core, state.weights = state.latest, found.weights
+            state.core, state.weights = core, found.weights
             state.squared_radius, state.farthest, state.softness = value, outmost, soft
         state.unchecked = True

@@ -64,6 +64,13 @@ class Points(ABC):
         """What softness adds to the squared radius of a ball."""
         return self._hardest + float(weights**2 @ self.softness[core])
 
+    def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
+        """By how much squared distances may exceed the squared radius.
+
+        So that points are within ``1 + epsilon`` times the radius as it is without softness.
+        """
+        return ((1 + epsilon) ** 2 - 1) * abs(squared_radius - softness)
+
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
         """The smallest ball around some points; as `dimargin.balls.active_set.enclose`, `start` being places in `pool`.
 
@@ -164,11 +171,14 @@ class KernelSpace(Points):
     ----------
     kernel : KernelMatrix of shape (n, n)
     softness : ndarray of shape (n,), optional
+    signs : ndarray of shape (n,), optional
+        Plus or minus one, by which images are multiplied: the labels of a margin machine.
     """
 
-    def __init__(self, kernel: KernelMatrix, softness: Floats | None = None) -> None:
+    def __init__(self, kernel: KernelMatrix, softness: Floats | None = None, signs: Floats | None = None) -> None:
         super().__init__(kernel.shape[0], softness)
         self.kernel = kernel
+        self._signs = np.ones(self.n) if signs is None else signs
         self._diagonal = kernel.diagonal()
         self._spent = 0
 
@@ -186,23 +196,45 @@ class KernelSpace(Points):
         """Of the centre, in float64."""
         view = self.kernel.take(core).in_float64()
         every = np.arange(len(core))
-        square = float(weights @ view.multiply(every, weights[None])[0])
+        signed = self._signs[core] * weights
+        square = float(signed @ view.multiply(every, signed[None])[0])
         self._spent += view.evaluations
         return square
 
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
-        products = self.kernel.multiply(core, weights[None])[0]
+        products = self._signs * self.kernel.multiply(core, (self._signs[core] * weights)[None])[0]
         return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
 
     def _products(self, pool: Indices) -> tuple[Any, Floats]:
         view = self.kernel.take(pool).in_float64()
-        every, first = np.arange(len(pool)), view.evaluations
+        every, first, signs = np.arange(len(pool)), view.evaluations, self._signs[pool]
 
         def row(place: int) -> Floats:
             nonlocal first
-            values = view.block(np.array([place]), every)[0]
+            values = view.block(np.array([place]), every)[0] * (signs * signs[place])
             self._spent += view.evaluations - first
             first = view.evaluations
             return np.asarray(values)
 
         return row, self._diagonal[pool]
+
+
+class MarginSpace(KernelSpace):
+    """Signed images that all count as equally long: the smallest ball around them is a margin machine.
+
+    With a constant in the place of all ``k(x, x)`` the dual is ``minimise x'K~x`` over the simplex, whatever the kernel
+    (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section III). Parameters as of
+    `KernelSpace`; softness must be positive.
+    """
+
+    def __init__(self, kernel: KernelMatrix, softness: Floats | None = None, signs: Floats | None = None) -> None:
+        super().__init__(kernel, softness, signs)
+        self._diagonal = np.full(self.n, self._diagonal.max())
+
+    def rho(self, squared_radius: float) -> float:
+        """``x'K~x`` of a ball: what margins are divided by."""
+        return float(self._diagonal[0] + self._hardest - squared_radius)
+
+    def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
+        """So that the machine's objective is within `epsilon` of the optimum, relatively (handbook, F6)."""
+        return epsilon * self.rho(squared_radius)

@@ -1,0 +1,302 @@
+"""Core-set consensus: all sites end with the same few points, which are those that determine the ball of all."""
+
+import re
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+from ball_reference import quadratic_optimum
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dimargin import CoreSetSVMClassifier, minimum_enclosing_ball
+from dimargin.kernels import Kernel
+from dimargin.network.conditions import Conditions, Link, Outage
+from dimargin.network.messages import pack, unpack
+from dimargin.network.program import Report, Stop
+from dimargin.network.programs.candidates import Candidates, Named
+from dimargin.network.programs.core_set import Chosen, CoreSetConsensus, CoreSetSettings
+from dimargin.network.simulator import Simulator
+from dimargin.network.topology import make_graph
+
+EXACT = CoreSetSettings(epsilon=0.0)
+
+
+def names_of(n_sites):
+    return [f"site{i:03}" for i in range(n_sites)]
+
+
+def dealt(X, n_sites, signs=None, settings=EXACT):
+    """Sites that hold every n_sites-th point."""
+    signs = np.ones(len(X)) if signs is None else signs
+    return {
+        name: lambda name=name, i=i: CoreSetConsensus(name, X[i::n_sites], signs[i::n_sites], settings)
+        for i, name in enumerate(names_of(n_sites))
+    }
+
+
+def changing(n_sites, p, seed):
+    """Another directed graph every second, hardly ever connected."""
+
+    def graph(now):
+        edges = np.random.default_rng((seed, int(now))).random((n_sites, n_sites)) < p
+        np.fill_diagonal(edges, False)
+        return nx.from_numpy_array(edges, create_using=nx.DiGraph)
+
+    return graph
+
+
+def run(sites, graph, conditions=None, seed=0, until=400.0, after=0.0, forgetful=()):
+    """Until all agree; radii are watched on the way, but those of sites that lose their memory."""
+    simulator, ranks = Simulator(sites, graph, conditions, seed), {}
+
+    def agreed(_):
+        for name, program in simulator.programs.items():
+            rank = program.chosen.rank if program.chosen else (-np.inf, ())
+            assert name in forgetful or rank >= ranks.get(name, rank), "a radius fell"
+            ranks[name] = rank
+        return (
+            simulator.now > after
+            and len({*ranks.values()}) == 1
+            and len(ranks) == len(sites)
+            and all(r[1] for r in ranks.values())
+        )
+
+    end = simulator.run(until=until, watch=agreed)
+    assert end in ("watch", "stopped")
+    return simulator, next(iter(simulator.programs.values())).chosen
+
+
+def places_in(chosen, n_sites):
+    """Of the core-set in the array that was dealt."""
+    index = {name: i for i, name in enumerate(names_of(n_sites))}
+    return np.sort([index[site] + n_sites * row for site, row in chosen.points.names])
+
+
+NETWORKS = {
+    "ring": make_graph("ring", 12),
+    "directed cycle": nx.cycle_graph(12, create_using=nx.DiGraph),
+    "changing": changing(12, 0.08, 1),
+}
+WEATHER = {
+    "calm": Conditions(),
+    "a third lost": Conditions(Link(loss=0.3)),
+    "asynchronous": Conditions.asynchronous(loss=0.2, duplication=0.2, speeds={"site003": 0.2, "site005": 3.0}),
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("weather", WEATHER)
+@pytest.mark.parametrize("size", [None, 5])
+def test_all_sites_find_the_smallest_ball(network, weather, size):
+    """Exact with growing core-sets and with d + 1 points, whatever the order of messages."""
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    sites = dealt(X, 12, settings=replace(EXACT, size=size))
+    ball = minimum_enclosing_ball(X, 0)
+    for seed in range(3):
+        _, chosen = run(sites, NETWORKS[network], WEATHER[weather], seed)
+        np.testing.assert_array_equal(places_in(chosen, 12), ball.core_set_indices)
+        assert chosen.value == pytest.approx(ball.radius**2, rel=1e-9)
+        np.testing.assert_allclose(chosen.weights @ chosen.points.X, ball.center, atol=1e-9)
+
+
+@settings(max_examples=40)
+@given(st.integers(2, 9), st.integers(0, 40), st.integers(1, 5), st.integers(0, 10**6), st.booleans(), st.booleans())
+def test_any_points_on_any_network(n_sites, n, d, seed, on_a_grid, lossy):
+    """Duplicates, sites without a point, points on a line: one set at all sites, which holds all points."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-1, 2, size=(n + 1, d)).astype(float) if on_a_grid else rng.normal(size=(n + 1, d))
+    graph = nx.gnp_random_graph(n_sites, 0.3, seed=seed, directed=True)
+    nx.add_cycle(graph, rng.permutation(n_sites).tolist())
+    conditions = Conditions.asynchronous(loss=0.4) if lossy else None
+    epsilon, size = [(0.1, None), (0.25, 4), (0.0, None)][seed % 3]
+    _, chosen = run(dealt(X, n_sites, settings=CoreSetSettings(epsilon=epsilon, size=size)), graph, conditions, seed)
+    best = minimum_enclosing_ball(X, 0).radius
+    reach = np.linalg.norm(X - chosen.weights @ chosen.points.X, axis=1).max()
+    assert chosen.value**0.5 <= best * (1 + 1e-9) + 1e-12
+    assert reach <= (1 + epsilon) * best * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("kernel", [None, Kernel("rbf", gamma=0.5), Kernel("poly", gamma=0.5, degree=2, coef0=1.0)])
+def test_margin_machines(kernel):
+    """The L2-SVM of all rows, of sites that hold one class each."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 2))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=120) > 0, 1.0, -1.0)
+    order = np.argsort(y, kind="stable")
+    X, y, n_sites = X[order], y[order], 6
+    shards = np.array_split(np.arange(120), n_sites)
+    wanted = CoreSetSettings("margin", 1e-3, C=2.0, kernel=kernel, intercept=True)
+    sites = {
+        name: lambda name=name, rows=rows: CoreSetConsensus(name, X[rows], y[rows], wanted)
+        for name, rows in zip(names_of(n_sites), shards, strict=True)
+    }
+    _, chosen = run(sites, make_graph("ring", n_sites), Conditions(Link(loss=0.2)))
+    options = {"kernel": "linear"} if kernel is None else {
+        "kernel": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0
+    }  # fmt: skip
+    machine = CoreSetSVMClassifier(2.0, **options).fit(X, y)
+    rho = -chosen.value
+    assert 0.5 / rho == pytest.approx(machine.dual_objective_, rel=2e-3)
+    assert 0.5 / rho <= machine.dual_objective_ * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("C", [0.5, 10.0])
+def test_soft_descriptions(C):
+    X = np.random.default_rng(3).normal(size=(80, 3))
+    kernel = Kernel("rbf", gamma=0.5)
+    sites = dealt(X, 5, settings=CoreSetSettings("ball", 1e-6, C=C, kernel=kernel))
+    _, chosen = run(sites, make_graph("complete", 5))
+    values = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    assert chosen.value == pytest.approx(quadratic_optimum(values + np.eye(80) / C, np.full(80, 1 + 1 / C)), rel=1e-5)
+
+
+@pytest.mark.parametrize("loses_memory", [False, True])
+def test_sites_that_crash_or_come_late(loses_memory):
+    X = np.random.default_rng(4).normal(size=(48, 3))
+    outages = (Outage("site002", 3.0, 30.0, loses_memory), Outage("site005", 2.0, 25.0, loses_memory))
+    conditions = Conditions(Link(loss=0.2), joins={"site007": 20.0}, outages=outages)
+    forgetful = [outage.site for outage in outages if loses_memory]
+    _, chosen = run(dealt(X, 8), make_graph("ring", 8), conditions, after=31.0, forgetful=forgetful)
+    np.testing.assert_array_equal(places_in(chosen, 8), minimum_enclosing_ball(X, 0).core_set_indices)
+
+
+@pytest.mark.parametrize("network", ["ring", "directed cycle"])
+def test_all_stop_with_the_same_set(network):
+    """2 diameter + 1 quiet rounds, and not before the farthest site has been heard."""
+    X = np.random.default_rng(5).normal(size=(12, 6))
+    graph = NETWORKS[network]
+    wanted = replace(EXACT, quiet_rounds=2 * nx.diameter(graph) + 1)
+    simulator = Simulator(dealt(X, 12, settings=wanted), graph)
+    assert simulator.run(until=200) == "stopped"
+    ranks = {program.chosen.rank for program in simulator.programs.values()}
+    assert len(ranks) == 1
+    np.testing.assert_array_equal(
+        places_in(next(iter(simulator.programs.values())).chosen, 12), minimum_enclosing_ball(X, 0).core_set_indices
+    )
+    assert simulator.now <= 4 * nx.diameter(graph) + 4
+
+
+def met(program, sender="other", **changes):
+    """What a site does with a message."""
+    message = Candidates(["other"], np.array([0]), np.array([[9.0, 9.0]]), np.ones(1), np.ones(1), 0)
+    return list(program.receive(0.0, sender, Candidates(**{**{f: getattr(message, f) for f in FIELDS}, **changes})))
+
+
+FIELDS = ("sites", "rows", "X", "signs", "masses", "quiet", "schema")
+
+
+@pytest.fixture
+def site():
+    program = CoreSetConsensus("here", np.array([[0.0, 0.0], [1.0, 0.0]]), np.ones(2), replace(EXACT, norm_bound=50.0))
+    list(program.start(0.0, ["other", "third"]))
+    list(program.wake(1.0, "round"))
+    return program
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"X": np.array([[np.nan, 0.0]])}, "NaN or infinite"),
+        ({"X": np.array([[np.inf, 0.0]])}, "NaN or infinite"),
+        ({"X": np.array([[1.0, 2.0, 3.0]])}, r"shape \(1, 3\) for 1 points, expected 2 features"),
+        ({"signs": np.array([0.5])}, "labels other than plus or minus one"),
+        ({"signs": np.ones(2)}, "shape"),
+        ({"rows": np.array([0, 1])}, "shape"),
+        ({"masses": np.zeros(1)}, "weights that are not positive"),
+        ({"masses": np.array([np.nan])}, "weights that are not positive"),
+        ({"sites": []}, "for 0 points"),
+        ({"X": np.array([[60.0, 0.0]])}, "norm of 60, expected at most 50"),
+        ({"sites": ["here"]}, "another site has its name"),
+        ({"sites": ["here"], "rows": np.array([7])}, "another site has its name"),
+        (
+            {
+                "sites": ["other"] * 2,
+                "rows": np.zeros(2, dtype=np.int64),
+                "X": np.ones((2, 2)),
+                "signs": np.ones(2),
+                "masses": np.ones(2),
+            },
+            "names a point twice",
+        ),
+    ],
+)
+def test_unsound_messages_are_refused(site, changes, words):
+    before = site.chosen
+    (report,) = met(site, **changes)
+    assert isinstance(report, Report) and report.what == "refused" and report.facts["site"] == "other"
+    assert re.search(words, report.facts["reason"])
+    assert not met(site)  # not listened to any more
+    list(site.wake(2.0, "round"))
+    assert site.chosen == before and "other" in site.status()["refused"]
+
+
+def test_one_name_for_two_points_is_refused(site):
+    assert not met(site)
+    list(site.wake(2.0, "round"))
+    assert ("other", 0) in site.chosen.points.names
+    (report,) = met(site, "third", X=np.array([[5.0, 5.0]]))
+    assert "row 0 of site 'other' is another point than others say" in report.facts["reason"]
+
+
+def test_quiet_is_what_anybody_knows_of(site):
+    """Rounds since the last change, here or at any site that told of one."""
+    for now in range(2, 9):
+        list(site.wake(float(now), "round"))
+    alone = site.status()["quiet"]
+    message = site._message(site.chosen)
+    list(site.receive(9.0, "other", message))
+    assert site.status()["quiet"] == alone > 3
+    list(site.receive(9.0, "other", Candidates(**{**{f: getattr(message, f) for f in FIELDS}, "quiet": 2})))
+    assert site.status()["quiet"] == 2
+    assert not met(site, "third", X=np.array([[0.5, 0.0]]))  # another core-set, if a worse one
+    assert site.status()["quiet"] == 0
+
+
+def test_messages_of_other_rows_are_left_alone(site):
+    assert not met(site, schema="another") and not site._heard
+
+
+def test_equal_points_of_two_sites_are_two_points():
+    """Only their softness tells them apart: each carries half of the weight."""
+    wanted = CoreSetSettings("margin", 1e-9, C=1.0, kernel=Kernel("rbf"), intercept=False)
+    sites = dealt(np.zeros((2, 2)), 2, settings=wanted)
+    _, chosen = run(sites, make_graph("complete", 2))
+    assert chosen.points.names == (("site000", 0), ("site001", 0))
+    np.testing.assert_allclose(chosen.weights, 0.5)
+    assert -chosen.value == pytest.approx(1.5)
+
+
+def test_state_and_rows_shared(site):
+    assert not met(site)
+    actions = list(site.wake(2.0, "round"))
+    assert site.shares == "rows" and site.rows_shared == 2 and not any(isinstance(a, Stop) for a in actions)
+    again = CoreSetConsensus("here", site.own.X, site.own.signs, site.settings)
+    again.restore(unpack(pack(site.checkpoint())))
+    assert again.chosen.rank == site.chosen.rank and again.status()["rows_shared"] == 2
+    list(again.start(0.0, ["other"]))
+    list(again.wake(1.0, "round"))
+    assert again.chosen.rank == site.chosen.rank
+
+
+def test_order_is_total():
+    """Of sets with the same radius the names decide, and they are the same however the points come."""
+    X = np.vstack([np.eye(3), -np.eye(3)])
+    points = Named(tuple((f"s{i}", 0) for i in range(6)), X, np.ones(6), np.ones(6))
+    whole = Chosen.of(points, EXACT)
+    for seed in range(5):
+        assert Chosen.of(points.take(np.random.default_rng(seed).permutation(6)), EXACT).rank == whole.rank
+    other = Chosen.of(points.take([1, 4]), EXACT)
+    assert other.rank[0] == whole.rank[0]
+    assert other.rank == whole.rank or (other.rank > whole.rank) != (whole.rank > other.rank)
+
+
+def test_weights_of_rows():
+    """A weight of two is a row given twice."""
+    X = np.random.default_rng(6).normal(size=(20, 2))
+    wanted = CoreSetSettings("ball", 1e-9, C=2.0)
+    twice = Named(tuple(("s", k) for k in range(40)), np.repeat(X, 2, axis=0), np.ones(40), np.ones(40))
+    once = Named(tuple(("s", k) for k in range(20)), X, np.ones(20), np.full(20, 2.0))
+    one, two = (Chosen.of(points, wanted) for points in (once, twice))
+    np.testing.assert_allclose(one.weights @ one.points.X, two.weights @ two.points.X, atol=1e-9)
