@@ -16,7 +16,6 @@ import argparse
 import time
 import warnings
 
-import networkx as nx
 import numpy as np
 from common import describe, heading, load, scaled, table
 from sklearn.exceptions import ConvergenceWarning
@@ -27,6 +26,7 @@ import dimargin as dm
 from dimargin.network.conditions import Conditions, Link
 from dimargin.network.programs.core_set import CoreSetConsensus, CoreSetSettings
 from dimargin.network.simulator import Simulator
+from dimargin.network.topology import changing_digraphs
 from dimargin.strategies import Exact
 
 
@@ -59,7 +59,7 @@ def passes_of_rival(X, epsilon, away, most=300):
         far, near = int(distances.argmax()), places[int(distances[places].argmin())]
         if distances[far] <= value * (1 + epsilon) ** 2:
             return step
-        is_away = away and distances[far] / value - 1 < 1 - distances[near] / value and x[near] < 1
+        is_away = away and value > 0 and distances[far] / value - 1 < 1 - distances[near] / value and x[near] < 1
         to, sign = (near, -1.0) if is_away else (far, 1.0)
         direction = sign * (X[to] - centre)
         square = float(direction @ direction)
@@ -156,16 +156,11 @@ def agreed(n, d, epsilon, p, loss=0.0, seed=0, most=400):
     X = np.random.default_rng(seed).normal(size=(n, d))
     settings = CoreSetSettings(epsilon=epsilon, size=int(np.ceil(1 / epsilon)), quiet_rounds=most)
 
-    def graph(now):
-        edges = np.random.default_rng((seed, int(now))).random((n, n)) < p
-        np.fill_diagonal(edges, False)
-        return nx.from_numpy_array(edges, create_using=nx.DiGraph)
-
     programs = {
         f"n{i:04}": lambda i=i: CoreSetConsensus(f"n{i:04}", X[i : i + 1], np.ones(1), settings) for i in range(n)
     }
     began = time.perf_counter()
-    simulator = Simulator(programs, graph, Conditions(Link(loss=loss)), seed)
+    simulator = Simulator(programs, changing_digraphs(n, p, seed), Conditions(Link(loss=loss)), seed)
 
     def one_set(_):
         chosen = [program.chosen for program in simulator.programs.values()]
@@ -177,7 +172,8 @@ def agreed(n, d, epsilon, p, loss=0.0, seed=0, most=400):
     best = dm.minimum_enclosing_ball(X, 0).radius
     reach = np.linalg.norm(X - found.weights @ found.points.X, axis=1).max()
     return {
-        "steps": int(simulator.now) + 1 if end == "watch" else None, "names": found.points.names, "seconds": seconds,
+        "steps": simulator.sites["n0000"].program.rounds if end == "watch" else None, "names": found.points.names,
+        "seconds": seconds,
         "megabytes": simulator.counts["bytes"] / 1e6, "radius": found.value**0.5 / best, "reach": reach / best,
     }  # fmt: skip
 

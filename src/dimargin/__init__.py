@@ -7,6 +7,7 @@ from dimargin.lazy import lazily
 if TYPE_CHECKING:
     from dimargin.callbacks import LevelScores as LevelScores
     from dimargin.displays import ConvergenceDisplay as ConvergenceDisplay
+    from dimargin.displays import CoreSetConsensusDisplay as CoreSetConsensusDisplay
     from dimargin.displays import MarginDistributionDisplay as MarginDistributionDisplay
     from dimargin.displays import PerformanceProfileDisplay as PerformanceProfileDisplay
     from dimargin.displays import TuningDisplay as TuningDisplay
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "callbacks": ["LevelScores"],
-        "displays": ["ConvergenceDisplay", "MarginDistributionDisplay", "PerformanceProfileDisplay", "TuningDisplay"],
+        "displays": [
+            *("ConvergenceDisplay", "CoreSetConsensusDisplay", "MarginDistributionDisplay"),
+            *("PerformanceProfileDisplay", "TuningDisplay"),
+        ],
         "estimators": [
             *("CoreSetSVMClassifier", "GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"),
             *("CoreSetSVDD", "OneClassCoreSetSVM", "minimum_enclosing_ball"),

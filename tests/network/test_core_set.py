@@ -18,7 +18,7 @@ from dimargin.network.program import Report, Stop
 from dimargin.network.programs.candidates import Candidates, Named
 from dimargin.network.programs.core_set import Chosen, CoreSetConsensus, CoreSetSettings
 from dimargin.network.simulator import Simulator
-from dimargin.network.topology import make_graph
+from dimargin.network.topology import changing_digraphs, make_graph
 
 EXACT = CoreSetSettings(epsilon=0.0)
 
@@ -34,17 +34,6 @@ def dealt(X, n_sites, signs=None, settings=EXACT):
         name: lambda name=name, i=i: CoreSetConsensus(name, X[i::n_sites], signs[i::n_sites], settings)
         for i, name in enumerate(names_of(n_sites))
     }
-
-
-def changing(n_sites, p, seed):
-    """Another directed graph every second, hardly ever connected."""
-
-    def graph(now):
-        edges = np.random.default_rng((seed, int(now))).random((n_sites, n_sites)) < p
-        np.fill_diagonal(edges, False)
-        return nx.from_numpy_array(edges, create_using=nx.DiGraph)
-
-    return graph
 
 
 def run(sites, graph, conditions=None, seed=0, until=400.0, after=0.0, forgetful=()):
@@ -77,7 +66,7 @@ def places_in(chosen, n_sites):
 NETWORKS = {
     "ring": make_graph("ring", 12),
     "directed cycle": nx.cycle_graph(12, create_using=nx.DiGraph),
-    "changing": changing(12, 0.08, 1),
+    "changing": changing_digraphs(12, 0.08, 1),
 }
 WEATHER = {
     "calm": Conditions(),

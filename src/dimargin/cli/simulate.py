@@ -40,6 +40,7 @@ from dimargin.cli.shared import (
     scaled,
     timed,
 )
+from dimargin.cli.simulate_core_set import simulate_core_set
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import PerformanceProfileDisplay
 from dimargin.displays.site_accuracies import accuracies_of_sites
@@ -276,4 +277,5 @@ def register(app: typer.Typer) -> None:
             option.help = option.help.replace(text, "")
     _gossip.__signature__ = inspect.signature(_gossip).replace(parameters=[*own, *machine])  # type: ignore[attr-defined]
     simulate.command("gossip")(_gossip)
+    simulate.command("coreset")(simulate_core_set)
     app.add_typer(simulate)

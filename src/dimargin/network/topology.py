@@ -77,6 +77,34 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
     return graph
 
 
+def changing_digraphs(n_sites: int, p: float, random_state: int = 0) -> Callable[[float], Any]:
+    """Another directed Erdos-Renyi graph every second, as the simulator takes it (core-set paper, section V).
+
+    Parameters
+    ----------
+    n_sites : int
+    p : float
+        Probability of every edge; none of the graphs need be connected.
+    random_state : int
+
+    Returns
+    -------
+    function from seconds to a networkx.DiGraph
+
+    Examples
+    --------
+    >>> graph = changing_digraphs(100, 0.01)
+    >>> sorted(graph(3.0).edges) == sorted(graph(3.9).edges) != sorted(graph(4.0).edges)
+    True
+    """
+
+    def graph(now: float) -> Any:
+        seed = np.random.SeedSequence([random_state, int(now)]).generate_state(1)[0]
+        return nx.fast_gnp_random_graph(n_sites, p, int(seed), directed=True)
+
+    return graph
+
+
 def check_reachable(graph: Any, names: list[str]) -> None:
     """Raise ValueError, naming a site, unless what any site knows can reach all others."""
     pieces = list((nx.strongly_connected_components if graph.is_directed() else nx.connected_components)(graph))

@@ -1,0 +1,151 @@
+"""``dimargin simulate coreset``: nodes that agree on the few points that determine a ball."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.filesize import decimal
+
+from dimargin.cli.network_conditions import (
+    AsynchronousOption,
+    CrashOption,
+    DelayOption,
+    DuplicationOption,
+    LossOption,
+    conditions_of,
+    outages_of,
+)
+from dimargin.cli.shared import JsonOption, Output, QuietOption, check_folder, draw
+from dimargin.cli.terminal import FitDisplay
+from dimargin.displays import CoreSetConsensusDisplay
+from dimargin.estimators import minimum_enclosing_ball
+from dimargin.estimators.validation import check_number
+from dimargin.network.conditions import Conditions
+
+_QUIET = 15  # rounds, where the network changes: hardly any news takes longer at the paper's density
+_NETWORK = "Network"
+
+
+class _Display(FitDisplay):
+    """Rounds, and how many different core-sets are left."""
+
+    def check(self, entry: dict[str, Any]) -> bool:
+        """Move the bar to the round."""
+        state = f"{entry['core_sets']} different core-sets"
+        self._progress.update(self._task, description=f"round {entry['round']}", state=state)
+        return False
+
+
+def simulate_core_set(
+    nodes: Annotated[int, typer.Option(help="How many; each holds the same number of points.")] = 100,
+    points: Annotated[int, typer.Option(help="Of each node: standard normal.")] = 1,
+    dimension: Annotated[int, typer.Option(help="Of the points.")] = 50,
+    epsilon: Annotated[
+        float, typer.Option(help="All points within 1 + EPSILON times the radius; 0 is the exact ball.")
+    ] = 0.1,
+    topology: Annotated[
+        str, typer.Option(help="changing, or one that gossip knows: ring, torus, ...", rich_help_panel=_NETWORK)
+    ] = "changing",
+    edge_probability: Annotated[
+        float,
+        typer.Option(help="Of every directed edge of a changing network, in every round.", rich_help_panel=_NETWORK),
+    ] = 0.01,
+    max_iter: Annotated[int, typer.Option(help="Rounds.")] = 500,
+    quiet_rounds: Annotated[
+        int | None,
+        typer.Option(help="Rounds without news after which a node stops.", show_default=f"2 diameter + 1, or {_QUIET}"),
+    ] = None,
+    random_state: Annotated[int, typer.Option(help="Seed of points, network and weather.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Draw radii and core-sets against rounds (.png, .svg, .pdf).")
+    ] = None,
+    loss: LossOption = 0.0,
+    duplication: DuplicationOption = 0.0,
+    delay: DelayOption = None,
+    asynchronous: AsynchronousOption = False,
+    crash: CrashOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Let nodes agree on a core-set of all their points: the smallest ball, by the core-set paper's consensus.
+
+    As it is by default this is the simulation of the paper's section V: 100 nodes with a point each, in 50 dimensions,
+    on a random directed graph that is drawn again in every round, epsilon = 0.1.
+
+    Example: dimargin simulate coreset --loss 0.3 --plot consensus.png
+    """
+    out = Output(as_json, quiet)
+    try:
+        if plot is not None:
+            check_folder("--plot", plot)
+        check_number("nodes", nodes, 1, low_included=True, whole=True)
+        check_number("max_iter", max_iter, 1, low_included=True, whole=True)
+        outages = outages_of(crash, nodes, max_iter, random_state)
+        weather = conditions_of(loss, duplication, delay, asynchronous, outages)
+        run = _run(nodes, points, dimension, epsilon, topology, edge_probability, quiet_rounds, random_state, weather)
+    except ImportError as error:
+        raise OSError(f"dimargin simulate needs {error.name}: pip install 'dimargin[peers]'") from error
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
+    display = _Display(out.errors, 1.0, out.quiet)
+    with display.running():
+        agreed = run.run(max_iter, None, display.interrupted, display.check)
+    best = minimum_enclosing_ball(run.X, 0).radius
+    last, found = agreed.history[-1], agreed.best
+    facts: dict[str, Any] = {
+        "nodes": nodes, "points": len(run.X), "dimension": dimension, "epsilon": epsilon, "status": agreed.status,
+        "agreed_after_rounds": agreed.agreed_after, "rounds": last["round"], "different_core_sets": last["core_sets"],
+        "core_set": len(found.points.names), "radius": math.sqrt(max(found.value, 0.0)),
+        "radius_of_smallest_ball": best, "radius_ratio": _ratio(math.sqrt(max(found.value, 0.0)), best),
+        "farthest_point_ratio": _ratio(last["farthest"], best), "points_shared": agreed.rows_shared,
+        "messages": last["messages"], "bytes": last["bytes"], "seconds": last["seconds"],
+    }  # fmt: skip
+    out.result(facts if as_json else facts | {"bytes": f"{last['bytes']} ({decimal(last['bytes'])})"})
+    if plot is not None:
+        draw(lambda: CoreSetConsensusDisplay.from_history(agreed.history, best=best, epsilon=epsilon), plot)
+        out.say(f"radii and core-sets are drawn in {plot}")
+    late = sum(outage.at >= last["round"] for outage in outages)
+    if late:
+        out.say(
+            f"warning: {late} of {len(outages)} crashes did not happen; with a smaller --max-iter they come earlier"
+        )
+    if display.interrupted.is_set():
+        out.say("Interrupted: this is what the nodes knew by then")
+        raise typer.Exit(1)
+
+
+def _ratio(value: float, best: float) -> float:
+    return value / best if best > 0 else 1.0
+
+
+def _run(
+    nodes: int, points: int, dimension: int, epsilon: float, topology: str, p: float, quiet_rounds: int | None,
+    random_state: int, conditions: Conditions,
+) -> Any:  # fmt: skip
+    """What is asked for; raises ValueError for a value out of range, ImportError without the network's packages."""
+    import networkx as nx
+
+    from dimargin.network.core_set_run import CoreSetRun
+    from dimargin.network.learning import site_names
+    from dimargin.network.programs.core_set import CoreSetSettings
+    from dimargin.network.topology import changing_digraphs, check_reachable, make_graph
+
+    for name, value in (("points", points), ("dimension", dimension), ("quiet_rounds", quiet_rounds or 1)):
+        check_number(name, value, 1, low_included=True, whole=True)
+    check_number("epsilon", epsilon, 0, 1, low_included=True, high_included=True)
+    check_number("edge_probability", p, 0, 1, high_included=True)
+    graph: Any = changing_digraphs(nodes, p, random_state)
+    patience = _QUIET
+    if topology != "changing":
+        graph = make_graph(topology, nodes, random_state)
+        check_reachable(graph, site_names(nodes))
+        patience = 2 * nx.diameter(graph) + 1 if nodes > 1 else 1
+    size = math.ceil(1 / epsilon) if epsilon > 0 else None
+    settings = CoreSetSettings(epsilon=epsilon, size=size, quiet_rounds=quiet_rounds or patience)
+    X = np.random.default_rng(random_state).normal(size=(nodes * points, dimension))
+    site, one = np.repeat(np.arange(nodes), points), np.ones(len(X))
+    return CoreSetRun(X, one, one, site, nodes, settings, graph, conditions, random_state)

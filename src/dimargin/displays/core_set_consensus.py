@@ -1,0 +1,163 @@
+"""How sites come to agree on a core-set, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._optional_dependencies import check_matplotlib_support
+
+Floats = NDArray[np.float64]
+
+_NEEDED = ("round", "core_sets", "radius_min", "radius_mean", "radius_max", "farthest")
+_SHADE = 0.22
+
+
+class CoreSetConsensusDisplay:
+    """Radii of the sites' balls against rounds, and how many different core-sets there still are.
+
+    The core-set paper's figures of section V: radii rise to that of the ball around all points, while the farthest of
+    all points comes within ``1 + epsilon`` times of it; and all nodes end with one set.
+
+    All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    round : ndarray of shape (n_entries,)
+    core_sets : ndarray of shape (n_entries,)
+        Different ones.
+    radius_min, radius_mean, radius_max : ndarray of shape (n_entries,)
+        Over the sites.
+    farthest : ndarray of shape (n_entries,)
+        Largest distance of any point from the centre of any site's ball.
+    best : float
+        Radius of the smallest ball around all points, which all of these are divided by.
+    epsilon : float, default=None
+        Draws a line at ``1 + epsilon``.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib Axes of shape (2,)
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from dimargin.displays import CoreSetConsensusDisplay
+    >>> entry = {"round": 1, "core_sets": 3, "radius_min": 0.5, "radius_mean": 0.6, "radius_max": 0.7, "farthest": 2.0}
+    >>> last = {"round": 2, "core_sets": 1, "radius_min": 1.0, "radius_mean": 1.0, "radius_max": 1.0, "farthest": 1.0}
+    >>> display = CoreSetConsensusDisplay.from_history([entry, last], best=1.0, epsilon=0.1)
+    >>> [axes.get_ylabel() for axes in display.axes_]
+    ['relative to the smallest ball', 'different core-sets']
+    """
+
+    def __init__(
+        self,
+        *,
+        round: Floats,
+        core_sets: Floats,
+        radius_min: Floats,
+        radius_mean: Floats,
+        radius_max: Floats,
+        farthest: Floats,
+        best: float,
+        epsilon: float | None = None,
+    ) -> None:
+        self.round = round
+        self.core_sets = core_sets
+        self.radius_min = radius_min
+        self.radius_mean = radius_mean
+        self.radius_max = radius_max
+        self.farthest = farthest
+        self.best = best
+        self.epsilon = epsilon
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : array-like of two matplotlib Axes, default=None
+            None makes a new figure.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If `ax` is not two axes.
+        ImportError
+            Without matplotlib.
+        """
+        check_matplotlib_support(f"{type(self).__name__}.plot")
+        import matplotlib.pyplot as plt
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+        if ax is None:
+            _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained", height_ratios=(3, 2))
+        self.axes_ = np.ravel(np.asarray(ax, dtype=object))
+        if len(self.axes_) != 2:
+            raise ValueError(f"ax must be 2 axes (radii, core-sets), got {len(self.axes_)}")
+        self.figure_ = self.axes_[0].figure
+        above, below = self.axes_
+        (line,) = above.plot(self.round, self.radius_mean / self.best, marker="o", markersize=4, label="mean radius")
+        above.fill_between(
+            self.round, self.radius_min / self.best, self.radius_max / self.best, color=line.get_color(),
+            alpha=_SHADE, linewidth=0, label="smallest to largest",
+        )  # fmt: skip
+        above.plot(self.round, self.farthest / self.best, marker="s", markersize=4, label="farthest point")
+        above.axhline(1.0, color="black", linewidth=1, label="ball around all points")
+        if self.epsilon is not None:
+            above.axhline(
+                1 + self.epsilon,
+                color="black",
+                linestyle="--",
+                linewidth=1,
+                label=f"1 + epsilon = {1 + self.epsilon:g}",
+            )
+        above.set_ylabel("relative to the smallest ball")
+        below.plot(self.round, self.core_sets, marker="o", markersize=4)
+        below.set_yscale("log")
+        below.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        below.set_ylabel("different core-sets")
+        below.set_xlabel("round")
+        below.xaxis.set_major_locator(MaxNLocator(integer=True))
+        for axes in self.axes_:
+            axes.grid(alpha=0.3)
+        above.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, fontsize="small")
+        return self
+
+    @classmethod
+    def from_history(
+        cls, history: Sequence[dict[str, Any]], *, best: float, epsilon: float | None = None, ax: Any = None
+    ) -> Self:
+        """Draw the history of a run.
+
+        Parameters
+        ----------
+        history : list of dict
+            With ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max`` and ``farthest``, as
+            `dimargin.network.core_set_run.Agreed` has them; entries before any site had a ball are left out.
+        best, epsilon
+            See the class.
+        ax
+            See `plot`.
+
+        Returns
+        -------
+        CoreSetConsensusDisplay
+
+        Raises
+        ------
+        ValueError
+            If no entry has all of these.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_history")
+        entries = [entry for entry in history if all(key in entry for key in _NEEDED)]
+        if not entries:
+            raise ValueError(f"history must have entries with {', '.join(_NEEDED)}; got none")
+        columns = {key: np.array([float(entry[key]) for entry in entries]) for key in _NEEDED}
+        return cls(**columns, best=best, epsilon=epsilon).plot(ax)
