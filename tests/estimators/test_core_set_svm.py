@@ -1,10 +1,12 @@
 """CoreSetSVMClassifier: the machine of the core-set paper's equation 6, by independent means."""
 
+import networkx as nx
 import numpy as np
 import pytest
 from ball_reference import quadratic_optimum
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_digits, load_svmlight_file, make_moons
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits, load_iris, load_svmlight_file, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.preprocessing import MinMaxScaler
@@ -137,6 +139,54 @@ def test_threads_seeds_and_a_warm_start(moons):
     assert_array_equal(one.dual_coef_, two.dual_coef_)
     two.set_params(warm_start=True).fit(X, y)
     assert two.n_iter_ == 1 and two.duality_gap_ <= 1e-3
+
+
+@pytest.mark.parametrize("topology", ["ring", "complete"])
+@pytest.mark.parametrize("shards", ["sorted", "unequal", "array"])
+def test_sites_that_agree(topology, shards):
+    """As good as on one computer, with classes apart, weights, and sites whose numbers are given."""
+    X, y = make_moons(240, noise=0.3, random_state=0)
+    weights = np.random.default_rng(0).uniform(0, 2, 240)
+    weights[::7] = 0
+    parts = np.arange(240) // 60 if shards == "array" else shards
+    options = {"gamma": 2.0, "random_state": 0}
+    machine = CoreSetSVMClassifier(n_sites=4, topology=topology, shards=parts, **options).fit(X, y, weights)
+    alone = CoreSetSVMClassifier(**options).fit(X, y, weights)
+    assert machine.status_ == "converged" and machine.duality_gap_ <= 1e-3
+    assert machine.objective_ == pytest.approx(alone.objective_, rel=1e-3)
+    assert (machine.predict(X) == alone.predict(X)).mean() > 0.99
+    (entry,) = machine.history_
+    assert entry["partitions"] == 4 and entry["core_set"] == len(machine.support_) and entry["bytes"] > 0
+    assert len(machine.support_) <= entry["rows_shared"] <= (weights > 0).sum()
+    again = CoreSetSVMClassifier(n_sites=4, topology=topology, shards=parts, **options).fit(X, y, weights)
+    assert_array_equal(again.dual_coef_, machine.dual_coef_)
+
+
+def test_sites_with_three_classes_and_sparse_rows():
+    X, y = load_iris(return_X_y=True)
+    machine = CoreSetSVMClassifier(n_sites=3, shards="sorted", random_state=0).fit(csr_array(X), y)
+    alone = CoreSetSVMClassifier(random_state=0).fit(X, y)
+    assert_allclose(machine.objective_, alone.objective_, rtol=1e-3)
+    assert machine.certify(csr_array(X), y).duality_gap_ <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_sites": 0}, "n_sites must be"),
+        ({"topology": "square"}, "topology must be one of"),
+        ({"shards": "even"}, "shards must be 'random'"),
+        ({"shards": np.arange(3)}, "shards must be the number of every row's site; got an array of shape"),
+        ({"shards": np.full(1400, 9)}, r"shards must be numbers in \[0, n_sites=4\), got 9"),
+        ({"epsilon": 0.1}, "epsilon was set, but n_sites=4 does not use it"),
+        ({"warm_start": True}, "warm_start was set, but n_sites=4"),
+        ({"kernel": rbf_kernel}, "kernel must have a name for n_sites=4"),
+        ({"topology": nx.empty_graph(4)}, "the topology is not connected"),
+    ],
+)
+def test_sites_out_of_range(moons, options, words):
+    with pytest.raises(ValueError, match=words):
+        CoreSetSVMClassifier(**{"n_sites": 4, **options}).fit(*moons)
 
 
 def test_limits(moons):

@@ -144,6 +144,29 @@ def test_outliers_are_found(make):
     assert (weighted.predict(mixed[:1900]) == -1).sum() == 95
 
 
+@pytest.mark.parametrize("make", [CoreSetSVDD, OneClassCoreSetSVM])
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_sites_that_agree(make, kernel):
+    X, weights = cloud(200), np.random.default_rng(0).uniform(0.5, 2, 200)
+    options = {"kernel": kernel, "gamma": 0.3, "C": 5.0, "random_state": 0}
+    machine = make(n_sites=4, topology="ring", shards="unequal", **options).fit(X, sample_weight=weights)
+    alone = make(**options).fit(X, sample_weight=weights)
+    assert machine.status_ == "converged" and machine.duality_gap_ <= 1e-3
+    assert machine.objective_ == pytest.approx(alone.objective_, rel=1e-3)
+    assert_allclose(machine.score_samples(X), alone.score_samples(X), rtol=0.02, atol=1e-3)
+    assert machine.history_[-1]["core_sets"] == 1 and machine.n_iter_ == machine.history_[-1]["round"]
+    given = make(n_sites=2, shards=np.arange(200) % 2, **options).fit(X, sample_weight=weights)
+    assert given.objective_ == pytest.approx(alone.objective_, rel=1e-3)
+    with pytest.raises(ValueError, match="epsilon was set, but n_sites=4 does not use it"):
+        make(n_sites=4, epsilon=0.1).fit(X)
+
+
+def test_hard_balls_of_sites():
+    X = cloud(300)
+    machine = CoreSetSVDD(float("inf"), kernel="linear", n_sites=5, topology="star", random_state=0).fit(X)
+    assert machine.radius_ == pytest.approx(minimum_enclosing_ball(X, 0).radius, rel=1e-3)
+
+
 def test_sparse_rows_threads_and_order():
     X = cloud(1500)
     detector = CoreSetSVDD(gamma=0.3, random_state=0).fit(X)

@@ -135,6 +135,7 @@ class KernelMarginClassifier(MarginClassifier):
                 shape=shape,
                 random_state=seed,
                 started=start is not None,
+                given=data.kept[order],
                 cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
                 progress=CallbackProgress(self, context, hooks, partial(self._model_attributes, origin), monitor),
             )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_number
 from dimargin.losses import Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
@@ -52,6 +54,14 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 prints a line at the end, 2 one a round.
+    n_sites : int, default=1
+        More than one (extra `peers`): rows are dealt to sites of a simulated network, which agree on the core-set and
+        send no other rows (the core-set paper's consensus). The time grows with the cube of its size; sparse rows
+        become dense; kernels are named ones.
+    topology : str or networkx graph, default="complete"
+        Of the network, as in `GossipSVMClassifier`.
+    shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
+        Which site a row goes to, as in `GossipSVMClassifier`.
 
     Attributes
     ----------
@@ -81,7 +91,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     history_ : list of dict
         An entry a round with ``level`` (0), ``partitions`` (1), ``seconds``, ``kernel_evaluations`` (both of this entry
         alone), ``objective``, ``relative_gap``, ``core_set`` (rows with a coefficient) and, with `epsilon`,
-        ``farthest``: distance of the farthest row over the radius.
+        ``farthest``: distance of the farthest row over the radius. Of several sites one entry, with ``partitions`` (the
+        sites), ``rounds``, ``messages``, ``bytes`` and ``rows_shared`` (that have left their site).
 
     See Also
     --------
@@ -128,6 +139,9 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        n_sites: int = 1,
+        topology: Any = "complete",
+        shards: str | Sequence[int] = "random",
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -144,11 +158,26 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.n_sites = n_sites
+        self.topology = topology
+        self.shards = shards
 
     @property
     def strategy(self) -> Strategy:  # type: ignore[override]
-        """The only one."""
-        return CoreSet(self.epsilon)
+        """On one computer, or of sites that agree."""
+        if self.n_sites == 1:
+            return CoreSet(self.epsilon)
+        from dimargin.network.consensus import Consensus  # needs an extra
+
+        return Consensus(self.n_sites, self.topology, self.shards)
+
+    def _check_parameters(self) -> None:
+        check_number("n_sites", self.n_sites, 1, low_included=True, whole=True)
+        if self.n_sites > 1:
+            check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
+            check_alone(self.n_sites, epsilon=self.epsilon is not None, warm_start=self.warm_start)
+            check_named(self.n_sites, self.kernel)
+        super()._check_parameters()
 
     def _loss(self) -> Loss:
         check_number("C", self.C, 0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from dimargin.estimators.common import unchanged_on_failure
 from dimargin.estimators.data import STORED_DTYPES, canonical
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
+from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_finite, check_number
 from dimargin.kernels import Floats, Indices
 from dimargin.keys import order_of_keys
@@ -92,6 +94,9 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         max_time: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        n_sites: int = 1,
+        topology: Any = "complete",
+        shards: str | Sequence[int] = "random",
     ) -> None:
         self.C = C
         self.epsilon = epsilon
@@ -105,6 +110,9 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.n_sites = n_sites
+        self.topology = topology
+        self.shards = shards
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -141,7 +149,8 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             self._check_parameters()
             rows, n_given = self._rows(X, sample_weight)
             deadline = None if self.max_time is None else began + self.max_time
-            found = self._solve(rows, Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline))
+            limits = Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline)
+            found = self._solve(rows, limits) if self.n_sites == 1 else self._agree(rows, limits)
             for name, value in self._attributes(rows, found, n_given).items():
                 setattr(self, name, value)
         if self.status_ != "converged":
@@ -161,6 +170,11 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             if isinstance(self.contamination, str):
                 raise ValueError(f"contamination must be 'auto' or a number in (0, 0.5], got {self.contamination!r}")
             check_number("contamination", self.contamination, 0, 0.5, high_included=True)
+        check_number("n_sites", self.n_sites, 1, low_included=True, whole=True)
+        if self.n_sites > 1:
+            check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
+            check_alone(self.n_sites, epsilon=self.epsilon is not None)
+            check_named(self.n_sites, self.kernel)
         check_number("tol", self.tol, 0)
         check_number("max_iter", self.max_iter, 1, low_included=True, whole=True)
         if self.max_time is not None:
@@ -190,6 +204,20 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
     @abstractmethod
     def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
         """Weights of the core-set."""
+
+    _machine: ClassVar[Literal["ball", "margin"]]  # what sites agree on
+
+    def _agree(self, rows: RowsToFit, limits: Limits) -> Found:
+        """Sites of a simulated network find the core-set together."""
+        from dimargin.network.consensus import agree, dealt, settings_of  # needs an extra
+
+        site = dealt(self.shards, np.zeros(len(rows.places), dtype=np.int64), rows.places, int(self.n_sites))
+        settings = settings_of(self._machine, self.C, self.tol, rows.transform)
+        signs, n_sites = np.ones(len(site)), int(self.n_sites)
+        run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)
+        last = run.history[-1]
+        reason = f"{run.status} after {last['round']} rounds of {self.n_sites} sites"
+        return Found(run.places(run.best), run.best.weights, run.status, reason, last["round"], run.history)
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: Found, seen: Seen) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from dimargin.estimators.common import history_attribute, per_class, unchanged_o
 from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.progress import CallbackProgress, Monitor
+from dimargin.estimators.sites import check_sites
 from dimargin.estimators.validation import check_number
 from dimargin.keys import order_of_keys
 from dimargin.network.conditions import Conditions
@@ -290,7 +291,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         graph = make_graph(self.topology, n_sites, seed)
         check_reachable(graph, site_names(n_sites))
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
-        site = deal(self._checked_shards(len(data.y)), data.y, order, n_sites)
+        site = deal(self.shards, data.y, order, n_sites)
         settings = self._settings(directed=graph.is_directed())
         X, conditions = self._with_constant(data.X), self.conditions or Conditions()
         return Learning(X, data.labels, site, n_sites, settings, graph, conditions, seed)
@@ -305,27 +306,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
             lease=math.inf if directed else GadgetSettings.lease,
         )  # fmt: skip
 
-    def _checked_shards(self, n_rows: int) -> Any:
-        if isinstance(self.shards, str):
-            return self.shards
-        shards = np.asarray(self.shards)
-        if shards.shape != (n_rows,) or shards.dtype.kind not in "iu":
-            raise ValueError(
-                f"shards must be the number of every row's site, {n_rows} whole numbers; got an array of shape "
-                f"{shards.shape} and dtype {shards.dtype}"
-            )
-        if shards.min() < 0 or shards.max() >= self.n_sites:
-            wrong = shards[(shards < 0) | (shards >= self.n_sites)][0]
-            raise ValueError(f"shards must be numbers in [0, n_sites={self.n_sites}), got {wrong}")
-        return shards
-
     def _check_parameters(self) -> None:
         """Raise for any parameter out of its range, ImportError where the network's packages are missing."""
-        try:
-            from dimargin.network.learning import SHARDS
-            from dimargin.network.topology import make_graph
-        except ImportError as error:
-            raise ImportError(f"{type(self).__name__} needs {error.name}: pip install 'dimargin[peers]'") from error
+        check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
         for name, known in (
             ("algorithm", _ALGORITHMS),
             ("gradient", ("tracked", "local")),
@@ -333,9 +316,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}")
-        for name, low in (("n_sites", 1), ("n_quiet", 1), ("max_iter", 1)):
+        for name, low in (("n_quiet", 1), ("max_iter", 1)):
             check_number(name, getattr(self, name), low, low_included=True, whole=True)
-        make_graph(self.topology, int(self.n_sites))
         check_number("alpha", self.alpha, 0)
         check_number("tol", self.tol, 0)
         if self.batch_size is not None:
@@ -346,8 +328,6 @@ class GossipSVMClassifier(LinearMarginClassifier):
                 raise ValueError(f"step_size must be 'auto', 'pegasos' or a number above 0, got {self.step_size!r}")
         else:
             check_number("step_size", self.step_size, 0)
-        if isinstance(self.shards, str) and self.shards not in SHARDS:
-            raise ValueError(f"shards must be {', '.join(map(repr, SHARDS))} or an array, got {self.shards!r}")
         if self.max_time is not None:
             check_number("max_time", self.max_time, 0)
 

@@ -46,6 +46,14 @@ class OneClassCoreSetSVM(CoreSetDetector):
     n_jobs : int or None, default=None
         Threads; None is all. The result does not depend on it.
     random_state : int, RandomState or None, default=None
+    n_sites : int, default=1
+        More than one (extra `peers`): rows are dealt to sites of a simulated network, which agree on the core-set and
+        send no other rows (the core-set paper's consensus). The time grows with the cube of its size; sparse rows
+        become dense; kernels are named ones.
+    topology : str or networkx graph, default="complete"
+        Of the network, as in `GossipSVMClassifier`.
+    shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
+        Which site a row goes to, as in `GossipSVMClassifier`.
 
     Attributes
     ----------
@@ -82,6 +90,8 @@ class OneClassCoreSetSVM(CoreSetDetector):
     >>> detector.predict([[0.1, -0.2], [6.0, 6.0]]), int((detector.predict(X) == -1).sum())
     (array([ 1, -1]), 10)
     """
+
+    _machine = "margin"
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, 0)

@@ -16,6 +16,7 @@ from dimargin.network.learning import site_names
 from dimargin.network.programs.candidates import Named
 from dimargin.network.programs.core_set import Chosen, CoreSetConsensus, CoreSetSettings
 from dimargin.network.simulator import Simulator
+from dimargin.solution import Status
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ class CoreSetRun:
             return any(ends.values())
 
         end = simulator.run(until=max_rounds + 0.75, watch=look)
-        early = next((name for name, value in ends.items() if value), "max_iter")
+        early: Status = "max_time" if ends["max_time"] else "stopped" if ends["stopped"] else "max_iter"
         agreed.look(time.perf_counter() - began)
         agreed.status = "converged" if end == "stopped" else early
         return agreed
@@ -108,7 +109,7 @@ class Agreed:
     def __init__(self, run: CoreSetRun, simulator: Simulator) -> None:
         self.run, self.simulator = run, simulator
         self.history: list[dict[str, Any]] = []
-        self.status = "stopped"
+        self.status: Status = "stopped"
 
     @property
     def chosen(self) -> list[Chosen]:

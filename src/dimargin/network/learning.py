@@ -43,10 +43,24 @@ def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], 
     Returns
     -------
     ndarray of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        For an array of another length, or with a site that does not exist.
     """
     n = len(codes)
     if not isinstance(shards, str):
-        return np.asarray(shards, dtype=np.int64)
+        given = np.asarray(shards)
+        if given.shape != (n,) or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"shards must be the number of every row's site, {n} whole numbers; got an array of shape "
+                f"{given.shape} and dtype {given.dtype}"
+            )
+        if given.min() < 0 or given.max() >= n_sites:
+            wrong = given[(given < 0) | (given >= n_sites)][0]
+            raise ValueError(f"shards must be numbers in [0, n_sites={n_sites}), got {wrong}")
+        return given.astype(np.int64)
     if shards.startswith("sorted"):
         order = order[np.argsort(codes[order], kind="stable")]
     sizes = np.geomspace(1, _LARGEST_TO_SMALLEST, n_sites) if "unequal" in shards else np.ones(n_sites)

@@ -151,6 +151,8 @@ class Training:
     progress : Progress
     cache : int
         Memory for remembered kernel rows, in bytes, of each machine.
+    given : ndarray of shape (n,) or None
+        Where the rows, in the order of their keys, were in the caller's; None where these have no order.
     """
 
     facts: Facts
@@ -161,6 +163,7 @@ class Training:
     started: bool = False
     progress: Progress = field(default_factory=Progress)
     cache: int = CACHE
+    given: Indices | None = None
 
 
 @dataclass(frozen=True)

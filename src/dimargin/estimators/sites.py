@@ -1,0 +1,42 @@
+"""The parameters that say how rows are spread over the sites of a simulated network, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dimargin.estimators.validation import check_number
+
+
+def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
+    """Raise ValueError or TypeError for one out of its range, ImportError where the network's packages are missing.
+
+    Parameters
+    ----------
+    name : str
+        Of the estimator.
+    n_sites : int
+    topology : str or networkx graph
+    shards : str or array-like
+    """
+    try:
+        from dimargin.network.learning import SHARDS
+        from dimargin.network.topology import make_graph
+    except ImportError as error:
+        raise ImportError(f"{name} needs {error.name}: pip install 'dimargin[peers]'") from error
+    check_number("n_sites", n_sites, 1, low_included=True, whole=True)
+    make_graph(topology, int(n_sites))
+    if isinstance(shards, str) and shards not in SHARDS:
+        raise ValueError(f"shards must be {', '.join(map(repr, SHARDS))} or an array, got {shards!r}")
+
+
+def check_alone(n_sites: int, **given: bool) -> None:
+    """Raise ValueError for a parameter that was set and that several sites do not use."""
+    for name, is_set in given.items():
+        if is_set:
+            raise ValueError(f"{name} was set, but n_sites={n_sites} does not use it; leave it at its default")
+
+
+def check_named(n_sites: int, kernel: Any) -> None:
+    """Raise ValueError for a kernel that sites cannot compute by themselves."""
+    if callable(kernel) or kernel == "precomputed":
+        raise ValueError(f"kernel must have a name for n_sites={n_sites}: sites compute it of rows that they are sent")
