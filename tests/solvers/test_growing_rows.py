@@ -64,6 +64,22 @@ def test_limits_end_with_what_there_is():
     assert np.count_nonzero(one.dual) <= 256
 
 
+def test_no_pass_is_begun_that_would_end_late():
+    solver, limits = GrowingRows(BlockCoordinateDescent()), Limits(deadline=time.perf_counter() + 1000)
+    state = solver.init(problem_of(3000), None, limits)
+    solver.check(state)
+    solver.step(state)
+    before, state.pace = state.dual.copy(), 1.0  # seconds of a kernel value: a pass would take weeks
+    solver.check(state)
+    solver.step(state)
+    assert solver.verdict(state, solver.check(state))[0] == "max_time"
+    np.testing.assert_array_equal(state.dual, before)
+    state.is_late, state.is_complete = False, True
+    assert solver.verdict(state, state.objectives)[0] == "max_time"
+    state.pace = 0.0
+    assert solver.verdict(state, state.objectives)[0] == "converged"
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_radii_are_those_of_the_ball(weighted):
     """History and verdict beside the handbook's formulas."""

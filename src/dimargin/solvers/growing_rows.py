@@ -57,7 +57,12 @@ class _State:
     tightening: float = 1.0  # of the core-set's solve, where no row outside is to blame
     is_still: bool = False  # whether the last solve has moved nothing
     is_complete: bool = False  # whether no row outside is wanted, or those that are stay out
+    is_late: bool = False  # whether there is no time for another pass
     found: Solution | None = field(default=None)
+
+    def seconds_of_pass(self, n_columns: int) -> float:
+        """At twice the time that a kernel value took."""
+        return 2 * self.pace * self.problem.n_rows * n_columns
 
 
 @dataclass(frozen=True)
@@ -93,9 +98,11 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
 
     def step(self, state: _State) -> None:
         """Solve for the core-set, and bring the margins of all rows up to date."""
-        problem, core = state.problem, state.core
-        local = problem.restrict(core, problem.mass)
-        found = solve(local, self.inner, state.dual[:, core], self._local_limits(state))
+        problem, core, limits = state.problem, state.core, self._local_limits(state)
+        if limits.out_of_time and state.passes:
+            state.is_late = state.unchecked = True
+            return
+        found = solve(problem.restrict(core, problem.mass), self.inner, state.dual[:, core], limits)
         change = problem.labels[:, core] * (found.dual - state.dual[:, core])
         moved = np.flatnonzero(change.any(axis=0))
         state.is_still = not len(moved)
@@ -116,7 +123,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         if self.epsilon is not None:
             tol = state.tightening * _LOCAL_OF_BALL * state.precision
         if deadline is not None:  # with time for the pass
-            deadline -= 2 * state.pace * state.problem.n_rows * len(state.core)
+            deadline -= state.seconds_of_pass(len(state.core))
         return replace(limits, tol=tol, deadline=deadline, stop_requested=lambda entry: False)
 
     def check(self, state: _State) -> Objectives | None:
@@ -172,6 +179,8 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
 
     def verdict(self, state: _State, objectives: Objectives) -> tuple[Status, str] | None:
         """Whether the core-set is enough for all rows."""
+        if state.is_late:
+            return "max_time", "the time limit does not leave another pass"
         if self.epsilon is not None:
             reached = f"every row is within {state.ratio:.6g} times the radius of the core-set's ball"
             if state.ratio <= 1 + self.epsilon:
@@ -179,6 +188,9 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             if state.tightening < _TIGHTEST and state.is_complete:
                 return "precision", f"{reached}: epsilon={self.epsilon:g} is below what kernel values can show here"
         elif objectives.worst_gap <= state.limits.tol or state.is_complete:
+            deadline = state.limits.deadline
+            if deadline is not None and time.perf_counter() + state.seconds_of_pass(state.size) > deadline:
+                return "max_time", "the time limit does not leave another pass, to certify"
             # margins were summed up in float32: what is claimed is computed afresh, and trusted only if it may be
             state.found = solve(state.problem, self.inner, state.dual, state.limits)
             return state.found.status, state.found.reason
