@@ -27,5 +27,5 @@ else:
         "model_format": ["ModelFileError"],
         "pieces": ["DataFileError", "DataSet"],
     }
-    _MODULES = ("csv_text", "libsvm", "soundness", "tables", "writing")
+    _MODULES = ("csv_text", "libsvm", "model_values", "soundness", "tables", "writing")
     __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))

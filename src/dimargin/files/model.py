@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -34,12 +31,10 @@ from dimargin.files.model_format import (
     decode,
     encode,
     read_raw,
-    refuse_kind,
-    refuse_value,
     write_model,
 )
+from dimargin.files.model_values import decode_rows, encode_rows
 from dimargin.files.soundness import check_linear_machine, check_machine, check_scaler
-from dimargin.kernels import KERNEL_NAMES, Kernel, RowTransform
 from dimargin.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.user_kernels import UserKernel
@@ -177,20 +172,6 @@ def _encode(value: Any, place: str, arrays: Arrays) -> Any:
 
 
 def _encode_other(value: Any, place: str, arrays: Arrays) -> Any:
-    if sp.issparse(value):
-        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
-        encoded = {key: _encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}
-        return {"csr": encoded, "shape": list(value.shape)}
-    if isinstance(value, RowTransform):
-        return {
-            "row_transform": {
-                "kernel": asdict(value.kernel),
-                "center": _encode(value.center, f"{place}.center", arrays),
-                "dtype": np.dtype(value.dtype).name,
-                "difference": value.difference,
-                "size": value.size,
-            }
-        }
     if isinstance(value, UserKernel) and value.function is None:
         return {"precomputed_kernel": True}
     if isinstance(value, Router):
@@ -202,7 +183,7 @@ def _encode_other(value: Any, place: str, arrays: Arrays) -> Any:
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": _encode(parameters, place, arrays)}
-    return refuse_value(value, place, arrays)
+    return encode_rows(value, place, arrays)
 
 
 def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -210,19 +191,6 @@ def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
 
 
 def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-    if "csr" in value:
-        data, indices, indptr = (_decode(value["csr"][key], arrays) for key in ("data", "indices", "indptr"))
-        matrix = sp.csr_array((data, indices, indptr), shape=tuple(value["shape"]))
-        matrix.check_format(full_check=True)
-        return matrix
-    if "row_transform" in value:
-        given = value["row_transform"]
-        kernel = Kernel(**given["kernel"])
-        if kernel.name not in KERNEL_NAMES:
-            raise ValueError(f"unknown kernel {kernel.name!r}")
-        precision = {"float32": np.float32, "float64": np.float64}[given["dtype"]]
-        center = _decode(given["center"], arrays)
-        return RowTransform(kernel, center, precision, bool(given["difference"]), float(given["size"]))  # type: ignore[arg-type]
     if "precomputed_kernel" in value:
         return UserKernel(None)
     if "router" in value:
@@ -233,4 +201,4 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         return Split(**{key: _decode(part, arrays) for key, part in value["split"].items()})
     if "strategy" in value:
         return _OPTIONS[value["strategy"]](**_decode(value["parameters"], arrays))
-    return refuse_kind(value, arrays)
+    return decode_rows(value, arrays)
