@@ -24,7 +24,8 @@ from sklearn.svm import OneClassSVM
 
 import dimargin as dm
 from dimargin.network.conditions import Conditions, Link
-from dimargin.network.programs.core_set import CoreSetConsensus, CoreSetSettings
+from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import changing_digraphs
 from dimargin.strategies import Exact

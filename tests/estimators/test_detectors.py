@@ -11,6 +11,8 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dimargin import CoreSetSVDD, OneClassCoreSetSVM, minimum_enclosing_ball
+from dimargin.kernels import Kernel
+from dimargin.network.programs.core_set_settings import CoreSetSettings
 
 VALUES = {
     "rbf": lambda X, Z: rbf_kernel(X, Z, gamma=0.3),
@@ -196,3 +198,23 @@ def test_parameters_and_limits(make):
         with pytest.warns(ConvergenceWarning, match="stopped before the tolerance was reached"):
             detector = make(kernel=kernel, max_time=1e-9).fit(X)
         assert detector.status_ == "max_time" and np.isfinite(detector.score_samples(X)).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_sites_agree_on_rows_of_different_weights(kernel):
+    """What softness adds to squared lengths differs from core-set to core-set where weights do."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, weights = rng.normal(size=(80, 3)), rng.uniform(0.05, 5, 80)
+        whole, agreed = (
+            CoreSetSVDD(0.5, kernel=kernel, random_state=0, n_sites=n).fit(X, sample_weight=weights) for n in (1, 5)
+        )
+        assert agreed.objective_ == pytest.approx(whole.objective_, rel=1e-3) and agreed.duality_gap_ <= 1e-3
+
+
+def test_sites_that_agree_on_too_little_say_so(monkeypatch):
+    loose = CoreSetSettings("margin", 0.5, C=1.0, kernel=Kernel("rbf", gamma=1.0))
+    monkeypatch.setattr(CoreSetSettings, "for_gap", lambda *_: loose)
+    with pytest.warns(ConvergenceWarning, match="stopped before the tolerance was reached"):
+        detector = OneClassCoreSetSVM(gamma=1.0, n_sites=3).fit(np.random.default_rng(0).normal(size=(90, 2)))
+    assert detector.status_ == "precision" and detector.duality_gap_ > 1e-3

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dimargin.network.consensus import agree, dealt
-from dimargin.network.programs.core_set import CoreSetSettings
+from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.solvers import Limits
 
 

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import msgspec
 import networkx as nx
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from dimargin import CoreSetSVMClassifier, minimum_enclosing_ball
 from dimargin.kernels import Kernel
 from dimargin.network.conditions import Conditions, Link, Outage
 from dimargin.network.messages import pack, unpack
-from dimargin.network.program import Report, Stop
-from dimargin.network.programs.candidates import Candidates, Named
-from dimargin.network.programs.core_set import Chosen, CoreSetConsensus, CoreSetSettings
+from dimargin.network.program import Report, Send, Stop
+from dimargin.network.programs.candidates import Candidates, Named, points_of
+from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import changing_digraphs, make_graph
 
@@ -138,7 +140,7 @@ def test_soft_descriptions(C):
     sites = dealt(X, 5, settings=CoreSetSettings("ball", 1e-6, C=C, kernel=kernel))
     _, chosen = run(sites, make_graph("complete", 5))
     values = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
-    assert chosen.value == pytest.approx(quadratic_optimum(values + np.eye(80) / C, np.full(80, 1 + 1 / C)), rel=1e-5)
+    assert chosen.value == pytest.approx(quadratic_optimum(values + np.eye(80) / C, np.ones(80)), rel=1e-5)
 
 
 @pytest.mark.parametrize("loses_memory", [False, True])
@@ -167,13 +169,20 @@ def test_all_stop_with_the_same_set(network):
     assert simulator.now <= 4 * nx.diameter(graph) + 4
 
 
+def told(**changes):
+    """What a site says of a point far away."""
+    message = {
+        "sites": ["other"], "rows": np.array([0]), "X": np.array([[9.0, 9.0]]), "labels": np.ones(1),
+        "masses": np.ones(1), "quiet": 0,
+    }  # fmt: skip
+    message |= changes
+    sound = len({len(message[name]) for name in ("sites", "rows", "X", "labels", "masses")}) == 1
+    return Candidates(**{"digest": points_of(Candidates(**message)).digest if sound else "", **message})
+
+
 def met(program, sender="other", **changes):
     """What a site does with a message."""
-    message = Candidates(["other"], np.array([0]), np.array([[9.0, 9.0]]), np.ones(1), np.ones(1), 0)
-    return list(program.receive(0.0, sender, Candidates(**{**{f: getattr(message, f) for f in FIELDS}, **changes})))
-
-
-FIELDS = ("sites", "rows", "X", "signs", "masses", "quiet", "schema")
+    return list(program.receive(0.0, sender, told(**changes)))
 
 
 @pytest.fixture
@@ -190,8 +199,9 @@ def site():
         ({"X": np.array([[np.nan, 0.0]])}, "NaN or infinite"),
         ({"X": np.array([[np.inf, 0.0]])}, "NaN or infinite"),
         ({"X": np.array([[1.0, 2.0, 3.0]])}, r"shape \(1, 3\) for 1 points, expected 2 features"),
-        ({"signs": np.array([0.5])}, "labels other than plus or minus one"),
-        ({"signs": np.ones(2)}, "shape"),
+        ({"labels": np.array([0.5])}, "labels other than -1, 1"),
+        ({"digest": "0123"}, "another digest than it says"),
+        ({"labels": np.ones(2)}, "shape"),
         ({"rows": np.array([0, 1])}, "shape"),
         ({"masses": np.zeros(1)}, "weights that are not positive"),
         ({"masses": np.array([np.nan])}, "weights that are not positive"),
@@ -204,7 +214,7 @@ def site():
                 "sites": ["other"] * 2,
                 "rows": np.zeros(2, dtype=np.int64),
                 "X": np.ones((2, 2)),
-                "signs": np.ones(2),
+                "labels": np.ones(2),
                 "masses": np.ones(2),
             },
             "names a point twice",
@@ -234,10 +244,10 @@ def test_quiet_is_what_anybody_knows_of(site):
     for now in range(2, 9):
         list(site.wake(float(now), "round"))
     alone = site.status()["quiet"]
-    message = site._message(site.chosen)
+    message = site._message(site.chosen.points)
     list(site.receive(9.0, "other", message))
     assert site.status()["quiet"] == alone > 3
-    list(site.receive(9.0, "other", Candidates(**{**{f: getattr(message, f) for f in FIELDS}, "quiet": 2})))
+    list(site.receive(9.0, "other", msgspec.structs.replace(message, quiet=2)))
     assert site.status()["quiet"] == 2
     assert not met(site, "third", X=np.array([[0.5, 0.0]]))  # another core-set, if a worse one
     assert site.status()["quiet"] == 0
@@ -261,7 +271,7 @@ def test_state_and_rows_shared(site):
     assert not met(site)
     actions = list(site.wake(2.0, "round"))
     assert site.shares == "rows" and site.rows_shared == 2 and not any(isinstance(a, Stop) for a in actions)
-    again = CoreSetConsensus("here", site.own.X, site.own.signs, site.settings)
+    again = CoreSetConsensus("here", site.own.X, site.own.labels, site.settings)
     again.restore(unpack(pack(site.checkpoint())))
     assert again.chosen.rank == site.chosen.rank and again.status()["rows_shared"] == 2
     list(again.start(0.0, ["other"]))
@@ -289,3 +299,73 @@ def test_weights_of_rows():
     once = Named(tuple(("s", k) for k in range(20)), X, np.ones(20), np.full(20, 2.0))
     one, two = (Chosen.of(points, wanted) for points in (once, twice))
     np.testing.assert_allclose(one.weights @ one.points.X, two.weights @ two.points.X, atol=1e-9)
+
+
+def test_sites_that_hear_one_another_do_not_send_what_the_other_has(site):
+    """The points once, then that they are still the same; again where no answer comes, or another core-set."""
+
+    def sent(now):
+        return [len(a.message.sites) for a in site.wake(now, "round") if isinstance(a, Send) and a.to == "other"]
+
+    assert sent(2.0) == [2]  # never heard
+    still = site._message(site.chosen.points.take([]), site.chosen.points.digest)
+    for now in range(3, 6):
+        list(site.receive(float(now), "other", still))
+        assert sent(float(now)) == [0]
+    assert not met(site, X=np.array([[0.5, 0.0]]))  # a worse one
+    assert [sent(float(now)) for now in range(6, 10)] == [[2], [0], [0], [0]]  # on its way, or lost
+    assert not met(site, X=np.array([[0.5, 0.0]]))
+    assert sent(10.0) == [2]
+    assert [sent(float(now)) for now in range(11, 17)][-1] == [2]  # silent for too long: who knows
+
+
+def test_messages_shrink_once_all_agree():
+    X = np.random.default_rng(7).normal(size=(200, 20))
+    simulator = Simulator(dealt(X, 5, settings=replace(EXACT, quiet_rounds=10**6)), make_graph("complete", 5))
+    counted = []
+    for until in (9.5, 10.5, 11.5):
+        simulator.run(until=until)
+        counted.append(simulator.counts["bytes"])
+    assert counted[2] - counted[1] == counted[1] - counted[0] < 20 * 200
+
+
+def test_weights_differ_and_all_agree_all_the_same():
+    """What softness adds to every squared length differs from core-set to core-set, and must not rank them."""
+    wanted = CoreSetSettings("ball", 1e-9, C=0.5, kernel=Kernel("linear"))
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, masses = rng.normal(size=(60, 3)), rng.uniform(0.05, 5, size=60)
+        sites = {
+            name: lambda name=name, i=i, X=X, masses=masses: CoreSetConsensus(
+                name, X[i::5], np.ones(12), wanted, masses[i::5]
+            )
+            for i, name in enumerate(names_of(5))
+        }
+        _, chosen = run(sites, make_graph("ring", 5))
+        products = X @ X.T
+        best = quadratic_optimum(products + np.diag(2 / masses), products.diagonal())
+        assert chosen.value == pytest.approx(best, rel=1e-7)
+
+
+def test_points_that_are_appended(site):
+    """A point beyond the others is in the core-set of all; one inside of none."""
+    site.append(np.array([[0.5, 0.0], [4.0, 0.0]]), np.ones(2))
+    assert not site.has_finished
+    list(site.wake(2.0, "round"))
+    assert site.chosen.points.names == (("here", 0), ("here", 3)) and site.rows_shared == 3
+
+
+@pytest.mark.parametrize("machine", ["ball", "margin"])
+@pytest.mark.parametrize("epsilon", [0.3, 1e-2, 1e-4])
+def test_bounds_hold_once_all_agree(machine, epsilon):
+    """The objective over all rows is between them: nobody has a row farther out than epsilon allows."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(90, 2))
+    y = np.where(X[:, 0] > 0, 1.0, -1.0) if machine == "margin" else np.ones(90)
+    wanted = CoreSetSettings(machine, epsilon, C=2.0, kernel=Kernel("rbf", gamma=0.5))
+    _, chosen = run(dealt(X, 6, y, wanted), make_graph("ring", 6))
+    values = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)) * np.outer(y, y) + np.eye(90) / 2.0
+    best = quadratic_optimum(values, np.ones(90))
+    best = best if machine == "ball" else 0.5 / (1 - best)
+    least, most = wanted.bounds(chosen)
+    assert least <= best * (1 + 1e-5) and most >= best * (1 - 1e-5) and most <= least * (1 + 3 * epsilon)

@@ -10,7 +10,7 @@ import pytest
 from dimargin import minimum_enclosing_ball
 from dimargin.network.conditions import Conditions, Link
 from dimargin.network.core_set_run import CoreSetRun
-from dimargin.network.programs.core_set import CoreSetSettings
+from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import changing_digraphs, make_graph
 
 EXACT = CoreSetSettings(epsilon=0.0)

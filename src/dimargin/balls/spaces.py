@@ -60,6 +60,11 @@ class Points(ABC):
         """What no squared distance from any of the points can exceed, by those from a first centre."""
         return 4 * float(distances.max()) + 2 * self._hardest
 
+    @property
+    def constant(self) -> float:
+        """What squared radii are raised by; without it they are the optimum of ``q'x - x'(G + softness)x``."""
+        return self._hardest
+
     def softness_in(self, core: Indices, weights: Floats) -> float:
         """What softness adds to the squared radius of a ball."""
         return self._hardest + float(weights**2 @ self.softness[core])
@@ -231,9 +236,14 @@ class MarginSpace(KernelSpace):
         super().__init__(kernel, softness, signs)
         self._diagonal = np.full(self.n, self._diagonal.max())
 
+    @property
+    def constant(self) -> float:
+        """With the length of all points, so that what is left is minus rho."""
+        return float(self._diagonal[0] + self._hardest)
+
     def rho(self, squared_radius: float) -> float:
         """``x'K~x`` of a ball: what margins are divided by."""
-        return float(self._diagonal[0] + self._hardest - squared_radius)
+        return self.constant - squared_radius
 
     def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
         """So that the machine's objective is within `epsilon` of the optimum, relatively (handbook, F6)."""

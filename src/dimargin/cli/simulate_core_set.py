@@ -131,7 +131,7 @@ def _run(
 
     from dimargin.network.core_set_run import CoreSetRun
     from dimargin.network.learning import site_names
-    from dimargin.network.programs.core_set import CoreSetSettings
+    from dimargin.network.programs.core_set_settings import CoreSetSettings
     from dimargin.network.topology import changing_digraphs, check_reachable, make_graph
 
     for name, value in (("points", points), ("dimension", dimension), ("quiet_rounds", quiet_rounds or 1)):

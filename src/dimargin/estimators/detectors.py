@@ -22,7 +22,7 @@ from dimargin.estimators.data import STORED_DTYPES, canonical
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_finite, check_number
-from dimargin.kernels import Floats, Indices
+from dimargin.kernels import Floats, Indices, Kernel
 from dimargin.keys import order_of_keys
 from dimargin.losses import SquaredHingeLoss
 from dimargin.solution import DualProblem, History, Status
@@ -209,10 +209,13 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
 
     def _agree(self, rows: RowsToFit, limits: Limits) -> Found:
         """Sites of a simulated network find the core-set together."""
-        from dimargin.network.consensus import agree, dealt, settings_of  # needs an extra
+        from dimargin.network.consensus import agree, dealt  # needs an extra
+        from dimargin.network.programs.core_set_settings import CoreSetSettings
 
         site = dealt(self.shards, np.zeros(len(rows.places), dtype=np.int64), rows.places, int(self.n_sites))
-        settings = settings_of(self._machine, self.C, self.tol, rows.transform)
+        kernel = rows.transform.kernel
+        assert isinstance(kernel, Kernel)  # it has a name
+        settings = CoreSetSettings.for_gap(self._machine, self.C, self.tol, kernel)
         signs, n_sites = np.ones(len(site)), int(self.n_sites)
         run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)
         last = run.history[-1]
@@ -260,6 +263,8 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             "_n_given": n_given,
             **self._judged(rows, found, seen),
         }
+        if self.n_sites > 1 and found.status == "converged" and attributes["duality_gap_"] > self.tol:
+            attributes["status_"] = "precision"
         if self.contamination != "auto":
             scores = self._scores(seen)
             attributes["offset_"] = _quantile(scores, rows.weights, float(self.contamination))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -15,14 +15,12 @@ from dimargin.kernels import Floats
 from dimargin.losses import SquaredHingeLoss
 from dimargin.network.core_set_run import Agreed, CoreSetRun
 from dimargin.network.learning import deal, site_names
-from dimargin.network.programs.core_set import CoreSetSettings
+from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import check_reachable, make_graph
 from dimargin.parts import Part, whole_of
 from dimargin.solution import Status
 from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, Outcome, Strategy, Training, TreeShape
-
-_SHARE = 0.5  # of the tolerance, that the core-set's ball may lack
 
 
 def agree(
@@ -78,24 +76,6 @@ def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
     return deal(shards, codes, np.arange(len(given)), n_sites)
 
 
-def settings_of(machine: Literal["ball", "margin"], C: float, tol: float, transform: Any) -> CoreSetSettings:
-    """For sites that shall find a machine to a relative duality gap of `tol`.
-
-    Parameters
-    ----------
-    machine : {"ball", "margin"}
-    C : float
-        Softness is ``1 / (C s)``.
-    tol : float
-    transform : RowTransform
-        Of the kernel, with its offset.
-    """
-    is_plain = machine == "ball" and transform.kernel.name == "linear"
-    return CoreSetSettings(
-        machine, _SHARE * tol, C=C, kernel=None if is_plain else transform.kernel, intercept=bool(transform.offset)
-    )
-
-
 class Consensus(Strategy):
     """Sites agree on the core-set of an L2-SVM; one machine after the other for several outputs.
 
@@ -125,7 +105,7 @@ class Consensus(Strategy):
         (part,) = training.rows.merge(whole_of, training.rows.n_shards).collect(_itself)
         problem, transform, loss = part.problem, part.problem.kernel.transform, training.facts.loss
         assert isinstance(loss, SquaredHingeLoss)
-        settings = settings_of("margin", 2 * loss.C, limits.tol, transform)
+        settings = CoreSetSettings.for_gap("margin", 2 * loss.C, limits.tol, transform.kernel, bool(transform.offset))
         codes = problem.labels.argmax(axis=0) if len(problem.labels) > 1 else (problem.labels[0] > 0).astype(int)
         site = dealt(self.shards, codes, training.given, self.n_sites)
         runs = [

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dimargin.network.conditions import Conditions
 from dimargin.network.learning import site_names
 from dimargin.network.programs.candidates import Named
-from dimargin.network.programs.core_set import Chosen, CoreSetConsensus, CoreSetSettings
+from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.simulator import Simulator
 from dimargin.solution import Status
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
+
+_BUSY = 60.0  # seconds of messages that may be read at once
 
 
 @dataclass
@@ -17,7 +20,8 @@ class Neighbourhood:
         Seconds of silence after which a neighbour counts as gone; infinite where those that one sends to need not send
         back.
     most_messages : float
-        A second, of one neighbour, by this site's own clock; who sends more is refused.
+        A second, of one neighbour, by this site's own clock; who sends more is refused. What came while the site was
+        busy for up to a minute, and is read all at once, is not more.
     names : tuple of str
         Whom the network can reach.
     heard : dict from name to float
@@ -35,8 +39,9 @@ class Neighbourhood:
     refused: dict[str, str] = field(default_factory=dict)
     old: Counter[str] = field(default_factory=Counter)
     _new: Counter[str] = field(default_factory=Counter)
-    _second: int = -1
-    _in_second: Counter[str] = field(default_factory=Counter)
+    _awake: float = 0.0  # when any message was heard last
+    _busy: tuple[float, float] = 0.0, 0.0  # when the site came back from not hearing any for so many seconds
+    _excess: dict[str, tuple[float, float]] = field(default_factory=dict)  # messages beyond the rate, and when
 
     def change(self, names: Collection[str]) -> None:
         """The network reaches others now."""
@@ -57,10 +62,17 @@ class Neighbourhood:
     def hear(self, now: float, name: str) -> str | None:
         """A message has come; why its sender is to be refused, if it is."""
         self.heard[name] = now
-        if int(now) != self._second:
-            self._second, self._in_second = int(now), Counter()
-        self._in_second[name] += 1
-        if self._in_second[name] > self.most_messages:
+        if math.isinf(self.most_messages):
+            return None
+        if now - self._awake > 1.0:
+            self._busy = now, min(now - self._awake, _BUSY)
+        self._awake = now
+        excess, last = self._excess.get(name, (0.0, 0.0))
+        back, seconds = self._busy
+        least = -self.most_messages * seconds if last < back else min(excess, 0.0)  # what has come meanwhile may be read
+        excess = max(excess - self.most_messages * (now - last), least) + 1
+        self._excess[name] = excess, now
+        if excess > self.most_messages:
             return f"it sends more than {self.most_messages:.0f} messages a second"
         return None
 

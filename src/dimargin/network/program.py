@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from dimargin.network.messages import Message
 
@@ -62,8 +62,8 @@ class SiteProgram(ABC):
         All kinds that its sites send.
     """
 
-    shares: ClassVar[Literal["parameters", "rows"]]
-    messages: ClassVar[tuple[type[Message], ...]]
+    shares: Literal["parameters", "rows"]
+    messages: tuple[type[Message], ...]
 
     @abstractmethod
     def start(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:

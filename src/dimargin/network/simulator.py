@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.network.conditions import Conditions
-from dimargin.network.messages import LARGEST, MessageError, decoder, encode, pack, unpack
+from dimargin.network.messages import LARGEST, Message, MessageError, decoder, encode, pack, unpack
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 
 
@@ -100,7 +100,7 @@ class Simulator:
         self._largest = largest
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._readers: dict[type[SiteProgram], Callable[[bytes], Any]] = {}
+        self._readers: dict[tuple[type[Message], ...], Callable[[bytes], Any]] = {}
         neighbours = self._neighbours(graph(0.0) if callable(graph) else graph)
         speeds, down = self.conditions.speeds, {outage.site for outage in self.conditions.outages}
         self.sites = {
@@ -255,10 +255,10 @@ class Simulator:
         return (self.now - site.began) * site.speed
 
     def _reader(self, program: SiteProgram) -> Callable[[bytes], Any]:
-        kind = type(program)
-        if kind not in self._readers:
-            self._readers[kind] = decoder(kind.messages, self._largest)
-        return self._readers[kind]
+        kinds = program.messages
+        if kinds not in self._readers:
+            self._readers[kinds] = decoder(kinds, self._largest)
+        return self._readers[kinds]
 
     def _neighbours(self, graph: Any) -> dict[str, tuple[str, ...]]:
         names = self._names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
@@ -45,8 +45,8 @@ class Average(SiteProgram):
     [6.0, 6.0, 6.0]
     """
 
-    shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
-    messages: ClassVar[tuple[type[Message], ...]] = (Share,)
+    shares = "parameters"
+    messages = (Share,)
 
     def __init__(
         self, value: Floats, weight: float = 1.0, one_neighbour: bool = False, seed: tuple[int, ...] = (0,)

@@ -15,6 +15,8 @@ set: who has a better one tells the others. What is mended (handbook, 5.3 and 6,
   each: equal points of different names are two points, and one name stands for one point.
 * A site with several points keeps all of them in S, always; with the random few of the paper's first step alone,
   consensus would be on the core-set of those.
+* Sites that hear one another do not send what the other has: a message without a point says "still this core-set", by
+  its digest. Whoever is not heard from, as on a directed edge, is sent the points in every round.
 * Termination: rounds since the last change that anybody told of are gossiped along; when all is quiet for
   `quiet_rounds`, 2 diameter + 1 where the network is static (Notarstefano, Bullo, IEEE TAC 2011), a site stops.
 
@@ -28,112 +30,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
 from dimargin.balls.active_set import Floats
-from dimargin.balls.fixed_size import FixedSizeCoreSet
-from dimargin.balls.growing import GrowingCoreSet
-from dimargin.balls.spaces import FeatureSpace, KernelSpace, MarginSpace, Points
-from dimargin.kernels import Kernel, KernelMatrix, RowTransform
 from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
-from dimargin.network.programs.candidates import FIELDS, Candidates, Name, Named, points_of, unsound
-from dimargin.solvers.loop import Limits, solve
+from dimargin.network.programs.candidates import FIELDS, Candidates, Named, points_of, unsound
+from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 
-_ANY = 1e6  # epsilon of exchanges that end of themselves
-_LIMITS = Limits(max_iter=100_000)
-
-
-@dataclass(frozen=True)
-class CoreSetSettings:
-    """What all sites do alike.
-
-    Attributes
-    ----------
-    machine : {"ball", "margin"}
-        The smallest ball around points (with softness: data description), or the margin machine whose points all count
-        as equally long (L2-SVM; one-class machine where all signs are one).
-    epsilon : float
-        Of a ball: every point within ``1 + epsilon`` times the radius. Of a machine: relative error of its objective.
-    size : int or None
-        k of the exchanges; None lets core-sets grow.
-    C : float
-        Softness is ``1 / C``; infinite for a hard ball.
-    kernel : Kernel or None
-        None is the space of the features.
-    intercept : bool
-        Whether the kernel is raised by one.
-    quiet_rounds : int
-        Rounds without a change anywhere after which a site stops.
-    interval : float
-        Seconds between rounds.
-    norm_bound : float
-        Of points; who sends longer ones is refused.
-    most_messages : float
-        A second, of one neighbour; who sends more is refused likewise.
-    schema : str
-    """
-
-    machine: Literal["ball", "margin"] = "ball"
-    epsilon: float = 0.1
-    size: int | None = None
-    C: float = np.inf
-    kernel: Kernel | None = None
-    intercept: bool = False
-    quiet_rounds: int = 20
-    interval: float = 1.0
-    norm_bound: float = np.inf
-    most_messages: float = np.inf
-    schema: str = ""
-
-    def space(self, points: Named) -> Points:
-        """The points as they lie in the space of the machine."""
-        softness = None if np.inf == self.C else 1 / (self.C * points.masses)
-        if self.kernel is None and self.machine == "ball":
-            return FeatureSpace(points.X, softness)
-        transform = RowTransform.fit(points.X, self.kernel or Kernel("linear")).in_float64()
-        matrix = KernelMatrix(replace(transform, offset=float(self.intercept)), points.X)
-        return KernelSpace(matrix, softness) if self.machine == "ball" else MarginSpace(matrix, softness, points.signs)
-
-    def improved(self, points: Points, start: Any) -> Any:
-        """Places of a better core-set than those to begin with, and at least as good."""
-        solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, _ANY)
-        return solve(points, solver, start, _LIMITS).places
+_PATIENCE = 4  # rounds in which a neighbour's answer may come before it is sent the points again
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A core-set and its ball, which is a function of it: whoever has the same points has the same numbers.
+class Spoken:
+    """Of a neighbour: digest of the core-set that it had, and when (round); what it was sent last, and when."""
 
-    Attributes
-    ----------
-    points : Named
-        Those of positive weight, in the order of their names.
-    weights : ndarray of shape (k,)
-    value : float
-        Squared radius; of a margin machine minus rho, which differs from it by a constant.
-    """
-
-    points: Named
-    weights: Floats
-    value: float
-
-    @classmethod
-    def of(cls, points: Named, settings: CoreSetSettings) -> Chosen:
-        """By the exact ball around the points."""
-        points = points.take(sorted(range(len(points.names)), key=points.names.__getitem__))
-        every, space = np.arange(len(points.names)), settings.space(points)
-        ball = space.enclose(every, every, 0.0)
-        value = -space.rho(ball.value) if isinstance(space, MarginSpace) else ball.value
-        return cls(points.take(ball.places), ball.weights, value)
-
-    @property
-    def rank(self) -> tuple[float, tuple[Name, ...]]:
-        """By which core-sets are ordered, everywhere alike: the largest is the best."""
-        return float(f"{self.value:.11e}"), self.points.names
+    theirs: str = ""
+    heard: int = -_PATIENCE - 1
+    sent: str = ""
+    told: int = -_PATIENCE - 1
 
 
 class CoreSetConsensus(SiteProgram):
@@ -144,8 +62,8 @@ class CoreSetConsensus(SiteProgram):
     name : str
     X : ndarray of shape (n, n_features)
         Its points; none will do.
-    signs : ndarray of shape (n,)
-        Of a margin machine; ones otherwise.
+    labels : ndarray of shape (n,)
+        Codes of labels, of a margin machine; ones otherwise.
     settings : CoreSetSettings
     masses : ndarray of shape (n,), optional
         Weights of the rows; ones by default.
@@ -159,23 +77,26 @@ class CoreSetConsensus(SiteProgram):
         How often it has changed.
     """
 
-    shares: ClassVar[Literal["parameters", "rows"]] = "rows"
-    messages: ClassVar[tuple[type[Message], ...]] = (Candidates,)
+    shares = "rows"
+    messages = (Candidates,)
 
     def __init__(
-        self, name: str, X: Floats, signs: Floats, settings: CoreSetSettings, masses: Floats | None = None
+        self, name: str, X: Floats, labels: Floats, settings: CoreSetSettings, masses: Floats | None = None
     ) -> None:
         self.name, self.settings = name, settings
-        names = tuple((name, k) for k in range(len(X)))
-        masses = np.ones(len(X)) if masses is None else masses
-        self.own = Named(names, np.asarray(X, dtype=np.float64), signs, masses)
+        self.own = self._named(0, X, labels, masses)
         self.chosen: Chosen | None = None
         self.rounds = self.changes = 0
-        self.neighbourhood = Neighbourhood(np.inf, settings.most_messages)
+        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
         self._heard: dict[str, Chosen] = {}  # since the last round, by sender
+        self._spoken: dict[str, Spoken] = {}
         self._quiet, self._stopped = 0, False
-        self._given: set[int] = set()  # rows that have left
+        self.given: set[int] = set()  # rows that have left
         self._is_new = True  # whether there are points that were not looked at
+
+    def _named(self, first: int, X: Floats, labels: Floats, masses: Floats | None = None) -> Named:
+        names = tuple((self.name, first + k) for k in range(len(X)))
+        return Named(names, np.asarray(X, dtype=np.float64), labels, np.ones(len(X)) if masses is None else masses)
 
     # ---- events --------------------------------------------------------------------------------------------------
 
@@ -190,10 +111,8 @@ class CoreSetConsensus(SiteProgram):
         self._quiet += 1
         self._improve()
         if self.chosen is not None:
-            message = self._message(self.chosen)
-            for neighbour in self.neighbourhood.spoken_to:
-                yield Send(neighbour, message)
-        if not self._stopped and self.chosen is not None and self._quiet > self.settings.quiet_rounds:
+            yield from self._tell(self.chosen)
+        if not self._stopped and self.has_finished:
             self._stopped = True
             yield Stop("quiet")
         yield Wake(self.settings.interval)
@@ -207,21 +126,32 @@ class CoreSetConsensus(SiteProgram):
         fault = near.hear(now, sender) or self._fault(message)
         if fault is not None:
             near.refuse(sender, fault)
-            self._heard.pop(sender, None)
+            self.leave(sender)
             yield Report("refused", {"site": sender, "reason": fault})
             return
-        points = points_of(message)
-        if self.chosen is not None and points.names == self.chosen.points.names:
+        self._spoken[sender] = replace(self._known(sender), theirs=message.digest, heard=self.rounds)
+        if self.chosen is not None and message.digest == self.chosen.points.digest:
             self._quiet = min(self._quiet, message.quiet)
             return
         self._quiet = 0
-        if sender not in self._heard or points.names != self._heard[sender].points.names:
+        points = points_of(message)
+        if points.names and (sender not in self._heard or points.names != self._heard[sender].points.names):
             self._heard[sender] = Chosen.of(points, self.settings)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Tell others from now on."""
         self.neighbourhood.change(neighbours)
         yield from ()
+
+    def append(self, X: Floats, labels: Floats) -> None:
+        """More points of this site."""
+        self.own = Named.joined([self.own, self._named(len(self.own.names), X, labels)])
+        self._is_new, self._quiet, self._stopped = True, 0, False
+
+    def leave(self, name: str) -> None:
+        """Forget what a neighbour has said; points of it that are in the core-set stay, for others have them too."""
+        self._heard.pop(name, None)
+        self._spoken.pop(name, None)
 
     # ---- consensus -----------------------------------------------------------------------------------------------
 
@@ -249,19 +179,52 @@ class CoreSetConsensus(SiteProgram):
         foreign = {name: k for k, name in enumerate(parts.names) if name[0] != self.name}
         return Named.joined([parts.take([foreign[name] for name in sorted(foreign)]), self.own])
 
-    def _message(self, chosen: Chosen) -> Candidates:
-        points = chosen.points
-        self._given.update(row for site, row in points.names if site == self.name)
+    # ---- messages ------------------------------------------------------------------------------------------------
+
+    def _tell(self, chosen: Chosen) -> Iterator[Action]:
+        """The core-set, to all who may not have it; the others hear that it is still the same."""
+        near, digest = self.neighbourhood, chosen.points.digest
+        whole, short = self._message(chosen.points), self._message(chosen.points.take([]), digest)
+        lacking = [name for name in near.spoken_to if self._may_lack(name, digest)]
+        new = sorted({row for site, row in chosen.points.names if site == self.name} - self.given) if lacking else []
+        if new:
+            self.given.update(new)
+            yield Report("rows shared", {"rows": new, "all": len(self.given), "output": self.settings.output})
+        for name in near.spoken_to:
+            if name in lacking:
+                self._spoken[name] = replace(self._known(name), sent=digest, told=self.rounds)
+            yield Send(name, whole if name in lacking else short)
+
+    def _may_lack(self, name: str, digest: str) -> bool:
+        """Whether a neighbour has another core-set, as far as can be known, or has had no time to say."""
+        spoken, settings, patience = self._known(name), self.settings, _PATIENCE
+        if np.isfinite(settings.lease):  # answers come, if late: a site may be busy
+            patience = max(patience, round(settings.lease / 2 / settings.interval))
+        elif self.rounds - spoken.heard > patience:
+            return True
+        is_on_its_way = spoken.sent == digest and self.rounds - spoken.told < patience
+        return spoken.theirs != digest and not is_on_its_way
+
+    def _known(self, name: str) -> Spoken:
+        return self._spoken.get(name, Spoken())
+
+    def _message(self, points: Named, digest: str = "") -> Candidates:
         rows = np.array([row for _, row in points.names], dtype=np.int64)
-        sites = [site for site, _ in points.names]
-        return Candidates(sites, rows, points.X, points.signs, points.masses, self._quiet, self.settings.schema)
+        sites, settings = [site for site, _ in points.names], self.settings
+        return Candidates(
+            sites, rows, points.X, points.labels, points.masses, self._quiet, digest or points.digest, settings.output,
+            settings.schema,
+        )  # fmt: skip
 
     def _fault(self, message: Candidates) -> str | None:
         """Why a message cannot be from a sound site; None if it can."""
-        fault = unsound(message, self.own.X.shape[1], self.settings.norm_bound)
+        settings = self.settings
+        fault = unsound(message, self.own.X.shape[1], settings.norm_bound, settings.codes)
         if fault is not None:
             return fault
         points = points_of(message)
+        if points.names and points.digest != message.digest:
+            return "its core-set has another digest than it says"
         mine = points.take([k for k, name in enumerate(points.names) if name[0] == self.name])
         strange = next((row for _, row in mine.names if not 0 <= row < len(self.own.names)), None)
         if strange is None and mine.names:
@@ -277,9 +240,14 @@ class CoreSetConsensus(SiteProgram):
     # ---- what it has come to -------------------------------------------------------------------------------------
 
     @property
+    def has_finished(self) -> bool:
+        """Whether all has been quiet for long enough."""
+        return self.chosen is not None and self._quiet > self.settings.quiet_rounds
+
+    @property
     def rows_shared(self) -> int:
         """How many of the own rows have left this site."""
-        return len(self._given)
+        return len(self.given)
 
     def status(self) -> dict[str, Any]:
         """For a person."""
@@ -293,14 +261,14 @@ class CoreSetConsensus(SiteProgram):
         """The core-set, and what has left."""
         points = self.own.take([]) if self.chosen is None else self.chosen.points
         return {
-            "rounds": self.rounds, "changes": self.changes, "given": sorted(self._given),
-            "names": [list(name) for name in points.names], "X": points.X, "signs": points.signs,
+            "rounds": self.rounds, "changes": self.changes, "given": sorted(self.given),
+            "names": [list(name) for name in points.names], "X": points.X, "labels": points.labels,
             "masses": points.masses,
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on; the own points are looked at again, for there may be more."""
-        self.rounds, self.changes, self._given = state["rounds"], state["changes"], set(state["given"])
+        self.rounds, self.changes, self.given = state["rounds"], state["changes"], set(state["given"])
         if len(state["names"]):
             names = tuple((str(site), int(row)) for site, row in state["names"])
             self.chosen = Chosen.of(Named(names, *(state[name] for name in FIELDS)), self.settings)
