@@ -182,6 +182,9 @@ def test_another_safetensors_file_is_refused(tmp_path):
     (tmp_path / "other").write_bytes(to_safetensors({"weights": np.ones(3)}))
     with pytest.raises(ModelFileError, match="no dimargin model"):
         dm.load(tmp_path / "other")
+    (tmp_path / "other").write_bytes(to_safetensors({"weights": np.ones(3)}, {"dimargin": "\n" + 5000 * "9"}))
+    with pytest.raises(ModelFileError, match="damaged: Exceeds the limit"):
+        dm.load(tmp_path / "other")
 
 
 def test_a_missing_file_is_the_systems_error(tmp_path):
@@ -223,6 +226,13 @@ LIES = {
     "a missing array": lambda h, a: a.pop("odmclassifier.dual_coef_"),
     "no steps": lambda h, a: h.update({"steps": []}),
     "no machine": lambda h, a: h["steps"].pop(),
+    "a machine before the last": lambda h, a: h["steps"].insert(0, h["steps"][1]),
+    "steps of no pipeline": lambda h, a: h.update({"pipeline": False}),
+    "a scaler of other rows": lambda h, a: (
+        h["steps"][0]["attributes"].update({"n_features_in_": 3}),
+        a.update({name: np.ones(3) for name in a if name.startswith("minmaxscaler.")}),
+    ),
+    "a huge number": lambda h, a: attributes(h)["_transform"]["row_transform"].update({"size": 10**400}),
     "steps of text": lambda h, a: h.update({"steps": "abc"}),
     "no attributes": lambda h, a: attributes(h).clear(),
     "infinite coefficients": lambda h, a: a["odmclassifier.dual_coef_"].fill(np.inf),

@@ -25,11 +25,13 @@ from dimargin.cli.shared import (
     machine_of,
     open_model,
     read_for,
+    refuse_detector,
     scaled,
     scalers_of,
     scores,
 )
 from dimargin.displays import MarginDistributionDisplay
+from dimargin.estimators import CoreSetDetector
 from dimargin.files import load_with_header, save
 from dimargin.files.writing import write_file
 
@@ -50,7 +52,7 @@ def predict(
     label: LabelOption = None,
     quiet: QuietOption = False,
 ) -> None:
-    """Predict a label a line.
+    """Predict a label a line; with an outlier detector, 1 for what is usual and -1 for an outlier.
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
     """
@@ -88,6 +90,7 @@ def evaluate(
     """
     out = Output(as_json, quiet)
     trained, notes = open_model(model)
+    refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
     rows = read_for(trained, notes, data, label)
     facts = scores(trained, data, rows)
     if plot is not None:
@@ -121,6 +124,7 @@ def info(
     trained, header = load_with_header(model)
     machine, scalers = machine_of(trained), scalers_of(trained)
     if certify is not None:
+        refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
         rows = read_for(trained, header["notes"], certify, label)
         machine.certify(scaled(scalers, rows.X), rows.y)
         save(trained, model, header["notes"])
@@ -128,7 +132,7 @@ def info(
     facts = {
         "machine": type(machine).__name__,
         **certificate(machine),
-        "classes": machine.classes_.tolist(),
+        **({} if isinstance(machine, CoreSetDetector) else {"classes": machine.classes_.tolist()}),
         "features": int(machine.n_features_in_),
         "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers) or "none",
         "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},

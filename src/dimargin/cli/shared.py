@@ -21,6 +21,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
+from dimargin.estimators import CoreSetDetector
 from dimargin.files import DataFileError, DataSet, load_with_header, read_data
 from dimargin.files.data import data_format
 
@@ -130,6 +131,13 @@ def scalers_of(model: Any) -> list[tuple[str, Any]]:
     return model.steps[:-1] if isinstance(model, Pipeline) else []
 
 
+def refuse_detector(path: Path, model: Any, what: str) -> None:
+    """Raise ValueError, which says what a detector is not for, if that is what the file holds."""
+    machine = machine_of(model)
+    if isinstance(machine, CoreSetDetector):
+        raise ValueError(f"{path} holds a {type(machine).__name__}, an outlier detector, which {what}")
+
+
 def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
     """What a fit returns, its seconds and its warnings."""
     began = time.perf_counter()
@@ -157,7 +165,7 @@ def fitted_scalers(scale: Scale, X: Any) -> list[tuple[str, Any]]:
 
 def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
     """Data as the model's training file was read."""
-    names = getattr(machine_of(model), "feature_names_in_", None)
+    names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
     if label is None and needs_label and data_format(path) != "libsvm":
         label = notes.get("label")
     return read_data(

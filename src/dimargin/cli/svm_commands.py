@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
 from dimargin.cli.one_vs_one import OneVsOne
+from dimargin.cli.shared import refuse_detector
 from dimargin.estimators import SVMClassifier
 from dimargin.files import DataFileError, from_libsvm, load_with_header, read_data
 from dimargin.files.data import data_format
@@ -283,6 +284,7 @@ def export(
     Example: dimargin export spam.dimargin spam.model
     """
     trained, header = load_with_header(model)
+    refuse_detector(model, trained, "has no form among LIBSVM's models of classifiers")
     if isinstance(trained, Pipeline):
         raise ValueError(
             f"{model} scales the rows it is given, which LIBSVM's models cannot: train it with --scale none, on rows "

@@ -31,6 +31,7 @@ from dimargin.cli.shared import (
     name_features,
     open_model,
     read_for,
+    refuse_detector,
     scaled,
     scalers_of,
     scores,
@@ -137,6 +138,8 @@ def _train(
             raise ValueError(f"{first} needs --engine spark")
         else:
             _check_file(data)
+        if resume is not None:
+            refuse_detector(resume, previous, "dimargin train cannot go on from")
         if previous is not None and scale is not None:
             raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
         check_folder("--model", model)

@@ -4,6 +4,7 @@ from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.core_set_svdd import CoreSetSVDD
 from dimargin.estimators.core_set_svm import CoreSetSVMClassifier
+from dimargin.estimators.detectors import CoreSetDetector
 from dimargin.estimators.enclosing_ball import EnclosingBall, minimum_enclosing_ball
 from dimargin.estimators.gossip import GossipSVMClassifier
 from dimargin.estimators.linear import LinearMarginClassifier
@@ -22,6 +23,7 @@ MACHINES: dict[str, type[MarginClassifier]] = {
 
 __all__ = [
     "MACHINES",
+    "CoreSetDetector",
     "CoreSetSVDD",
     "CoreSetSVMClassifier",
     "EnclosingBall",

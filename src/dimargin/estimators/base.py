@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, landmark_objectives
-from dimargin.estimators.common import MarginClassifier, history_attribute, unchanged_on_failure
+from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, history_attribute, unchanged_on_failure
 from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, training_data
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.progress import CallbackProgress, Monitor
@@ -329,8 +329,7 @@ class KernelMarginClassifier(MarginClassifier):
 
     @property
     def _facts(self) -> dict[str, Any]:
-        privacy = "support vectors are training rows: whoever has the model has them"
-        return {"support_vectors": len(self.support_), "privacy": privacy}
+        return {"support_vectors": len(self.support_), "privacy": HOLDS_ROWS}
 
     def _has_support_vectors(self, X: Any, places: NDArray[np.intp]) -> bool:
         """Whether the support vectors stand in X at these places."""

@@ -19,6 +19,8 @@ from sklearn.utils import check_random_state
 from dimargin.estimators.validation import check_number
 from dimargin.solution import Floats, History, Objectives
 
+HOLDS_ROWS = "support vectors are training rows: whoever has the model has them"
+
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:

@@ -155,6 +155,10 @@ class CoreSetSVDD(CoreSetDetector):
             "duality_gap_": max(primal - dual, 0.0) / max(abs(primal), np.finfo(float).tiny),
         }  # fmt: skip
 
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return super()._facts | {"radius": self.radius_}
+
     @staticmethod
     def _scores(seen: Seen) -> Floats:
         return np.asarray(2 * seen.products - seen.diagonal - seen.square)

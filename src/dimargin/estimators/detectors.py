@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from dimargin.estimators.common import unchanged_on_failure
+from dimargin.estimators.common import HOLDS_ROWS, unchanged_on_failure
 from dimargin.estimators.data import STORED_DTYPES, canonical
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.sites import check_alone, check_named, check_sites
@@ -274,6 +274,11 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
     @abstractmethod
     def _scores(seen: Seen) -> Floats:
         """Larger is more usual."""
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        """What a model is, in numbers, and what it holds of its training rows, in words (``privacy``)."""
+        return {"support_vectors": len(self.support_), "offset": self.offset_, "privacy": HOLDS_ROWS}
 
     def score_samples(self, X: Any) -> Floats:
         """How usual rows are, larger being more so: minus the squared distance from a ball's centre, or ``w.phi(x)``.

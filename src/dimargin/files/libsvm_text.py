@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from dimargin.files.libsvm import read_libsvm
 from dimargin.files.libsvm_model import LibsvmModel, csr_rows
-from dimargin.files.model_format import ModelFileError
+from dimargin.files.model_format import ModelFileError, is_model_file
 from dimargin.files.pieces import DataFileError, short
 from dimargin.files.writing import write_file
 from dimargin.kernels import Floats, Kernel
@@ -112,6 +112,8 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     """
     path = Path(path)
     content = path.read_bytes()
+    if is_model_file(content):
+        raise ModelFileError(f"{path} is no LIBSVM text model, but a model file of dimargin's, for `dimargin predict`")
     header = _Header(path, content)
     if (kind := header.word("svm_type")) not in ("c_svc", "nu_svc"):
         header.fail("svm_type", _REFUSED.get(kind, "c_svc or nu_svc expected"))

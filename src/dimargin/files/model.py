@@ -19,10 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import (
     MACHINES,
+    CoreSetDetector,
+    CoreSetSVDD,
     CoreSetSVMClassifier,
     GossipSVMClassifier,
     KernelMarginClassifier,
     MarginClassifier,
+    OneClassCoreSetSVM,
 )
 from dimargin.files.model_format import (
     Arrays,
@@ -34,7 +37,7 @@ from dimargin.files.model_format import (
     write_model,
 )
 from dimargin.files.model_values import decode_rows, encode_rows
-from dimargin.files.soundness import check_linear_machine, check_machine, check_scaler
+from dimargin.files.soundness import check_detector, check_linear_machine, check_machine, check_scaler
 from dimargin.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.user_kernels import UserKernel
@@ -52,6 +55,10 @@ _GOSSIP = (
     "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_", "site_of_rows_",
     "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
 )  # fmt: skip
+_DETECTOR = (
+    "support_", "support_vectors_", "dual_coef_", "offset_", "objective_", "dual_objective_", "duality_gap_",
+    "certificate_", "status_", "n_iter_", "history_", "_transform", "_square", "_n_given",
+)  # fmt: skip
 _ANY = ("n_features_in_", "feature_names_in_")
 # what may be stored: class and fitted attributes
 _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
@@ -61,6 +68,8 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     },
     "CoreSetSVMClassifier": (CoreSetSVMClassifier, _MACHINE),
     "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP),
+    "CoreSetSVDD": (CoreSetSVDD, (*_DETECTOR, "radius_", "center_")),
+    "OneClassCoreSetSVM": (OneClassCoreSetSVM, _DETECTOR),
     "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
     "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
     "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
@@ -78,10 +87,12 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
     Parameters
     ----------
-    model : one of the classifiers, or Pipeline
-        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler or MaxAbsScaler.
+    model : one of the classifiers or outlier detectors, or Pipeline
+        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler or MaxAbsScaler. A kernel that
+        is a function cannot be stored.
     path : path-like
-        An existing file is replaced. The support vectors of a kernel machine, which are training rows, are in it.
+        An existing file is replaced. The support vectors of a kernel machine or detector, which are training rows, are
+        in it.
     notes : mapping, optional
         Anything that JSON holds, kept in the header.
 
@@ -112,7 +123,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load a model that `save` wrote: its machine, or its pipeline. Nothing in the file is executed.
+    """Load a model that `save` wrote: its machine or detector, or its pipeline. Nothing in the file is executed.
 
     Raises
     ------
@@ -129,16 +140,25 @@ def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]
     header, arrays = read_raw(Path(path))
     try:
         steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
-        if not steps or not isinstance(steps[-1][1], MarginClassifier):
-            raise ValueError("the last step is no machine")
-        model = Pipeline(steps) if header["pipeline"] else steps[0][1]
+        model = _model_of(steps, bool(header["pipeline"]))
         check_is_fitted(model)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is no sound model: {error}") from error
     return model, header
 
 
 # ---- steps and values that are not plain -----------------------------------------------------------------------------
+
+
+def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
+    machines = [isinstance(step, (MarginClassifier, CoreSetDetector)) for _, step in steps]
+    if not any(machines[-1:]):
+        raise ValueError("the last step is no machine")
+    if any(machines[:-1]) or (len(steps) > 1 and not pipeline):
+        raise ValueError("steps before the machine are no scalers of a pipeline")
+    if len({step.n_features_in_ for _, step in steps}) > 1:
+        raise ValueError("its steps are of different width")
+    return Pipeline(steps) if pipeline else steps[0][1]
 
 
 def _plain_step(name: str, step: Any) -> Step:
@@ -162,6 +182,8 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         check_machine(estimator)
     elif isinstance(estimator, MarginClassifier):
         check_linear_machine(estimator)
+    elif isinstance(estimator, CoreSetDetector):
+        check_detector(estimator)
     else:
         check_scaler(estimator, attributes)
     return estimator

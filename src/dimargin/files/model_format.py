@@ -46,7 +46,8 @@ class Step(NamedTuple):
         What fitting gives it, with ``n_features_in_``. To predict, a LinearODMClassifier of d features needs besides
         ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d), ``intercept_`` of shape (n_outputs,) and
         ``_partial``, a tuple of an array of shape (n_outputs, d + 1) and a number (where ``partial_fit`` goes on, and
-        the weight of the rows seen). There is one output for two classes, else one for each.
+        the weight of the rows seen). There is one output for two classes, else one for each. What machines with support
+        vectors and detectors need is in `dimargin.files.soundness`.
     """
 
     name: str
@@ -161,11 +162,18 @@ def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
                     f"{header.get('dimargin_version')}; dimargin {version('dimargin')} reads version {FORMAT_VERSION}"
                 )
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
+    except ModelFileError:
+        raise
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is no model file, or damaged: {error}") from error
     if checksum != _checksum(text, arrays):
         raise ModelFileError(f"{path} is damaged: its checksum does not match")
     return header, arrays
+
+
+def is_model_file(start: bytes) -> bool:
+    """Whether a file that begins so is a model file, sound or not."""
+    return f'"{_KEY}"'.encode() in start[8:64]  # behind the length of the safetensors header, which is JSON
 
 
 def file_content(header: Mapping[str, Any], arrays: Arrays) -> bytes:

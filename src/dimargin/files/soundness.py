@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from dimargin.estimators import CoreSetSVDD
 from dimargin.kernels import RowTransform
 from dimargin.strategies import Committee, Router
 from dimargin.user_kernels import UserKernel
+
+_LARGEST = 1e150  # norm of prepared rows: beyond, no kernel's values are computed
 
 
 def check_machine(machine: Any) -> None:
@@ -48,12 +52,74 @@ def check_linear_machine(machine: Any) -> None:
         raise ValueError("its arrays do not fit together")
 
 
+def check_detector(detector: Any) -> None:
+    """Raise ValueError for attributes that do not fit together, or that scores cannot be computed from."""
+    n_vectors = detector.support_vectors_.shape[0]
+    sound = (
+        n_vectors > 0
+        and _is_matrix(detector.support_vectors_)
+        and _is_matrix(detector.dual_coef_)
+        and detector.dual_coef_.shape == (1, n_vectors)
+        and detector.support_.dtype.kind == "i"
+        and detector.support_.shape == (n_vectors,)
+        and _is_number(detector.n_features_in_, detector._n_given, of=int)
+        and ((detector.support_ >= 0) & (detector.support_ < detector._n_given)).all()
+        and _fits_kernel(detector)
+        and _finite(detector.offset_, detector._square)
+        and _is_number(detector.objective_, detector.dual_objective_, detector.duality_gap_)
+        and isinstance(detector.status_, str)
+        and isinstance(detector.certificate_, str)
+        and (not isinstance(detector, CoreSetSVDD) or _fits_ball(detector))
+    )
+    if not sound:
+        raise ValueError("its attributes do not fit together")
+
+
+def _fits_kernel(detector: Any) -> bool:
+    vectors, transform = detector.support_vectors_, detector._transform
+    if detector.kernel != "precomputed":
+        return vectors.shape[1] == detector.n_features_in_ and _fits_transform(vectors, transform)
+    # prediction takes columns of given values by `support_`; a ball needs the diagonal too, which is not among them
+    given = isinstance(transform, UserKernel) and detector.n_features_in_ == detector._n_given
+    return given and _fits_transform(vectors, transform) and not isinstance(detector, CoreSetSVDD)
+
+
+def _fits_ball(detector: CoreSetSVDD) -> bool:
+    center = detector.center_
+    sound = _finite(detector.radius_) and detector.radius_ >= 0
+    return sound and (center is None or (center.shape == (detector.n_features_in_,) and _is_real(center)))
+
+
+def _is_matrix(values: Any) -> bool:
+    """Whether this is an array or a CSR array of two dimensions, of finite floating-point numbers."""
+    return len(values.shape) == 2 and _is_real(values.data if sp.issparse(values) else values)
+
+
+def _is_real(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
+
+
+def _is_number(*values: Any, of: Any = (int, float)) -> bool:
+    return all(isinstance(value, of) for value in values)
+
+
+def _finite(*values: Any) -> bool:
+    return _is_number(*values) and all(map(math.isfinite, values))
+
+
 def _fits_transform(X: Any, transform: Any) -> bool:
     if isinstance(transform, UserKernel):
         return bool(X.shape[1] == 0)
-    center = transform.center
-    return isinstance(transform, RowTransform) and (
-        center is None or (center.shape == X.shape[1:] and not sp.issparse(X))
+    if not isinstance(transform, RowTransform):
+        return False
+    kernel, center = transform.kernel, transform.center
+    return (
+        _finite(kernel.gamma, kernel.coef0)
+        and kernel.gamma > 0
+        and _is_number(kernel.degree, of=int)
+        and 0 <= transform.size < _LARGEST
+        and 0 < kernel.degree < 2**31
+        and (center is None or (center.shape == X.shape[1:] and not sp.issparse(X) and _is_real(center)))
     )
 
 
