@@ -24,7 +24,7 @@ RANKS = [
     {"estimators"},
     {"search"},
     {"callbacks", "files"},
-    {"displays", "spark", "site"},
+    {"displays", "spark", "sites"},
     {"cli"},
     {"__main__"},
 ]

@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import MinMaxScaler
 
 import dimargin
-from dimargin.site import SiteFolder
+from dimargin.sites.folder import SiteFolder
 
 zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip install 'dimargin[peers]'")
 
@@ -28,11 +28,12 @@ def free_port():
         return sock.getsockname()[1]
 
 
-def write_csv(path, X, y, mode="w"):
+def write_csv(path, X, y=None, mode="w"):
+    labels = [[]] * len(X) if y is None else [[label] for label in y]
     with open(path, mode) as file:
         if mode == "w":
-            file.write(",".join([*(f"f{k}" for k in range(X.shape[1])), "class"]) + "\n")
-        file.writelines(",".join([*map(repr, row.tolist()), label]) + "\n" for row, label in zip(X, y, strict=True))
+            file.write(",".join([*(f"f{k}" for k in range(X.shape[1])), *([] if y is None else ["class"])]) + "\n")
+        file.writelines(",".join([*map(repr, row), *own]) + "\n" for row, own in zip(X.tolist(), labels, strict=True))
 
 
 @pytest.fixture
@@ -50,8 +51,8 @@ class Site:
         where = ("--listen", address) if name == SITES[0] else ("--connect", address)
         self.command = [
             sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / f"{name}.csv"), "--name", name,
-            "--folder", str(self.folder.path), "--alpha", str(ALPHA), "--interval", "0.01", "--log",
-            str(tmp_path / f"{name}.log"), *where, *flags,
+            "--folder", str(self.folder.path), "--interval", "0.01", "--log", str(tmp_path / f"{name}.log"), *where,
+            *(() if "coreset" in flags else ("--alpha", str(ALPHA))), *flags,
         ]  # fmt: skip
         self.start()
 
@@ -151,6 +152,90 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
     assert not any(site.status()["refused"] for site in sites)
 
 
+CORESET = ("--program", "coreset", "--share-rows")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_processes_agree_on_few_rows_though_one_is_killed(tmp_path, started, rows):
+    """The machine of all rows, at sites that have one class each, with rows that came late; what left is counted."""
+    X, y = rows
+    order = np.argsort(y, kind="stable")
+    part = np.empty(len(y), dtype=int)
+    part[order] = np.arange(len(y)) * 3 // len(y)
+    late = np.flatnonzero(part == 0)[-30:]
+    part[late] = -1
+    for k, name in enumerate(SITES[:3]):
+        write_csv(tmp_path / f"{name}.csv", X[part == k], y[part == k])
+    flags = *CORESET, "--no-scale", "--gamma", "1e-5", "--sites", "3", "--lease", "1"
+    sites = [started(name, *flags) for name in SITES[:3]]
+    wait_for(lambda: all(site.status()["steps"] for site in sites), "the first core-sets")
+    victim = sites[1]
+    victim.process.kill()
+    victim.process.wait()
+    victim.process.stderr.close()
+    victim.start()
+    wait_for(lambda: all(site.status().get("converged") for site in sites), "agreement")
+    write_csv(tmp_path / "north.csv", X[late], y[late], mode="a")
+    wait_for(lambda: told(sites[0], "rows appended"), "the rows appended")
+    wait_for(lambda: all(s.status()["rows"] == len(y) and s.status()["converged"] for s in sites), "agreement again")
+    assert end(sites) == [0] * 3
+    whole = dimargin.CoreSetSVMClassifier(gamma=1e-5, tol=1e-5).fit(X, y)
+    everything = tmp_path / "all.csv"
+    write_csv(everything, X, y)
+    for site in sites:
+        model = dimargin.load(site.folder.model)[-1]
+        assert model.status_ == "converged" and model.classes_.tolist() == ["benign", "malignant"]
+        assert model.dual_objective_ <= whole.objective_ * (1 + 1e-9) and model.objective_ >= whole.dual_objective_
+        assert model.dual_objective_ == pytest.approx(whole.objective_, rel=1e-3)
+        shared = [entry for entry in told(site, "rows shared")]
+        status = site.status()
+        assert status["rows_shared"] == len({row for entry in shared for row in entry["rows"]}) < len(y) / 2
+        assert status["core_set"] == len(model.support_) and not status["refused"]
+    assert [entry["incarnation"] for entry in told(victim, "started")] == [0, 1]
+    told_of = subprocess.run(
+        [sys.executable, "-m", "dimargin", "info", str(sites[2].folder.model), "--certify", str(everything)],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert "global" in told_of
+    status = run("--name", "north", "--folder", str(sites[0].folder.path), "--status").stdout
+    assert f"core-set             {len(model.support_)} rows" in status and " shared" in status
+
+
+@pytest.mark.slow
+def test_sites_find_outliers_without_labels(tmp_path, started):
+    X = np.random.default_rng(0).normal(size=(90, 3))
+    for k, name in enumerate(SITES[:2]):
+        write_csv(tmp_path / f"{name}.csv", X[k::2])
+    flags = (
+        *CORESET,
+        "--kind",
+        "svdd",
+        "--C",
+        "inf",
+        "--kernel",
+        "linear",
+        "--no-scale",
+        "--lease",
+        "1",
+        "--tol",
+        "1e-6",
+    )
+    sites = [started(name, *flags) for name in SITES[:2]]
+    wait_for(lambda: all(site.status().get("converged") for site in sites), "agreement")
+    assert end(sites) == [0] * 2
+    ball = dimargin.minimum_enclosing_ball(X, 0)
+    detector = dimargin.load(sites[1].folder.model)[-1]
+    np.testing.assert_allclose(detector.center_, ball.center, atol=1e-5)
+    assert detector.radius_ == pytest.approx(ball.radius, rel=1e-5)
+    write_csv(tmp_path / "new.csv", np.array([[0.0, 0.0, 0.0], [9.0, 9.0, 9.0]]))
+    predicted = subprocess.run(
+        [sys.executable, "-m", "dimargin", "predict", str(sites[0].folder.model), str(tmp_path / "new.csv"), "--quiet"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert predicted.split() == ["1", "-1"]
+
+
 @pytest.mark.slow
 def test_a_site_of_other_terms_is_refused_by_name_and_rows_may_be_appended(tmp_path, started, rows):
     X, y = rows
@@ -242,6 +327,12 @@ def test_mistakes_are_a_line(tmp_path, rows):
         (("--name", "a", "--folder", str(tmp_path / "none"), "--status"), "no site has run in this folder"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
         ((*data, "--share-rows"), "--program gadget shares parameters only"),
+        ((*data, "--program", "coreset"), "--program coreset sends rows of this site"),
+        ((*data, *CORESET, "--alpha", "1"), "--alpha was given, but --program coreset does not use it"),
+        ((*data, "--kind", "svdd"), "--kind was given, but --program gadget does not use it"),
+        ((*data, *CORESET, "--C", "0"), "C must be a positive number"),
+        ((*data, *CORESET, "--C", "inf"), "C must be a positive number, or of svdd infinite"),
+        ((*data, *CORESET, "--gamma", "0"), "--gamma must be a number above 0, got 0.0"),
         (
             (*data, "--certificate", str(tmp_path / "a.csv")),
             "--certificate needs --key and --authority and --allow too",

@@ -453,3 +453,24 @@ def test_memory_is_that_of_the_rows(name, tmp_path):
     numbers, heavy = done.stdout.splitlines()
     peak, own = map(float, numbers.split())
     assert heavy == "[]" and peak < 2 * own + 4  # 4: a block of text as objects
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "a,y\n1,2\n", "1,2\n3,4\n"])
+def test_csv_that_needs_no_label(text, written, piece):
+    """Without a column that is called so its rows have none, from one read to the next."""
+    path = written("rows.csv", text)
+    growing_file = GrowingFile(path, needs_label=False)
+    first, expected = growing_file.read(), read_data(path, needs_label=False)
+    np.testing.assert_array_equal(first.X, expected.X)
+    assert (first.y is None) == (expected.y is None) and first.label == expected.label
+    assert first.y is None or first.y.tolist() == expected.y.tolist()
+    assert first.feature_names == expected.feature_names and growing_file.read().X.shape == (0, first.X.shape[1])
+    append(path, "5,6\n")
+    second = growing_file.read()
+    assert second.X[:, 0].tolist() == [5.0] and (second.y is None) == (first.y is None)
+    if first.y is None:
+        append(path, "7,oops\n")
+        with pytest.raises(DataFileError, match="oops"):
+            growing_file.read()
+        with pytest.raises(DataFileError, match="which column holds the labels"):
+            GrowingFile(path).read()

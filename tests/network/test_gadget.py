@@ -313,7 +313,7 @@ class Liar(Gadget):
             elif self.way == "replay":
                 yield self.kept[action.to]
             elif self.way == "flood":
-                yield from [action] * 60
+                yield from [action] * 120
             else:
                 yield Send(action.to, self.twisted(action.message))
 

@@ -16,7 +16,10 @@ from typing import Annotated, Any
 import typer
 
 from dimargin.files.growing import GrowingFile
-from dimargin.site import LearningSite, SiteFolder, SiteOptions, json_log
+from dimargin.sites.folder import SiteFolder
+from dimargin.sites.learning import LearningSite, json_log
+from dimargin.sites.options import SiteOptions
+from dimargin.threads import single_threaded_blas
 
 
 class Gradient(StrEnum):
@@ -30,9 +33,29 @@ class Program(StrEnum):
     """What sites do together."""
 
     gadget = "gadget"
+    coreset = "coreset"
+
+
+class Kind(StrEnum):
+    """What a core-set is of."""
+
+    svm = "svm"
+    svdd = "svdd"
+    one_class = "one-class"
+
+
+class KernelName(StrEnum):
+    """That all sites know."""
+
+    linear = "linear"
+    poly = "poly"
+    rbf = "rbf"
+    laplacian = "laplacian"
 
 
 _LEARNING, _NETWORK, _TRUST = "Learning (alike at all sites)", "Network", "Trust"
+_GADGET, _CORESET = "Learning by gossip (--program gadget)", "Learning of few rows (--program coreset)"
+_ABOVE_ZERO = ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol")
 
 
 def _site(
@@ -62,17 +85,52 @@ def _site(
     log: Annotated[Path | None, typer.Option(dir_okay=False, help="For JSON lines.", show_default="stderr")] = None,
     max_time: Annotated[float | None, typer.Option(help="Seconds after which to end.", show_default="never")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of batches.")] = 0,
-    program: Annotated[Program, typer.Option(rich_help_panel=_LEARNING)] = Program.gadget,
-    alpha: Annotated[float, typer.Option(help="Weight of the regulariser.", rich_help_panel=_LEARNING)] = 1e-4,
-    gradient: Annotated[
-        Gradient,
-        typer.Option(help="Of all rows, tracked by gossip, or the site's own.", rich_help_panel=_LEARNING),
-    ] = Gradient.tracked,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Rows per step.", show_default="all", rich_help_panel=_LEARNING)
+    program: Annotated[
+        Program,
+        typer.Option(
+            help="gadget: a linear machine, by gossip. coreset: the few rows that decide, which are sent to all sites.",
+            rich_help_panel=_LEARNING,
+        ),
+    ] = Program.gadget,
+    alpha: Annotated[
+        float | None, typer.Option(help="Weight of the regulariser.", show_default="1e-4", rich_help_panel=_GADGET)
     ] = None,
-    gossip_rounds: Annotated[int, typer.Option(help="Rounds per step.", rich_help_panel=_LEARNING)] = 1,
-    fit_intercept: Annotated[bool, typer.Option(rich_help_panel=_LEARNING)] = True,
+    gradient: Annotated[
+        Gradient | None,
+        typer.Option(
+            help="Of all rows, tracked by gossip, or the site's own.", show_default="tracked", rich_help_panel=_GADGET
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Rows per step.", show_default="all", rich_help_panel=_GADGET)
+    ] = None,
+    gossip_rounds: Annotated[
+        int | None, typer.Option(help="Rounds per step.", show_default="1", rich_help_panel=_GADGET)
+    ] = None,
+    fit_intercept: Annotated[
+        bool | None,
+        typer.Option("--fit-intercept/--no-fit-intercept", show_default="fit-intercept", rich_help_panel=_GADGET),
+    ] = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            help="A classifier, or a detector of outliers without labels.", show_default="svm", rich_help_panel=_CORESET
+        ),
+    ] = None,
+    C: Annotated[
+        float | None,
+        typer.Option("--C", help="Weight of the squared loss.", show_default="1", rich_help_panel=_CORESET),
+    ] = None,
+    kernel: Annotated[KernelName | None, typer.Option(show_default="rbf", rich_help_panel=_CORESET)] = None,
+    gamma: Annotated[
+        float | None, typer.Option(help="Of the kernel.", show_default="1 / features", rich_help_panel=_CORESET)
+    ] = None,
+    degree: Annotated[int | None, typer.Option(help="Of poly.", show_default="3", rich_help_panel=_CORESET)] = None,
+    coef0: Annotated[float | None, typer.Option(help="Of poly.", show_default="0", rich_help_panel=_CORESET)] = None,
+    tol: Annotated[
+        float | None,
+        typer.Option(help="Relative duality gap to reach.", show_default="1e-3", rich_help_panel=_CORESET),
+    ] = None,
     scale: Annotated[
         bool, typer.Option(help="By the limits of the features at all sites.", rich_help_panel=_LEARNING)
     ] = True,
@@ -122,7 +180,7 @@ def _site(
         ),
     ] = False,
 ) -> None:
-    """Learn with other sites; the rows stay here.
+    """Learn with other sites; the rows stay here, but for those that --share-rows lets go.
 
     Runs until it is told to end (Ctrl-C, SIGTERM), goes on where it was when it is started again, and keeps
     FOLDER/model.dimargin current for ``dimargin predict``.
@@ -134,41 +192,71 @@ def _site(
         return _tell(place, as_json)
     if data is None:
         raise typer.BadParameter("is needed to learn from", param_hint="--data")
-    for flag, value, low in (
-        ("--alpha", alpha, 0.0), ("--interval", interval, 0.0), ("--lease", lease, 0.0), ("--settle", settle, 0.0),
-        ("--gossip-rounds", gossip_rounds, 0), ("--batch-size", batch_size, 0), ("--sites", sites, 0),
-        ("--max-time", max_time, 0.0), ("--bandwidth", bandwidth, 0.0),
+    for flag, value in (
+        ("--interval", interval), ("--lease", lease), ("--settle", settle), ("--sites", sites),
+        ("--max-time", max_time), ("--bandwidth", bandwidth),
     ):  # fmt: skip
-        if value is not None and not low < value < math.inf:
-            raise ValueError(f"{flag} must be a number above {low:g}, got {value!r}")
+        _check_above_zero(flag, value)
     if router and authority is not None and router_name is None:
         raise ValueError("--router with certificates needs --router-name, the common name in the router's certificate")
     if router_name is not None and not router:
         raise ValueError("--router-name names the certificate of a router: it needs --router")
-    if share_rows and LearningSite.shares != "rows":
+    options = _options(
+        program,
+        {"alpha": alpha, "gradient": gradient, "batch_size": batch_size, "gossip_rounds": gossip_rounds,
+         "fit_intercept": fit_intercept},
+        {"kind": kind, "C": C, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "tol": tol},
+        {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "least_sites": 2 if connect else 1,
+         "settle": settle},
+    )  # fmt: skip
+    if share_rows and options.shares != "rows":
         raise ValueError(f"--share-rows was given, but --program {program} shares parameters only; leave it out")
+    if options.shares == "rows" and not share_rows:
+        raise ValueError(
+            f"--program {program} sends rows of this site, those of its core-set, to all others; say --share-rows if "
+            "they may leave it"
+        )
     from dimargin.network.live import LiveSite
     from dimargin.network.zenoh_link import ZenohLink
 
-    options = SiteOptions(
-        alpha=alpha, gradient=gradient.value, batch_size=batch_size, gossip_rounds=gossip_rounds,
-        fit_intercept=fit_intercept, scale=scale, interval=interval, lease=lease, n_sites=sites,
-        least_sites=2 if connect else 1, settle=settle,
-    )  # fmt: skip
     link = ZenohLink(
         name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow, router_name),
         neighbours=neighbour, lease=lease, router=router,
     )  # fmt: skip
     place.path.mkdir(parents=True, exist_ok=True)
-    growing = GrowingFile(data, label=_column(label), zero_based=zero_based)
+    growing = GrowingFile(data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels)
     learning = LearningSite(name, growing, place, options, random_state)
     with _lines(log) as write:
         live = LiveSite(learning, link, state=place.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
-        with _told_to_stop() as stop:
+        with _told_to_stop() as stop, single_threaded_blas():  # sums alike at all sites; and there is other work here
             live.run(stop, max_time)
         learning.write_model(durable=True)
         learning.write_status()
+
+
+def _options(program: Program, gadget: dict[str, Any], core_set: dict[str, Any], others: dict[str, Any]) -> SiteOptions:
+    """Of the program, by the flags that were given: None is a default."""
+    own, foreign = (gadget, core_set) if program == Program.gadget else (core_set, gadget)
+    for name, value in foreign.items():
+        if value is not None:
+            raise ValueError(f"--{name.replace('_', '-')} was given, but --program {program} does not use it")
+    given: dict[str, Any] = {name: str(value) if isinstance(value, StrEnum) else value for name, value in own.items()}
+    for name in _ABOVE_ZERO:
+        _check_above_zero(f"--{name.replace('_', '-')}", given.get(name))
+    given = {name: value for name, value in given.items() if value is not None}
+    if program == Program.gadget:
+        from dimargin.sites.gossip import GossipOptions
+
+        return GossipOptions(**given, **others)
+    from dimargin.sites.core_set import CoreSetOptions
+
+    return CoreSetOptions(**given, **others)
+
+
+def _check_above_zero(flag: str, value: float | None) -> None:
+    if value is not None and not 0 < value < math.inf:
+        raise ValueError(f"{flag} must be a number above 0, got {value!r}")
 
 
 def _column(label: str | None) -> str | int | None:
@@ -224,6 +312,7 @@ def _tell(place: SiteFolder, as_json: bool) -> None:
         "site": facts["site"], "round": facts["round"], "steps": facts["steps"],
         "neighbours": ", ".join(facts["neighbours"]) or "none",
         "refused": ", ".join(f"{name} ({why})" for name, why in facts["refused"].items()) or "none",
+        **({"core-set": f"{facts['core_set']} rows"} if "core_set" in facts else {}),
         "estimated objective": ", ".join(f"{value:.6g}" for value in facts.get("objective", [])) or "none yet",
         "at least": ", ".join(f"{value:.6g}" for value in facts.get("dual_objective", [])) or "none yet",
         "age": f"{facts['age']:.1f} s",

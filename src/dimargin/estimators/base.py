@@ -17,7 +17,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
-from dimargin.estimators.certificate import global_objectives, landmark_objectives
+from dimargin.estimators.certificate import global_objectives, landmark_objectives, places_of_vectors
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, history_attribute, unchanged_on_failure
 from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, training_data
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
@@ -308,11 +308,16 @@ class KernelMarginClassifier(MarginClassifier):
         check_is_fitted(self)
         checker = type(self)(**self.get_params(deep=False))
         data = training_data(checker, X, y, sample_weight, self.kernel == "precomputed")
+        if sp.issparse(data.X) and not sp.issparse(self.support_vectors_):
+            data = replace(data, X=data.X.toarray())
+        if self.certificate_ == "estimated":
+            self._find_support_in(data)
         places = np.flatnonzero(np.isin(data.kept, self.support_))
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, places):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
         total = float(data.weights.sum())
-        compute = landmark_objectives if self.history_[-1].get("scope") == "landmark" else global_objectives
+        in_space_of_landmarks = any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
+        compute = landmark_objectives if in_space_of_landmarks else global_objectives
         with single_threaded_blas():
             transform = replace(self._transform.in_float64(), offset=self._offset)
             matrix = kernel_matrix(transform, data.X, n_threads=effective_n_threads(self.n_jobs))
@@ -323,6 +328,18 @@ class KernelMarginClassifier(MarginClassifier):
         for name, value in self._certificate_attributes(objectives, "global").items():
             setattr(self, name, value)
         return self
+
+    def _find_support_in(self, data: TrainingData) -> None:
+        """Let support vectors that came from several sites be rows of X, in their order."""
+        found = self.dual_coef_
+        places = places_of_vectors(self.support_vectors_, found, data.X, data.labels)
+        order = np.argsort(places)
+        attributes = {
+            "support_": data.kept[places[order]], "support_vectors_": data.X[places[order]],
+            "dual_coef_": np.ascontiguousarray(found[:, order]),
+        }  # fmt: skip
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
     def _can_resume_on(self, X: Any) -> bool:
         return X.shape[0] == self._n_given and self._has_support_vectors(X, self.support_)

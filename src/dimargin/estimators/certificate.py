@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import Bounds, OptimizeResult, minimize
 from sklearn.utils import gen_batches
 
@@ -13,6 +15,7 @@ from dimargin.network.programs.hinge_rows import HingeRows, hinge_dual
 from dimargin.solution import DualProblem, Objectives
 
 _VALUES_AT_ONCE = 10**8  # between two looks at the time
+_ROUNDING = 1e-9  # of rows that were scaled here and elsewhere
 _ITERATIONS, _MEMORY = 100, 20  # of L-BFGS-B; hundreds more would hardly improve what these have found
 
 
@@ -65,6 +68,47 @@ def landmark_objectives(
     gap = problem.gaps(dual, shifted).sum(axis=1) + 0.5 * np.maximum(distance, 0.0)
     relative = gap / np.maximum(np.abs(primal), np.finfo(float).tiny)
     return Objectives(primal, primal - gap, relative, intercept)
+
+
+def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats) -> Indices:
+    """Which of the rows are a model's support vectors, of a model that does not know: it is of several sites.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_SV, n_features)
+        Equal to rows of X up to rounding.
+    coefficients : ndarray of shape (n_outputs, n_SV)
+        Of the sign of the rows' labels.
+    X : ndarray or CSR array of shape (n, n_features)
+    labels : ndarray of shape (n_outputs, n)
+        Plus or minus one.
+
+    Returns
+    -------
+    ndarray of shape (n_SV,)
+        Each of them once.
+
+    Raises
+    ------
+    ValueError
+        If a vector is not among the rows.
+    """
+    line = np.random.default_rng(0).normal(size=X.shape[1])  # equal rows have equal places on it
+    order = np.argsort(X @ line)
+    on_line, wanted = (X @ line)[order], vectors @ line
+    width = _ROUNDING * (np.abs(line) @ np.abs(vectors).max(axis=0, initial=0.0) + 1)
+    first, last = np.searchsorted(on_line, wanted - width), np.searchsorted(on_line, wanted + width, side="right")
+    size, free, places = np.abs(vectors).max(initial=1.0), np.ones(len(order), dtype=bool), []
+    for vector, signs, low, high in zip(vectors, np.sign(coefficients.T), first, last, strict=True):
+        near = order[low:high]
+        rows = X[near].toarray() if sp.issparse(X) else X[near]
+        fits = free[near] & (np.abs(rows - vector).max(axis=1, initial=0.0) <= _ROUNDING * size)
+        fits &= ((signs == 0) | (signs == labels[:, near].T)).all(axis=1)
+        if not fits.any():
+            raise ValueError("X, y are not the rows that this model was fitted on: a support vector is not among them")
+        places.append(int(near[fits.argmax()]))
+        free[places[-1]] = False
+    return np.array(places, dtype=np.int64)
 
 
 def hinge_objectives(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dimargin.files.csv_text import CsvLayout
 from dimargin.files.data import check_width, explained, format_taking
@@ -57,6 +58,8 @@ class GrowingFile:
         feature number of all rows read so far, so that later rows may be wider than earlier ones.
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs in the first rows read.
+    needs_label : bool, default=True
+        Whether CSV without a label column is refused; else its rows have no labels.
 
     Attributes
     ----------
@@ -88,6 +91,7 @@ class GrowingFile:
         label: str | int | None = None,
         n_features: int | None = None,
         zero_based: bool | None = None,
+        needs_label: bool = True,
     ) -> None:
         self.path = Path(path)
         kind = format_taking(self.path, label)
@@ -97,7 +101,7 @@ class GrowingFile:
                 "append the rows to such a file, or read this one once with read_data"
             )
         rows = _LibsvmText(self.path, n_features, zero_based) if kind == "libsvm" else None
-        self._rows: _Rows = rows or _CsvText(self.path, n_features, label)
+        self._rows: _Rows = rows or _CsvText(self.path, n_features, label, needs_label)
         self._place = _Place()
         self._is_first = True
 
@@ -277,9 +281,9 @@ class _LibsvmText(_Rows):
 
 
 class _CsvText(_Rows):
-    def __init__(self, path: Path, n_features: int | None, label: str | int | None) -> None:
+    def __init__(self, path: Path, n_features: int | None, label: str | int | None, needs_label: bool) -> None:
         super().__init__(path, n_features)
-        self._label = label
+        self._label, self._needs_label = label, needs_label
         self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first line on
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
@@ -296,13 +300,14 @@ class _CsvText(_Rows):
         collected = self._collected(rows.pieces(blocks))
         self._table, self.next_line = table, rows.next_line
         names, label = (columns.wanted, columns.label) if layout.header else (None, columns.place)
-        if collected is None or collected.y is None:
+        if collected is None:
             return _no_rows(len(columns.wanted), names, label)
-        return DataSet(collected.dense(0, len(columns.wanted)), rows.texts.values(collected.y), names, label)
+        y = None if collected.y is None else rows.texts.values(collected.y)
+        return DataSet(collected.dense(0, len(columns.wanted)), y, names, label)
 
     def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
         layout = CsvLayout.of_line(self._path, start)
-        columns = TableColumns.choose(self._path, layout.names, self._label)
+        columns = TableColumns.choose(self._path, layout.names, self._label, needed=self._needs_label)
         check_width(self._path, len(columns.wanted), self._n_features)
         return layout, columns
 
@@ -334,14 +339,20 @@ class _CsvRows:
         rows, width, place = [row for row in lines if row], len(self._layout.names), self._columns.place
         if set(map(len, rows)) - {width}:
             raise ValueError("rows of different width")
-        fields = list(chain.from_iterable(rows))
-        labels = fields[place::width]
-        del fields[place::width]
+        fields, y = list(chain.from_iterable(rows)), None
+        if place is not None:
+            y = self._codes(fields[place::width])
+            del fields[place::width]
         if "".join(fields).encode().translate(None, _IN_NUMBERS):
             raise ValueError("a field is no number")
-        X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), width - 1)
-        code_of = {text: -1 if has_break(text) else self.texts.code(text) for text in dict.fromkeys(labels)}
-        y = np.array([code_of[text] for text in labels], dtype=np.int32)
-        if not np.isfinite(X).all() or (y < 0).any():
+        X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), len(self._columns.wanted))
+        if not np.isfinite(X).all():
             raise ValueError("a value is missing, NaN or infinite")
         return Piece(X, y)
+
+    def _codes(self, labels: list[str]) -> NDArray[np.int32]:
+        code_of = {text: -1 if has_break(text) else self.texts.code(text) for text in dict.fromkeys(labels)}
+        codes = np.array([code_of[text] for text in labels], dtype=np.int32)
+        if (codes < 0).any():
+            raise ValueError("a label is missing")
+        return codes

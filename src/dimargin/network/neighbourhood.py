@@ -69,7 +69,7 @@ class Neighbourhood:
         self._awake = now
         excess, last = self._excess.get(name, (0.0, 0.0))
         back, seconds = self._busy
-        least = -self.most_messages * seconds if last < back else min(excess, 0.0)  # what has come meanwhile may be read
+        least = -self.most_messages * seconds if last < back else min(excess, 0.0)  # what came meanwhile may be read
         excess = max(excess - self.most_messages * (now - last), least) + 1
         self._excess[name] = excess, now
         if excess > self.most_messages:

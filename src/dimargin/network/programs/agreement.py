@@ -10,8 +10,8 @@ that fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, ClassVar, Literal
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from dimargin.network.messages import Array, Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
-from dimargin.network.programs.exchange import Exchange
-from dimargin.network.programs.gadget import Gadget, GadgetSettings
-from dimargin.network.programs.hinge_rows import Floats, HingeRows, stacked
+from dimargin.network.programs.hinge_rows import stacked
+from dimargin.network.programs.learner import Learner, Recipe
 from dimargin.network.schema import Schema
 
 _TIMER = "card"
@@ -49,7 +48,7 @@ class Card(Message, frozen=True, tag="card"):
 
 
 class Agreement(SiteProgram):
-    """A site that agrees on a schema and then learns by GADGET.
+    """A site that agrees on a schema and then learns.
 
     Parameters
     ----------
@@ -60,7 +59,8 @@ class Agreement(SiteProgram):
         Labels; one class, or no row at all, will do.
     schema : Schema
         Of these rows; its terms are what must be the same everywhere.
-    settings : function from Schema and number of all rows to GadgetSettings
+    recipe : Recipe
+        What it learns, and how.
     n_sites : int, optional
         Begin when so many are known, and not before. By default when nothing new has been heard for `settle` seconds.
     least_sites : int, default=1
@@ -73,16 +73,13 @@ class Agreement(SiteProgram):
     seed : sequence of int
     """
 
-    shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
-    messages: ClassVar[tuple[type[Message], ...]] = (Card, Exchange)
-
     def __init__(
         self,
         name: str,
         X: Any,
         y: NDArray[Any],
         schema: Schema,
-        settings: Callable[[Schema, int], GadgetSettings],
+        recipe: Recipe,
         n_sites: int | None = None,
         least_sites: int = 1,
         settle: float = 3.0,
@@ -91,13 +88,12 @@ class Agreement(SiteProgram):
         seed: tuple[int, ...] = (0,),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
-        self._settings, self._n_sites, self._settle, self._interval, self._seed = (
-            settings, n_sites, settle, interval, seed
-        )  # fmt: skip
+        self._recipe, self.shares, self.messages = recipe, recipe.shares, (Card, *recipe.messages)
+        self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
         self._least_sites, self._has_complained = least_sites, False
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
-        self.learner: Gadget | None = None
+        self.learner: Learner | None = None
         self._near = Neighbourhood(max(settle, 4 * interval), most_messages)
         self._differing: set[str] = set()  # of those who are refused: whom a card that fits would bring back
         self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
@@ -163,7 +159,7 @@ class Agreement(SiteProgram):
         elif self.schema.digest != before.digest:
             yield from self._renew(now, before)
         else:
-            self.learner.append(HingeRows(self.schema.scaled(X), self.schema.signs(y)))
+            self.learner.append(self._recipe.rows(X, y, self.schema))
         yield from self._show(self._near.spoken_to)
 
     # ---- agreeing ------------------------------------------------------------------------------------------------
@@ -236,8 +232,8 @@ class Agreement(SiteProgram):
             yield from self._show([sender])
 
     def _is_settled(self, now: float) -> bool:
-        """Whether it is time to seal: two classes, the expected sites or silence, and neighbours that think alike."""
-        if len(self.schema.labels) < 2 or not self.schema.n_features:
+        """Whether it is time to seal: classes, the expected sites or silence, and neighbours that think alike."""
+        if len(self.schema.labels) < self._recipe.least_labels or not self.schema.n_features:
             return False
         digest = self.schema.digest
         self._near.gone(now)
@@ -248,7 +244,7 @@ class Agreement(SiteProgram):
         return len(self.rows) >= self._least_sites and now - self._changed_at >= self._settle
 
     def _seal(self, now: float) -> Iterator[Action]:
-        if len(self.schema.labels) < 2:
+        if len(self.schema.labels) < self._recipe.least_labels:
             return
         self.sealed = True
         yield Report("agreed", self._agreed())
@@ -261,23 +257,29 @@ class Agreement(SiteProgram):
         last = self.learner
         self.learner = self._made()
         if last is not None:
-            self.learner.inherit(self.schema.moved(last.weights, before), self.schema.moved(last.average, before), last)
+            self.learner.inherit(last.checkpoint(), self.schema, before)
+            self.learner.neighbourhood.refused = dict(last.neighbourhood.refused)
         yield from self.learner.start(now, self._near.spoken_to)
 
-    def _made(self) -> Gadget:
-        rows = HingeRows(self.schema.scaled(self.X), self.schema.signs(self.y))
-        return Gadget(rows, self._settings(self.schema, self.n_rows), self._seed)
+    def _made(self) -> Learner:
+        rows = self._recipe.rows(self.X, self.y, self.schema)
+        return self._recipe.learner(self.name, rows, self.schema, self.n_rows, self._seed)
 
     def _agreed(self) -> dict[str, Any]:
         return {
             "schema": self.schema.digest, "features": self.schema.n_features, "labels": list(self.schema.labels),
-            "sites": {name: count for name, (_, count) in sorted(self.rows.items())}, "rows": self.n_rows,
+            "sites": self.counts, "rows": self.n_rows,
         }  # fmt: skip
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Rows of all sites that are known, by name."""
+        return {name: count for name, (_, count) in sorted(self.rows.items())}
+
+    @property
     def n_rows(self) -> int:
-        """Of all sites that are known."""
-        return sum(count for _, count in self.rows.values())
+        """Of all of them."""
+        return sum(self.counts.values())
 
     def _show(self, names: Iterable[str]) -> Iterator[Action]:
         plain = self.schema.plain()
@@ -292,11 +294,6 @@ class Agreement(SiteProgram):
         if self.learner is not None:
             learnt = self.learner.status()
         return {**learnt, "refused": self._refused, "sealed": self.sealed, **self._agreed()}
-
-    @property
-    def weights(self) -> Floats | None:
-        """Those to predict with; None before there are any."""
-        return None if self.learner is None or not self.learner.steps else self.learner.weights
 
     def checkpoint(self) -> dict[str, Any]:
         """The schema, and what the learner has learnt."""
@@ -321,8 +318,7 @@ class Agreement(SiteProgram):
             if self.schema.digest == before.digest:
                 self.learner.restore(state["learner"])
             else:
-                weights = self.schema.moved(state["learner"]["weights"], before)
-                self.learner.inherit(weights, weights, None, state["learner"]["steps"])
+                self.learner.inherit(state["learner"], self.schema, before)
 
 
 def _plain(card: Card) -> dict[str, Any]:

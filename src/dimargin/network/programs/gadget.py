@@ -33,18 +33,20 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
-from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
+from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.exchange import Exchange
 from dimargin.network.programs.hinge_rows import Floats, HingeRows, Look, hinge_dual
+from dimargin.network.programs.learner import Learner
 from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
 from dimargin.network.push_sum import PushSum
+from dimargin.network.schema import Schema
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
@@ -115,7 +117,7 @@ class Means(NamedTuple):
     active: Floats
 
 
-class Gadget(SiteProgram):
+class Gadget(Learner):
     """One site.
 
     Parameters
@@ -134,8 +136,8 @@ class Gadget(SiteProgram):
     rounds, steps : int
     """
 
-    shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
-    messages: ClassVar[tuple[type[Message], ...]] = (Exchange,)
+    shares = "parameters"
+    messages = (Exchange,)
 
     def __init__(self, rows: HingeRows, settings: GadgetSettings, seed: tuple[int, ...] = (0,)) -> None:
         self.rows, self.settings = rows, settings
@@ -156,6 +158,7 @@ class Gadget(SiteProgram):
         self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
         self._iterates: dict[str, Floats] = {}
         self._leads: dict[str, int] = {}
+        self._has_finished = False
         self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
         self._has_met = False
 
@@ -203,20 +206,22 @@ class Gadget(SiteProgram):
 
     def append(self, rows: HingeRows) -> None:
         """More rows of this site."""
-        self.rows = self.rows.with_more(rows)
+        self.rows, self._has_finished = self.rows.with_more(rows), False
         self.dual = np.concatenate([self.dual, np.zeros(rows.signs.shape)], axis=1)
         self._count_rows()
 
-    def inherit(self, weights: Floats, average: Floats, last: Gadget | None, steps: int = 0) -> None:
-        """Begin with weights that were learnt elsewhere, by `last` or in so many steps."""
-        self.weights, self.average = weights, average
-        self.steps = steps if last is None else last.steps
-        if last is not None:
-            self.rounds, self._has_met = last.rounds, last._has_met
-            self.neighbourhood.refused = dict(last.neighbourhood.refused)
+    def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
+        """Begin with the weights that were learnt under the earlier schema."""
+        self.weights, self.average = (schema.moved(state[name], before) for name in ("weights", "average"))
+        self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
         if self.settings.gradient == "local":
-            self._push_sum.mass[: weights.size] = self.rows.n_rows * weights.ravel()
-        self._push_sum.contribute(self._contribution(self.rows.look(weights)))
+            self._push_sum.mass[: self.weights.size] = self.rows.n_rows * self.weights.ravel()
+        self._push_sum.contribute(self._contribution(self.rows.look(self.weights)))
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether the rule has held since the last new row."""
+        return self._has_finished
 
     def leave(self, name: str) -> None:
         """Undo what a neighbour has brought, as if it had never been there."""
@@ -430,6 +435,7 @@ class Gadget(SiteProgram):
         quiet = (change if settings.stop == "quiet" else min(moved, max(far, 0.0))) < settings.tol
         self._quiet = self._quiet + 1 if quiet else 0
         if self._quiet >= settings.n_quiet:
+            self._has_finished = True
             yield Stop(settings.stop)
 
     def status(self) -> dict[str, Any]:
@@ -452,7 +458,7 @@ class Gadget(SiteProgram):
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
             "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
             "activity": self._activity, "progress": self._progress.entries, "smooth": self._progress.smooth,
-            "has_met": self._has_met, "step_sizes": self._steps.checkpoint(),
+            "has_met": self._has_met, "has_finished": self._has_finished, "step_sizes": self._steps.checkpoint(),
             "draws": json.dumps(self._rng.bit_generator.state),
         }  # fmt: skip
 
@@ -465,6 +471,7 @@ class Gadget(SiteProgram):
         known = min(self.rows.n_rows, state["dual"].shape[1])
         self.dual[:, :known] = state["dual"][:, :known]
         self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
+        self._has_finished = state["has_finished"]
         self._push_sum = PushSum.restore(state["push_sum"])
         self._steps.restore(state["step_sizes"])
         self._statistics = self._statistics_of_rows()
@@ -472,4 +479,5 @@ class Gadget(SiteProgram):
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
         self._rng.bit_generator.state = json.loads(state["draws"])
         if self.rows.n_rows != state["dual"].shape[1]:
+            self._has_finished = False
             self._count_rows()

@@ -19,9 +19,11 @@ from dimargin.network.conditions import Conditions, Outage
 from dimargin.network.programs.agreement import Card
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph
-from dimargin.site import LearningSite, SiteFolder, SiteOptions, json_log
+from dimargin.sites.folder import SiteFolder
+from dimargin.sites.gossip import GossipOptions
+from dimargin.sites.learning import LearningSite, json_log
 
-OPTIONS = SiteOptions(alpha=1e-2, interval=1.0, lease=5.0, settle=3.0, poll=2.0)
+OPTIONS = GossipOptions(alpha=1e-2, interval=1.0, lease=5.0, settle=3.0, poll=2.0)
 
 
 def write_csv(path, X, y, names=("length", "width", "petal length", "petal width"), mode="w"):
@@ -129,7 +131,7 @@ def test_a_flood_of_cards_is_refused(tmp_path, flowers):
     list(site.start(0.0, ["b"]))
     agreement = site.agreement
     card = Card(**agreement.schema.plain(), rows={"b": [1, 5]}, sealed=False)
-    said = [action.facts for k in range(300) for action in site.receive(k / 301, "b", card) if hasattr(action, "facts")]
+    said = [action.facts for k in range(500) for action in site.receive(k / 501, "b", card) if hasattr(action, "facts")]
     assert [facts["reason"] for facts in said] == ["it sends more than 200 messages a second"]
     assert "b" in agreement.status()["refused"]
 
@@ -197,7 +199,8 @@ def test_logs_are_lines_of_json():
     assert lines[0].endswith("\n") and facts["reason"] == "alpha" and facts["what"] == "refused"
 
 
-def test_a_site_starts_light(tmp_path, flowers):
+@pytest.mark.parametrize(("module", "options"), [("gossip", "GossipOptions"), ("core_set", "CoreSetOptions")])
+def test_a_site_starts_light(tmp_path, flowers, module, options):
     write_csv(tmp_path / "a.csv", *flowers)
     script = f"""
 import sys, zenoh
@@ -206,8 +209,10 @@ from dimargin.cli import site, main
 from dimargin.files.growing import GrowingFile
 from dimargin.network.live import LiveSite
 from dimargin.network.zenoh_link import ZenohLink
-from dimargin.site import LearningSite, SiteFolder, SiteOptions
-LearningSite("a", GrowingFile({str(tmp_path / "a.csv")!r}), SiteFolder(Path({str(tmp_path)!r})), SiteOptions())
+from dimargin.sites.folder import SiteFolder
+from dimargin.sites.learning import LearningSite
+from dimargin.sites.{module} import {options}
+LearningSite("a", GrowingFile({str(tmp_path / "a.csv")!r}), SiteFolder(Path({str(tmp_path)!r})), {options}())
 print(sorted({{"sklearn", "pyarrow", "pandas", "matplotlib", "networkx"}} & set(sys.modules)))
 print(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])
 """

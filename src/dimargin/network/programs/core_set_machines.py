@@ -1,0 +1,159 @@
+"""Machines of few rows as what sites learn: an agreement on a core-set for every output, one beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dimargin.balls.active_set import Floats
+from dimargin.network.messages import Message
+from dimargin.network.neighbourhood import Neighbourhood
+from dimargin.network.program import Action, Report, Stop, Wake
+from dimargin.network.programs.candidates import Candidates
+from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_settings import CoreSetSettings
+from dimargin.network.programs.learner import Learner
+from dimargin.network.schema import Schema
+
+
+class CodedRows(NamedTuple):
+    """Rows of a site: X of shape (n, n_features), dense, and codes of their labels, of shape (n,)."""
+
+    X: Floats
+    codes: Floats
+
+
+class CoreSetMachines(Learner):
+    """One site.
+
+    Parameters
+    ----------
+    name : str
+    rows : CodedRows
+    settings : CoreSetSettings
+        Of all machines; more than two `codes` make one machine of each against the rest.
+
+    Attributes
+    ----------
+    machines : list of CoreSetConsensus
+        One of each output.
+    """
+
+    shares = "rows"
+    messages = (Candidates,)
+
+    def __init__(self, name: str, rows: CodedRows, settings: CoreSetSettings) -> None:
+        self.settings = settings
+        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        positives = settings.codes if len(settings.codes) > 2 else settings.codes[-1:]
+        self.machines = [
+            CoreSetConsensus(name, rows.X, rows.codes, replace(settings, positive=code, output=k))
+            for k, code in enumerate(positives)
+        ]
+        for machine in self.machines:
+            machine.neighbourhood = self.neighbourhood
+        self.rounds = self.steps = 0
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """All begin."""
+        for machine in self.machines:
+            yield from _but(Wake, machine.start(now, neighbours))
+        yield Wake(self.settings.interval)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """A round of each, and who has gone."""
+        self.rounds += 1
+        for gone in self.neighbourhood.gone(now):
+            self.leave(gone)
+            yield Report("silent", {"site": gone, "seconds": self.settings.lease})
+        had_finished = self.has_finished
+        for machine in self.machines:
+            yield from _but((Wake, Stop), machine.wake(now, name))
+        self._count_steps()
+        if self.has_finished and not had_finished:
+            yield Report("converged", self._facts())
+            yield Stop("quiet")
+        yield Wake(self.settings.interval)
+
+    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+        """For the machine that it is about."""
+        assert isinstance(message, Candidates)
+        if sender in self.neighbourhood.refused or message.schema != self.settings.schema:
+            return
+        if 0 <= message.output < len(self.machines):
+            yield from self.machines[message.output].receive(now, sender, message)
+        else:
+            reason = f"it tells of machine {message.output}, expected one of {len(self.machines)}"
+            self.neighbourhood.refuse(sender, reason)
+            yield Report("refused", {"site": sender, "reason": reason})
+        if sender in self.neighbourhood.refused:
+            self.leave(sender)
+
+    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Tell others from now on."""
+        self.neighbourhood.change(neighbours)
+        yield from ()
+
+    def append(self, rows: CodedRows) -> None:
+        """More rows of this site."""
+        for machine in self.machines:
+            machine.append(rows.X, rows.codes)
+
+    def leave(self, name: str) -> None:
+        """Forget what a neighbour has said; its rows in core-sets stay, for others have them too."""
+        self.neighbourhood.heard.pop(name, None)
+        for machine in self.machines:
+            machine.leave(name)
+
+    # ---- what it has come to -------------------------------------------------------------------------------------
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether all has been quiet for long enough."""
+        return all(machine.has_finished for machine in self.machines)
+
+    def _facts(self) -> dict[str, Any]:
+        chosen = [machine.chosen for machine in self.machines if machine.chosen is not None]
+        bounds = [self.settings.bounds(one) for one in chosen]
+        return {
+            "core_set": len({name for one in chosen for name in one.points.names}),
+            "rows_shared": len(set[int]().union(*(machine.given for machine in self.machines))),
+            "dual_objective": [dual for dual, _ in bounds],
+            "objective": [primal for _, primal in bounds] if self.has_finished else [],
+        }
+
+    def status(self) -> dict[str, Any]:
+        """For a person."""
+        return {
+            "round": self.rounds, "steps": self.steps, "neighbours": sorted(self.neighbourhood.heard),
+            "refused": dict(self.neighbourhood.refused), **self._facts(),
+        }  # fmt: skip
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Of all machines."""
+        return {"rounds": self.rounds, "machines": [machine.checkpoint() for machine in self.machines]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on."""
+        self.rounds = state["rounds"]
+        for machine, own in zip(self.machines, state["machines"], strict=True):
+            machine.restore(own)
+        self._count_steps()
+
+    def _count_steps(self) -> None:
+        self.steps = sum(machine.changes for machine in self.machines)
+
+    def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
+        """Begin anew, for points are others under a wider schema; but what has left the site has left it."""
+        self.rounds = state["rounds"]
+        given = {row for own in state["machines"] for row in own["given"]}
+        for machine in self.machines:
+            machine.given = set(given)
+
+
+def _but(kinds: Any, actions: Iterable[Action]) -> Iterator[Action]:
+    """Actions without those of some kinds."""
+    return (action for action in actions if not isinstance(action, kinds))

@@ -1,0 +1,121 @@
+"""What the owners of sites choose, whatever the sites learn."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dimargin.files.model_format import Step
+from dimargin.files.pieces import DataSet
+from dimargin.network.programs.learner import Recipe
+from dimargin.network.schema import Schema
+
+_LEAST_MESSAGES = 200.0  # a second, of one neighbour, that nobody is refused for
+_TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
+
+
+@dataclass(frozen=True)
+class SiteOptions(Recipe):
+    """What all sites must have alike (`terms`), and what each may choose; base of the programs.
+
+    Attributes
+    ----------
+    scale : bool
+        Whether features are scaled by the least and largest values of all sites.
+    interval, lease : float
+        Seconds between rounds, and of silence after which a neighbour counts as gone.
+    n_sites : int or None
+        See `dimargin.network.programs.agreement.Agreement`, as for `least_sites` and `settle`.
+    least_sites : int
+    settle : float
+    poll : float
+        Seconds between looks at the data file, and between model files.
+    """
+
+    program: ClassVar[str]
+
+    scale: bool = True
+    interval: float = 0.05
+    lease: float = 2.0
+    n_sites: int | None = None
+    least_sites: int = 1
+    settle: float = 3.0
+    poll: float = 2.0
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether rows need one."""
+        return self.least_labels > 0
+
+    def terms(self, data: DataSet) -> dict[str, Any]:
+        """What must be the same everywhere."""
+        return {
+            "program": self.program,
+            # what LIBSVM text leaves out is zero, and has to stay zero
+            "scaling": "none" if not self.scale else "minmax" if data.zero_based is None else "maxabs",
+            "features_counted_from": None if data.zero_based is None else int(not data.zero_based),
+            **self.own_terms(),
+        }
+
+    @abstractmethod
+    def own_terms(self) -> dict[str, Any]:
+        """Those of the program, which decide what is learnt."""
+
+    @abstractmethod
+    def machine(self, learner: Any, schema: Schema, counts: Mapping[str, int]) -> Step | None:
+        """The model's last step, without its status; None while there is nothing to predict with.
+
+        Parameters
+        ----------
+        learner : Learner
+            Of this recipe.
+        schema : Schema
+        counts : mapping from site to int
+            Rows of each.
+        """
+
+    @property
+    def most_messages(self) -> float:
+        """A second, of one neighbour; who sends more is refused."""
+        return max(_LEAST_MESSAGES, _TIMES_THE_INTERVAL / self.interval)
+
+
+def longest_row(schema: Schema) -> float:
+    """Length that no scaled row within the limits exceeds."""
+    limits = [np.abs((values - schema.shifts) * schema.factors) for values in (schema.low, schema.high)]
+    return float(np.sqrt((np.maximum(*limits) ** 2).sum() + schema.has_intercept))
+
+
+def width_of(schema: Schema) -> dict[str, Any]:
+    """Attributes of any fitted step."""
+    width: dict[str, Any] = {"n_features_in_": schema.n_features}
+    if schema.feature_names is not None:
+        width["feature_names_in_"] = np.array(schema.feature_names, dtype=object)
+    return width
+
+
+def certificate(primal: Any, dual: Any) -> dict[str, Any]:
+    """What a site believes of its model, which no one can know without all rows; of one output or several."""
+    gap = float(((primal - dual) / np.maximum(np.abs(primal), np.finfo(float).tiny)).max())
+    single = len(primal) == 1
+    return {
+        "objective_": float(primal[0]) if single else primal, "dual_objective_": float(dual[0]) if single else dual,
+        "duality_gap_": gap, "certificate_": "estimated", "history_": [],
+    }  # fmt: skip
+
+
+def scaler(schema: Schema, n_rows: int) -> list[Step]:
+    """The agreed scaling, as the first step of a pipeline, if there is any."""
+    kind, factors, width = schema.terms["scaling"], schema.factors, width_of(schema)
+    if kind == "minmax":
+        limits = {"data_min_": schema.low, "data_max_": schema.high, "data_range_": schema.high - schema.low}
+        own = {"scale_": factors, "min_": -schema.low * factors, "n_samples_seen_": n_rows, **limits}
+        return [Step("scaler", "MinMaxScaler", {}, {**own, **width})]
+    if kind == "maxabs":
+        own = {"scale_": 1 / factors, "max_abs_": np.maximum(-schema.low, schema.high), "n_samples_seen_": n_rows}
+        return [Step("scaler", "MaxAbsScaler", {}, {**own, **width})]
+    return []
