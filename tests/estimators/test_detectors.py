@@ -218,3 +218,23 @@ def test_sites_that_agree_on_too_little_say_so(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="stopped before the tolerance was reached"):
         detector = OneClassCoreSetSVM(gamma=1.0, n_sites=3).fit(np.random.default_rng(0).normal(size=(90, 2)))
     assert detector.status_ == "precision" and detector.duality_gap_ > 1e-3
+
+
+@pytest.mark.parametrize("C", [1e-3, 1e-2])
+@pytest.mark.parametrize("epsilon", [0.1, 1e-4])
+def test_a_ball_of_few_soft_rows_has_hardly_a_radius(C, epsilon):
+    """Not zero to divide by: without a warning, every row ends within what was asked for."""
+    detector = OneClassCoreSetSVM(C, epsilon=epsilon, random_state=0).fit(
+        np.random.default_rng(0).normal(size=(600, 3))
+    )
+    assert detector.status_ == "converged" and detector.history_[-1]["farthest"] <= 1 + epsilon
+
+
+def test_descriptions_without_a_radius_say_why():
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    with pytest.warns(UserWarning, match=r"C=0\.001 is so small .* above 0\.00.* here\. Every row is an outlier"):
+        CoreSetSVDD(1e-3, random_state=0).fit(X)
+    with pytest.warns(
+        UserWarning, match=r"epsilon=0\.1 is so large for C=0\.01 that the core-set's ball has no radius"
+    ):
+        CoreSetSVDD(1e-2, epsilon=0.1, random_state=0).fit(X)

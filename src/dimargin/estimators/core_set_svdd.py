@@ -141,11 +141,10 @@ class CoreSetSVDD(CoreSetDetector):
         primal = squared_radius + float((excess[outside] ** 2 / (4 * softness[outside])).sum())
         if squared_radius <= 0 and found.status == "converged":
             least = 2 / float(rows.weights @ distances)
-            warnings.warn(
-                f"C={self.C:g} is so small that no ball is worth its radius, and every row is an outlier; it must be "
-                f"above {least:.3g} for these rows",
-                stacklevel=4,
-            )
+            reason = f"C={self.C:g} is so small that no ball is worth its radius; it must be above {least:.3g} here"
+            if least < self.C:
+                reason = f"epsilon={self.epsilon} is so large for C={self.C:g} that the core-set's ball has no radius"
+            warnings.warn(f"{reason}. Every row is an outlier", stacklevel=4)
         center = None
         if self.kernel == "linear":
             center = np.asarray(x @ rows.X[core], dtype=np.float64).ravel()

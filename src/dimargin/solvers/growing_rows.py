@@ -174,7 +174,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             total = max(float(dual.sum()), np.finfo(float).tiny)
             products = (margins + pieces.curvature_right * dual) / total
             rho = float(dual @ products) / total
-            squared_radius = max(longest - rho, np.finfo(float).tiny)
+            squared_radius = max(longest - rho, np.finfo(float).eps * longest)  # a single row has none
             distances = longest + rho - 2 * products
             limit = squared_radius * (1 + self.epsilon) ** 2
             ratios.append(max(float(distances.max()) / squared_radius, 1.0) ** 0.5)
