@@ -7,6 +7,7 @@ import msgspec
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from ball_reference import quadratic_optimum
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from dimargin import CoreSetSVMClassifier, minimum_enclosing_ball
 from dimargin.kernels import Kernel
 from dimargin.network.conditions import Conditions, Link, Outage
-from dimargin.network.messages import pack, unpack
+from dimargin.network.messages import decoder, encode, pack, unpack
 from dimargin.network.program import Report, Send, Stop
 from dimargin.network.programs.candidates import Candidates, Named, points_of
 from dimargin.network.programs.core_set import CoreSetConsensus
@@ -31,7 +32,7 @@ def names_of(n_sites):
 
 def dealt(X, n_sites, signs=None, settings=EXACT):
     """Sites that hold every n_sites-th point."""
-    signs = np.ones(len(X)) if signs is None else signs
+    signs = np.ones(X.shape[0]) if signs is None else signs
     return {
         name: lambda name=name, i=i: CoreSetConsensus(name, X[i::n_sites], signs[i::n_sites], settings)
         for i, name in enumerate(names_of(n_sites))
@@ -176,8 +177,11 @@ def told(**changes):
         "masses": np.ones(1), "quiet": 0,
     }  # fmt: skip
     message |= changes
-    sound = len({len(message[name]) for name in ("sites", "rows", "X", "labels", "masses")}) == 1
-    return Candidates(**{"digest": points_of(Candidates(**message)).digest if sound else "", **message})
+    try:
+        digest = points_of(message["sites"], message, 2).digest
+    except (ValueError, IndexError, TypeError):
+        digest = ""
+    return Candidates(**{"digest": digest, **message})
 
 
 def met(program, sender="other", **changes):
@@ -198,7 +202,7 @@ def site():
     [
         ({"X": np.array([[np.nan, 0.0]])}, "NaN or infinite"),
         ({"X": np.array([[np.inf, 0.0]])}, "NaN or infinite"),
-        ({"X": np.array([[1.0, 2.0, 3.0]])}, r"shape \(1, 3\) for 1 points, expected 2 features"),
+        ({"X": np.array([[1.0, 2.0, 3.0]])}, r"shape \(1, 3\), expected \(1, 2\)"),
         ({"labels": np.array([0.5])}, "labels other than -1, 1"),
         ({"digest": "0123"}, "another digest than it says"),
         ({"labels": np.ones(2)}, "shape"),
@@ -206,6 +210,7 @@ def site():
         ({"masses": np.zeros(1)}, "weights that are not positive"),
         ({"masses": np.array([np.nan])}, "weights that are not positive"),
         ({"sites": []}, "for 0 points"),
+        ({"indices": np.array([0, 1]), "indptr": np.array([0, 2]), "X": np.ones(2)}, "columns of shapes"),
         ({"X": np.array([[60.0, 0.0]])}, "norm of 60, expected at most 50"),
         ({"sites": ["here"]}, "another site has its name"),
         ({"sites": ["here"], "rows": np.array([7])}, "another site has its name"),
@@ -369,3 +374,80 @@ def test_bounds_hold_once_all_agree(machine, epsilon):
     best = best if machine == "ball" else 0.5 / (1 - best)
     least, most = wanted.bounds(chosen)
     assert least <= best * (1 + 1e-5) and most >= best * (1 - 1e-5) and most <= least * (1 + 3 * epsilon)
+
+
+SPARSE = {"X": np.array([9.0]), "indices": np.array([1]), "indptr": np.array([0, 1])}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"X": np.array([[0.0, 9.0]]), "indices": None, "indptr": None}, "columns of shapes"),
+        ({"indptr": None}, "no CSR array"),
+        ({"indices": np.array([2])}, "no CSR array"),
+        ({"indices": np.array([-1])}, "no CSR array"),
+        ({"indices": np.array([1], dtype=np.int32)}, "no CSR array"),
+        ({"indices": np.array([0, 1])}, "no CSR array"),
+        ({"indptr": np.array([0, 1, 1])}, "no CSR array"),
+        ({"indptr": np.array([0, 2])}, "no CSR array"),
+        ({"indptr": np.array([1, 1])}, "no CSR array"),
+        (
+            {
+                "sites": ["other"] * 2,
+                "rows": np.arange(2),
+                "labels": np.ones(2),
+                "masses": np.ones(2),
+                "indptr": np.array([0, 2, 1]),
+            },
+            "no CSR array",
+        ),
+        ({"X": np.ones((1, 1))}, "no CSR array"),
+        ({"X": np.zeros(1)}, "no canonical form"),
+        ({"X": np.ones(2), "indices": np.array([1, 0]), "indptr": np.array([0, 2])}, "no canonical form"),
+        ({"X": np.ones(2), "indices": np.array([1, 1]), "indptr": np.array([0, 2])}, "no canonical form"),
+        ({"X": np.array([np.nan])}, "NaN or infinite"),
+        ({"X": np.array([60.0])}, "norm of 60"),
+    ],
+)
+def test_sparse_rows_that_are_none_are_refused(changes, words):
+    X = sp.csr_array([[0.0, 0.0], [1.0, 0.0]])
+    site = CoreSetConsensus("here", X, np.ones(2), replace(EXACT, norm_bound=50.0))
+    list(site.start(0.0, ["other"]))
+    list(site.wake(1.0, "round"))
+    (report,) = met(site, **(SPARSE | changes))
+    assert re.search(words, report.facts["reason"]) and "other" in site.status()["refused"]
+
+
+@pytest.mark.parametrize("machine", ["ball", "margin"])
+def test_sparse_points_are_what_dense_ones_are(machine):
+    rng = np.random.default_rng(9)
+    X = sp.random_array((60, 12), density=0.3, rng=9, format="csr")
+    y = np.where(rng.random(60) < 0.5, 1.0, -1.0) if machine == "margin" else np.ones(60)
+    wanted = CoreSetSettings(machine, 1e-3, C=2.0, kernel=Kernel("rbf", gamma=0.5))
+    found = [
+        run(dealt(rows, 5, y, wanted), make_graph("ring", 5), Conditions(Link(loss=0.2)))[1]
+        for rows in (X, X.toarray())
+    ]
+    assert sp.issparse(found[0].points.X) and found[0].points.names == found[1].points.names
+    assert found[0].value == pytest.approx(found[1].value, rel=1e-9)
+    site = CoreSetConsensus("s", X, y, wanted)
+    list(site.start(0.0, []))
+    list(site.wake(1.0, "round"))
+    again = CoreSetConsensus("s", X, y, wanted)
+    again.restore(unpack(pack(site.checkpoint())))
+    assert again.chosen.rank == site.chosen.rank and again.chosen.points.digest == site.chosen.points.digest
+    message = site._message(site.chosen.points)
+    assert decoder((Candidates,))(encode(message)).digest == site._points_of(message).digest
+
+
+def test_names_of_other_points_are_found():
+    X = sp.random_array((20, 6), density=0.5, rng=0, format="csr")
+    for rows in (X, X.toarray()):
+        one = Named.of("a", 0, rows, np.ones(20))
+        assert one.differing(one.take(np.arange(19, -1, -1))) is None
+        assert one.differing(Named.of("b", 0, rows * 2, np.ones(20))) is None
+        moved = rows.copy()
+        moved[[7]] = moved[[7]] * 2 + (0 if sp.issparse(rows) else 1)
+        assert one.differing(Named.of("a", 0, moved, np.ones(20)).take([3, 7, 5])) == ("a", 7)
+        assert one.differing(Named.of("a", 0, rows, np.arange(20.0))) == ("a", 0)
+        assert one.differing(Named.of("a", 0, rows, np.ones(20), np.where(np.arange(20) == 9, 2.0, 1.0))) == ("a", 9)

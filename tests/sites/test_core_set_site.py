@@ -241,3 +241,28 @@ def test_whoever_has_all_rows_can_certify_the_model(tmp_path, flowers, suffix):
         machine_of(tmp_path, "b")[-1].certify(rows + 1e-3, labels)
     with pytest.raises(ValueError, match="not the rows that this model was fitted on"):
         machine.certify(given[1:], labels[1:])
+
+
+def test_many_features_stay_sparse(tmp_path):
+    """Texts, as it were; one site is so small that its file is dense."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=120)
+    X = sp.random_array((120, 1500), density=0.02, rng=0, format="lil")
+    X[np.arange(120), y] = 1.0
+    X = X.tocsr()
+    for name, part in {"a": slice(0, 60), "b": slice(60, 118), "c": slice(118, 120)}.items():
+        with open(tmp_path / f"{name}.libsvm", "w") as file:
+            for k in range(*part.indices(120)):
+                row = X[[k]]
+                pairs = " ".join(f"{j + 1}:{v!r}" for j, v in zip(row.indices, row.data.tolist(), strict=True))
+                file.write(f"{y[k]} {pairs}\n")
+    options = CoreSetOptions(kernel="linear", C=2.0, tol=1e-4, **FAST)
+    run(tmp_path, "abc", options, suffix="libsvm")
+    scaler, machine = machine_of(tmp_path, "c").named_steps.values()
+    rows = scaler.transform(X[:, : scaler.n_features_in_])
+    whole = dimargin.CoreSetSVMClassifier(2.0, kernel="linear", tol=1e-6).fit(rows, y)
+    assert sp.issparse(machine.support_vectors_)
+    np.testing.assert_allclose(machine.decision_function(rows), whole.decision_function(rows), atol=1e-3)
+    for given in (rows, rows.toarray()):
+        again = machine_of(tmp_path, "a")[-1].certify(given, y)
+        assert again.certificate_ == "global" and again.duality_gap_ <= 1e-4

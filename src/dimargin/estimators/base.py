@@ -308,8 +308,8 @@ class KernelMarginClassifier(MarginClassifier):
         check_is_fitted(self)
         checker = type(self)(**self.get_params(deep=False))
         data = training_data(checker, X, y, sample_weight, self.kernel == "precomputed")
-        if sp.issparse(data.X) and not sp.issparse(self.support_vectors_):
-            data = replace(data, X=data.X.toarray())
+        if sp.issparse(data.X) != sp.issparse(self.support_vectors_):
+            data = replace(data, X=data.X.toarray() if sp.issparse(data.X) else sp.csr_array(data.X))
         if self.certificate_ == "estimated":
             self._find_support_in(data)
         places = np.flatnonzero(np.isin(data.kept, self.support_))

@@ -75,8 +75,8 @@ def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats
 
     Parameters
     ----------
-    vectors : ndarray of shape (n_SV, n_features)
-        Equal to rows of X up to rounding.
+    vectors : ndarray or CSR array of shape (n_SV, n_features)
+        Equal to rows of X up to rounding, and stored likewise.
     coefficients : ndarray of shape (n_outputs, n_SV)
         Of the sign of the rows' labels.
     X : ndarray or CSR array of shape (n, n_features)
@@ -96,12 +96,13 @@ def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats
     line = np.random.default_rng(0).normal(size=X.shape[1])  # equal rows have equal places on it
     order = np.argsort(X @ line)
     on_line, wanted = (X @ line)[order], vectors @ line
-    width = _ROUNDING * (np.abs(line) @ np.abs(vectors).max(axis=0, initial=0.0) + 1)
+    size = float(abs(vectors).max())
+    width = _ROUNDING * size * (1 + float(np.abs(line).sum()))
     first, last = np.searchsorted(on_line, wanted - width), np.searchsorted(on_line, wanted + width, side="right")
-    size, free, places = np.abs(vectors).max(initial=1.0), np.ones(len(order), dtype=bool), []
-    for vector, signs, low, high in zip(vectors, np.sign(coefficients.T), first, last, strict=True):
-        near = order[low:high]
-        rows = X[near].toarray() if sp.issparse(X) else X[near]
+    free, places = np.ones(len(order), dtype=bool), []
+    for k, signs in enumerate(np.sign(coefficients.T)):
+        near = order[first[k] : last[k]]
+        rows, vector = (part.toarray() if sp.issparse(part) else part for part in (X[near], vectors[[k]]))
         fits = free[near] & (np.abs(rows - vector).max(axis=1, initial=0.0) <= _ROUNDING * size)
         fits &= ((signs == 0) | (signs == labels[:, near].T)).all(axis=1)
         if not fits.any():

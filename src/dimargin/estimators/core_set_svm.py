@@ -56,8 +56,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         1 prints a line at the end, 2 one a round.
     n_sites : int, default=1
         More than one (extra `peers`): rows are dealt to sites of a simulated network, which agree on the core-set and
-        send no other rows (the core-set paper's consensus). The time grows with the cube of its size; sparse rows
-        become dense; kernels are named ones.
+        send no other rows (the core-set paper's consensus). The time grows with the cube of its size. Kernels
+        are named ones.
     topology : str or networkx graph, default="complete"
         Of the network, as in `GossipSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"

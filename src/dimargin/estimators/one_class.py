@@ -48,8 +48,8 @@ class OneClassCoreSetSVM(CoreSetDetector):
     random_state : int, RandomState or None, default=None
     n_sites : int, default=1
         More than one (extra `peers`): rows are dealt to sites of a simulated network, which agree on the core-set and
-        send no other rows (the core-set paper's consensus). The time grows with the cube of its size; sparse rows
-        become dense; kernels are named ones.
+        send no other rows (the core-set paper's consensus). The time grows with the cube of its size. Kernels
+        are named ones.
     topology : str or networkx graph, default="complete"
         Of the network, as in `GossipSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"

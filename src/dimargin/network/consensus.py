@@ -9,7 +9,6 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import scipy.sparse as sp
 
 from dimargin.kernels import Floats
 from dimargin.losses import SquaredHingeLoss
@@ -39,7 +38,6 @@ def agree(
     Parameters
     ----------
     X : ndarray or CSR array of shape (n, n_features)
-        Sites send rows one by one, and keep them dense.
     signs, masses : ndarray of shape (n,)
     settings : CoreSetSettings
         But for `quiet_rounds`, which follows from the diameter.
@@ -58,9 +56,8 @@ def agree(
     graph = make_graph(topology, n_sites, random_state)
     check_reachable(graph, site_names(n_sites))
     quiet = 2 * nx.diameter(graph) + 1 if n_sites > 1 else 1
-    dense = X.toarray() if sp.issparse(X) else X
     run = CoreSetRun(
-        np.asarray(dense, dtype=np.float64), signs, masses, site, n_sites, replace(settings, quiet_rounds=quiet), graph,
+        X, signs, masses, site, n_sites, replace(settings, quiet_rounds=quiet), graph,
         random_state=random_state,
     )  # fmt: skip
     return run.run(limits.max_iter, limits.deadline, limits.interrupted)

@@ -28,7 +28,7 @@ class CoreSetRun:
 
     Attributes
     ----------
-    X : ndarray of shape (n, n_features)
+    X : ndarray or CSR array of shape (n, n_features)
     signs, masses : ndarray of shape (n,)
         Labels, plus or minus one, and weights; ones where there are none.
     site : ndarray of shape (n,)
@@ -40,7 +40,7 @@ class CoreSetRun:
     random_state : int
     """
 
-    X: Floats
+    X: Any
     signs: Floats
     masses: Floats
     site: NDArray[np.int64]
@@ -168,5 +168,5 @@ class Agreed:
         """Distance of the farthest of all points from the centre of a ball."""
         run, settings = self.run, self.run.settings
         places = self.places(one)
-        everything = Named(tuple(("", k) for k in range(len(run.X))), run.X, run.signs, run.masses)
+        everything = Named.of("", 0, run.X, run.signs, run.masses)
         return float(settings.space(everything).distances(places, one.weights).max() ** 0.5)

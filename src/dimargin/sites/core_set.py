@@ -19,6 +19,7 @@ from dimargin.network.schema import Schema
 from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
 
 _BEYOND = 1e3  # times as long as rows within the limits, that rows appended later may be
+_DENSE = 1000  # features of LIBSVM text, above which rows stay sparse
 _QUIET = 4.0  # leases without news, after which sites have agreed
 
 
@@ -63,11 +64,14 @@ class CoreSetOptions(SiteOptions):
         return {name: getattr(self, name) for name in ("kind", "C", "kernel", "gamma", "degree", "coef0", "tol")}
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> CodedRows:
-        """Scaled and dense, with codes of labels."""
+        """Scaled, with codes of labels; stored alike at all sites, by what the schema says."""
         X = schema.scaled(X)
+        if schema.terms["features_counted_from"] is not None and schema.n_features > _DENSE:
+            X = sp.csr_array(X)
+        elif sp.issparse(X):
+            X = X.toarray()
         codes = np.searchsorted(np.array(schema.labels), y) if self.uses_labels else np.ones(len(y))
-        dense = np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
-        return CodedRows(dense, codes.astype(np.float64))
+        return CodedRows(X, codes.astype(np.float64))
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> CoreSetMachines:
         """A site of core-set consensus, which draws nothing at random."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from msgspec.structs import asdict
 
 from dimargin.balls.active_set import Floats
 from dimargin.network.messages import Array, Message, pack
 
 Name = tuple[str, int]  # of a point: site and row
-
-FIELDS = ("X", "labels", "masses")  # of points
 
 
 class Candidates(Message, frozen=True, tag="candidates"):
@@ -28,6 +28,7 @@ class Candidates(Message, frozen=True, tag="candidates"):
     rows : ndarray of shape (k,), of int64
         Which they are there.
     X : ndarray of shape (k, n_features)
+        Of sparse points their values, of shape (n_values,), with `indices` and `indptr` as of a CSR array.
     labels : ndarray of shape (k,)
         Codes of their labels; ones where there are none.
     masses : ndarray of shape (k,)
@@ -40,6 +41,7 @@ class Candidates(Message, frozen=True, tag="candidates"):
         Which of several machines the core-set is of.
     schema : str
         Digest of what rows mean to the sender.
+    indices, indptr : ndarray or None
     """
 
     sites: list[str]
@@ -51,6 +53,8 @@ class Candidates(Message, frozen=True, tag="candidates"):
     digest: str = ""
     output: int = 0
     schema: str = ""
+    indices: Array | None = None
+    indptr: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -60,21 +64,33 @@ class Named:
     Attributes
     ----------
     names : tuple of (str, int)
-    X : ndarray of shape (k, n_features)
+    X : ndarray or CSR array of shape (k, n_features)
+        Of canonical form, if sparse.
     labels, masses : ndarray of shape (k,)
     """
 
     names: tuple[Name, ...]
-    X: Floats
+    X: Any
     labels: Floats
     masses: Floats
+
+    @classmethod
+    def of(cls, site: str, first: int, X: Any, labels: Floats, masses: Floats | None = None) -> Named:
+        """Rows of a site, from that number on; of weight one by default."""
+        n = X.shape[0]
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64, copy=True)
+            X.sum_duplicates()
+            X.eliminate_zeros()
+        else:
+            X = np.asarray(X, dtype=np.float64)
+        return cls(tuple((site, first + k) for k in range(n)), X, labels, np.ones(n) if masses is None else masses)
 
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that are the same for the same points in the same order only."""
-        return hashlib.sha256(
-            pack({"names": self.names, **{name: getattr(self, name) for name in FIELDS}})
-        ).hexdigest()[:16]
+        content = {"names": self.names, "labels": self.labels, "masses": self.masses, **stored(self.X)}
+        return hashlib.sha256(pack(content)).hexdigest()[:16]
 
     def take(self, places: Any) -> Named:
         """Some of them."""
@@ -84,40 +100,79 @@ class Named:
     def differing(self, other: Named) -> Name | None:
         """A name that stands for another point there."""
         places = {name: k for k, name in enumerate(self.names)}
-        for j, name in enumerate(other.names):
-            k = places.get(name)
-            if k is not None and not (
-                np.array_equal(self.X[k], other.X[j])
-                and (self.labels[k], self.masses[k]) == (other.labels[j], other.masses[j])
-            ):
-                return name
-        return None
+        both = [j for j, name in enumerate(other.names) if name in places]
+        there, here = other.take(both), self.take([places[other.names[j]] for j in both])
+        unequal = here.X != there.X
+        differs = np.diff(unequal.tocsr().indptr) > 0 if sp.issparse(unequal) else unequal.any(axis=1)
+        differs = differs | (here.labels != there.labels) | (here.masses != there.masses)
+        return there.names[int(differs.argmax())] if differs.any() else None
 
     @staticmethod
     def joined(parts: list[Named]) -> Named:
         """All of several, one after the other."""
         names = tuple(name for part in parts for name in part.names)
-        return Named(names, *(np.concatenate([getattr(part, field) for part in parts]) for field in FIELDS))
+        X = [part.X for part in parts]
+        together = sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X)
+        labels, masses = (np.concatenate([getattr(part, field) for part in parts]) for field in ("labels", "masses"))
+        return Named(names, together, labels, masses)
 
 
-def points_of(message: Candidates) -> Named:
-    """That a message brings."""
-    names = tuple(zip(message.sites, message.rows.tolist(), strict=True))
-    return Named(names, message.X, message.labels, message.masses)
+def stored(X: Any) -> dict[str, Array]:
+    """Rows as fields of a message."""
+    if not sp.issparse(X):
+        return {"X": X}
+    return {"X": X.data, "indices": X.indices.astype(np.int64), "indptr": X.indptr.astype(np.int64)}
 
 
-def unsound(message: Candidates, width: int, norm_bound: float, codes: Collection[float]) -> str | None:
-    """What no site that learns from rows of this width, with these codes of labels, would say."""
-    X, k = message.X, len(message.sites)
-    if X.shape != (k, width) or not message.labels.shape == message.masses.shape == message.rows.shape == (k,):
-        return f"its core-set has shape {X.shape} for {k} points, expected {width} features"
-    if not (np.isfinite(X).all() and np.isin(message.labels, list(codes)).all()):
+def points_of(sites: Iterable[str], fields: Mapping[str, Any], width: int) -> Named:
+    """Of a message's or a checkpoint's fields: `stored` rows with their numbers as ``rows``, labels and masses."""
+    names = tuple(zip(map(str, sites), fields["rows"].tolist(), strict=True))
+    X = fields["X"]
+    if fields.get("indices") is not None:
+        X = sp.csr_array((X, fields["indices"], fields["indptr"]), shape=(len(names), width))
+    return Named(names, X, fields["labels"], fields["masses"])
+
+
+def unsound(message: Candidates, own: Named, norm_bound: float, codes: Collection[float]) -> str | None:
+    """What no site that learns from rows like its own, with these codes of labels, would say."""
+    k, width = len(message.sites), own.X.shape[1]
+    columns = (message.labels, message.masses, message.rows)
+    if (message.indices is not None) != sp.issparse(own.X) or any(column.shape != (k,) for column in columns):
+        return f"its core-set has columns of shapes {[column.shape for column in columns]} for {k} points"
+    fault = _unsound_rows(message, k, width)
+    if fault is not None:
+        return fault
+    if not (np.isfinite(message.X).all() and np.isin(message.labels, list(codes)).all()):
         return f"its core-set has NaN or infinite values, or labels other than {', '.join(f'{c:g}' for c in codes)}"
     if not (np.isfinite(message.masses).all() and (message.masses > 0).all()):
         return "its core-set has weights that are not positive"
-    longest = float(np.sqrt((X**2).sum(axis=1).max(initial=0.0)))
+    points = points_of(message.sites, asdict(message), width)
+    longest = float(np.sqrt((points.X * points.X).sum(axis=1).max(initial=0.0)))
     if longest > norm_bound:
         return f"a point has a norm of {longest:.3g}, expected at most {norm_bound:.3g}"
-    if len(set(zip(message.sites, message.rows.tolist(), strict=True))) < k:
+    if len(set(points.names)) < k:
         return "its core-set names a point twice"
     return None
+
+
+def _unsound_rows(message: Candidates, k: int, width: int) -> str | None:
+    X, indices, indptr = message.X, message.indices, message.indptr
+    if indices is None:
+        return None if X.shape == (k, width) else f"its core-set has shape {X.shape}, expected {(k, width)}"
+    sound = (
+        indptr is not None
+        and indices.dtype == indptr.dtype == np.int64
+        and X.ndim == 1
+        and indices.shape == X.shape
+        and indptr.shape == (k + 1,)
+        and indptr[0] == 0
+        and indptr[-1] == len(X)
+        and (np.diff(indptr) >= 0).all()
+        and ((indices >= 0) & (indices < width)).all()
+    )
+    if not sound:
+        return f"its core-set is no CSR array of shape {(k, width)}"
+    starts = np.zeros(len(X) + 1, dtype=bool)
+    starts[indptr] = True
+    ascending = (np.diff(indices) > 0) | starts[1:-1] if len(X) else True
+    return None if np.all(ascending) and (X != 0).all() else "its core-set is a CSR array of no canonical form"

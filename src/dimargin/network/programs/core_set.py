@@ -33,12 +33,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from dimargin.balls.active_set import Floats
 from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
-from dimargin.network.programs.candidates import FIELDS, Candidates, Named, points_of, unsound
+from dimargin.network.programs.candidates import Candidates, Named, points_of, stored, unsound
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 
 _PATIENCE = 4  # rounds in which a neighbour's answer may come before it is sent the points again
@@ -60,8 +61,8 @@ class CoreSetConsensus(SiteProgram):
     Parameters
     ----------
     name : str
-    X : ndarray of shape (n, n_features)
-        Its points; none will do.
+    X : ndarray or CSR array of shape (n, n_features)
+        Its points; none will do. Stored as at all other sites.
     labels : ndarray of shape (n,)
         Codes of labels, of a margin machine; ones otherwise.
     settings : CoreSetSettings
@@ -81,10 +82,10 @@ class CoreSetConsensus(SiteProgram):
     messages = (Candidates,)
 
     def __init__(
-        self, name: str, X: Floats, labels: Floats, settings: CoreSetSettings, masses: Floats | None = None
+        self, name: str, X: Any, labels: Floats, settings: CoreSetSettings, masses: Floats | None = None
     ) -> None:
         self.name, self.settings = name, settings
-        self.own = self._named(0, X, labels, masses)
+        self.own = Named.of(name, 0, X, labels, masses)
         self.chosen: Chosen | None = None
         self.rounds = self.changes = 0
         self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
@@ -93,10 +94,6 @@ class CoreSetConsensus(SiteProgram):
         self._quiet, self._stopped = 0, False
         self.given: set[int] = set()  # rows that have left
         self._is_new = True  # whether there are points that were not looked at
-
-    def _named(self, first: int, X: Floats, labels: Floats, masses: Floats | None = None) -> Named:
-        names = tuple((self.name, first + k) for k in range(len(X)))
-        return Named(names, np.asarray(X, dtype=np.float64), labels, np.ones(len(X)) if masses is None else masses)
 
     # ---- events --------------------------------------------------------------------------------------------------
 
@@ -134,7 +131,7 @@ class CoreSetConsensus(SiteProgram):
             self._quiet = min(self._quiet, message.quiet)
             return
         self._quiet = 0
-        points = points_of(message)
+        points = self._points_of(message)
         if points.names and (sender not in self._heard or points.names != self._heard[sender].points.names):
             self._heard[sender] = Chosen.of(points, self.settings)
 
@@ -143,9 +140,9 @@ class CoreSetConsensus(SiteProgram):
         self.neighbourhood.change(neighbours)
         yield from ()
 
-    def append(self, X: Floats, labels: Floats) -> None:
+    def append(self, X: Any, labels: Floats) -> None:
         """More points of this site."""
-        self.own = Named.joined([self.own, self._named(len(self.own.names), X, labels)])
+        self.own = Named.joined([self.own, Named.of(self.name, len(self.own.names), X, labels)])
         self._is_new, self._quiet, self._stopped = True, 0, False
 
     def leave(self, name: str) -> None:
@@ -212,17 +209,20 @@ class CoreSetConsensus(SiteProgram):
         rows = np.array([row for _, row in points.names], dtype=np.int64)
         sites, settings = [site for site, _ in points.names], self.settings
         return Candidates(
-            sites, rows, points.X, points.labels, points.masses, self._quiet, digest or points.digest, settings.output,
-            settings.schema,
+            sites=sites, rows=rows, labels=points.labels, masses=points.masses, quiet=self._quiet,
+            digest=digest or points.digest, output=settings.output, schema=settings.schema, **stored(points.X),
         )  # fmt: skip
+
+    def _points_of(self, message: Candidates) -> Named:
+        return points_of(message.sites, asdict(message), self.own.X.shape[1])
 
     def _fault(self, message: Candidates) -> str | None:
         """Why a message cannot be from a sound site; None if it can."""
         settings = self.settings
-        fault = unsound(message, self.own.X.shape[1], settings.norm_bound, settings.codes)
+        fault = unsound(message, self.own, settings.norm_bound, settings.codes)
         if fault is not None:
             return fault
-        points = points_of(message)
+        points = self._points_of(message)
         if points.names and points.digest != message.digest:
             return "its core-set has another digest than it says"
         mine = points.take([k for k, name in enumerate(points.names) if name[0] == self.name])
@@ -260,15 +260,14 @@ class CoreSetConsensus(SiteProgram):
     def checkpoint(self) -> dict[str, Any]:
         """The core-set, and what has left."""
         points = self.own.take([]) if self.chosen is None else self.chosen.points
+        sites, rows = [site for site, _ in points.names], np.array([row for _, row in points.names], dtype=np.int64)
         return {
-            "rounds": self.rounds, "changes": self.changes, "given": sorted(self.given),
-            "names": [list(name) for name in points.names], "X": points.X, "labels": points.labels,
-            "masses": points.masses,
+            "rounds": self.rounds, "changes": self.changes, "given": sorted(self.given), "sites": sites, "rows": rows,
+            "labels": points.labels, "masses": points.masses, **stored(points.X),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on; the own points are looked at again, for there may be more."""
         self.rounds, self.changes, self.given = state["rounds"], state["changes"], set(state["given"])
-        if len(state["names"]):
-            names = tuple((str(site), int(row)) for site, row in state["names"])
-            self.chosen = Chosen.of(Named(names, *(state[name] for name in FIELDS)), self.settings)
+        if len(state["sites"]):
+            self.chosen = Chosen.of(points_of(state["sites"], state, self.own.X.shape[1]), self.settings)

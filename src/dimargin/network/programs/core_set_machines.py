@@ -18,9 +18,9 @@ from dimargin.network.schema import Schema
 
 
 class CodedRows(NamedTuple):
-    """Rows of a site: X of shape (n, n_features), dense, and codes of their labels, of shape (n,)."""
+    """Rows of a site: X of shape (n, n_features), dense or CSR, and codes of their labels, of shape (n,)."""
 
-    X: Floats
+    X: Any
     codes: Floats
 
 
