@@ -10,7 +10,7 @@ from dimargin.balls.active_set import enclose
 
 
 def solved(products, linear, start=(0,), tol=0.0):
-    return enclose(lambda place: products[place], linear, np.asarray(start), tol)
+    return enclose(lambda places: products[places], linear, np.asarray(start), tol)
 
 
 def around(points, **options):
@@ -79,7 +79,7 @@ def test_points_on_a_sphere_are_enclosed_to_rounding():
     points = unit_sphere(5000, 100)
     points -= points.mean(axis=0)
     linear = (points**2).sum(axis=1)
-    found = enclose(lambda place: points @ points[place], linear, np.array([int(linear.argmax())]))
+    found = enclose(lambda places: points[places] @ points.T, linear, np.array([int(linear.argmax())]))
     assert found.distances.max() <= found.value * (1 + 1e-11)
 
 

@@ -451,3 +451,16 @@ def test_names_of_other_points_are_found():
         assert one.differing(Named.of("a", 0, moved, np.ones(20)).take([3, 7, 5])) == ("a", 7)
         assert one.differing(Named.of("a", 0, rows, np.arange(20.0))) == ("a", 0)
         assert one.differing(Named.of("a", 0, rows, np.ones(20), np.where(np.arange(20) == 9, 2.0, 1.0))) == ("a", 9)
+
+
+def test_neighbours_that_may_be_busy_are_given_time_to_answer():
+    """As long as this site took for a round itself, twice; a tenth of a second is a round."""
+    wanted = replace(EXACT, lease=1.0, interval=0.1)
+    for pause, patience in ((0.1, 5), (2.0, 40), (999.0, 600)):
+        site = CoreSetConsensus("here", np.eye(2), np.ones(2), wanted)
+        list(site.start(0.0, ["other"]))
+        now, sent = pause, []
+        for _ in range(1300):
+            sent.append(any(isinstance(a, Send) and a.message.sites for a in site.wake(now, "round")))
+            now += 0.1
+        assert np.diff(np.flatnonzero(sent)).tolist()[:2] == [patience] * 2

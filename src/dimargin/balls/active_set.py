@@ -23,6 +23,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Products = Callable[[Indices], Floats]
 
 _DEPENDENT = 1e-12  # squared distance from the affine hull of others, relative, below which a point lies in it
 _NEARLY_DEPENDENT = 1e-6  # likewise, of points to begin with
@@ -61,69 +62,83 @@ class Weights:
 
 
 class _Face:
-    """Points inside, the Cholesky factor of their raised products, and these products with all points."""
+    """Points inside, the Cholesky factor of their raised products, and these products with all points.
 
-    def __init__(self, row: Callable[[int], Floats], linear: Floats, lift: float) -> None:
-        self._row, self._linear, self._lift = row, linear, lift
-        self._capacity = 0
-        self._factor, self._rows = np.empty((0, 0)), np.empty((0, len(linear)))
+    The factor has room for more points, as if each were orthogonal to all others: LAPACK would copy a part of it.
+    """
+
+    def __init__(self, products: Products, linear: Floats, lift: float) -> None:
+        self._products, self._linear, self._lift = products, linear, lift
+        self._factor, self._rows = np.empty((0, 0), order="F"), np.empty((0, len(linear)))
         self.places: list[int] = []
-
-    @property
-    def factor(self) -> Floats:
-        return self._factor[: len(self.places), : len(self.places)]
 
     @property
     def rows(self) -> Floats:
         """Products of the points inside with all, raised."""
         return self._rows[: len(self.places)]
 
+    def solved(self, right: Floats, transposed: bool = False) -> Floats:
+        """By the factor, or its transpose."""
+        return np.asarray(dtrtrs(self._factor, self._padded(right), lower=1, trans=int(transposed))[0][: len(right)])
+
+    def _padded(self, right: Floats) -> Floats:
+        padded = np.zeros((len(self._factor), *right.shape[1:]), order="F")
+        padded[: len(right)] = right
+        return padded
+
     def coordinates(self, place: int) -> tuple[Floats, Floats, float]:
         """Row of products of a point, its row in the factor, and the square that would come on the diagonal."""
-        row = self._row(place) + self._lift
-        own = dtrtrs(self.factor, row[self.places], lower=1)[0] if self.places else np.empty(0)
+        row = self._products(np.array([place]))[0] + self._lift
+        own = self.solved(row[self.places]) if self.places else np.empty(0)
         return row, own, float(row[place] - own @ own)
 
     def add(self, place: int, row: Floats, own: Floats, pivot: float) -> None:
         size = len(self.places)
-        if size == self._capacity:
-            self._capacity = max(16, 2 * size)
-            factor, rows = np.zeros((self._capacity, self._capacity)), np.empty((self._capacity, len(self._linear)))
-            factor[:size, :size], rows[:size] = self.factor, self.rows
-            self._factor, self._rows = factor, rows
+        if size == len(self._factor):
+            self._make_room(max(16, size + size // 8))
         self._factor[size, :size], self._factor[size, size], self._rows[size] = own, pivot**0.5, row
         self.places.append(place)
 
+    def _make_room(self, capacity: int) -> None:
+        size = len(self.places)
+        factor, rows = np.zeros((capacity, capacity), order="F"), np.empty((capacity, len(self._linear)))
+        np.fill_diagonal(factor, 1.0)
+        factor[:size, :size], rows[:size] = self._factor, self.rows
+        self._factor, self._rows = factor, rows
+
     def add_all(self, places: list[int]) -> bool:
         """Several at once, where none is nearly in the hull of the others; whether it was so."""
-        rows = np.array([self._row(place) for place in places]) + self._lift
-        factor, failed = dpotrf(rows[:, places], lower=1)
-        if failed or (factor.diagonal() ** 2 <= _NEARLY_DEPENDENT * rows[:, places].diagonal()).any():
+        rows = self._products(np.array(places)) + self._lift
+        squares = rows[:, places]
+        factor, failed = dpotrf(squares.T, lower=1)  # as LAPACK stores it
+        if failed or (factor.diagonal() ** 2 <= _NEARLY_DEPENDENT * squares.diagonal()).any():
             return False
-        self._factor, self._rows, self._capacity, self.places = factor, rows, len(places), places
+        self._factor, self._rows, self.places = factor, rows, places
         return True
 
     def drop(self, at: int) -> None:
         size = len(self.places) - 1
         self._rows[at:size] = self._rows[at + 1 : size + 1]
         del self.places[at]
-        self._factor[:size, :size] = dpotrf(self.rows[:, self.places], lower=1)[0]
+        self._factor[:size, :size] = dpotrf(self.rows[:, self.places].T, lower=1)[0]
+        self._factor[size], self._factor[size, size] = 0.0, 1.0
 
     def best(self) -> Floats:
         """Weights of sum one, of any sign, at which ``q'z - z'Hz`` is largest."""
         linear = self._linear[self.places]
-        answers = dpotrs(self.factor, np.stack([linear, np.ones(len(linear))], axis=1), lower=1)[0]
+        right = self._padded(np.stack([linear, np.ones(len(linear))], axis=1))
+        answers = dpotrs(self._factor, right, lower=1)[0][: len(linear)]
         multiplier = (answers[:, 0].sum() - 2) / answers[:, 1].sum()
         return np.asarray(answers @ (0.5, -0.5 * multiplier))
 
 
-def enclose(row: Callable[[int], Floats], linear: Floats, start: Indices, tol: float = 0.0) -> Weights:
+def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0) -> Weights:
     """Solve to rounding, or until no point is farther than it may be.
 
     Parameters
     ----------
-    row : function from a place to an ndarray of shape (n,)
-        Of G.
+    products : function from k places to an ndarray of shape (k, n)
+        Rows of G.
     linear : ndarray of shape (n,)
         q.
     start : ndarray
@@ -137,14 +152,14 @@ def enclose(row: Callable[[int], Floats], linear: Floats, start: Indices, tol: f
     """
     size = float(np.abs(linear).max())
     slack = _ROUNDING * size
-    face = _Face(row, linear, max(size, np.finfo(float).tiny))
+    face = _Face(products, linear, max(size, np.finfo(float).tiny))
     _enter_first(face, start)
     x = _settled(face, np.full(len(face.places), 1 / len(face.places)))
     best, highest, patience = None, -np.inf, 0
     while True:
-        products = x @ face.rows - face._lift
-        square = float(x @ products[face.places])
-        distances = linear - 2 * products + square
+        inner = x @ face.rows - face._lift
+        square = float(x @ inner[face.places])
+        distances = linear - 2 * inner + square
         value = float(x @ linear[face.places]) - square
         farthest = int(distances.argmax())
         if best is None or distances[farthest] - value < best.distances.max() - best.value:
@@ -174,7 +189,7 @@ def _entered(face: _Face, x: Floats, place: int) -> Floats:
     if pivot > _DEPENDENT * row[place]:
         face.add(place, row, own, pivot)
         return np.append(x, 0.0)
-    direction = -dtrtrs(face.factor, own, lower=1, trans=1)[0]
+    direction = -face.solved(own, transposed=True)
     falling = direction < 0
     ratios = np.where(falling, x / np.where(falling, -direction, 1.0), np.inf)
     out = int(ratios.argmin())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.balls.active_set import Floats, Indices, Weights, enclose
+from dimargin.balls.active_set import Floats, Indices, Products, Weights, enclose
 from dimargin.kernels import KernelMatrix
 from dimargin.losses import SquaredHingeLoss
 from dimargin.solution import DualProblem
@@ -53,7 +53,7 @@ class Points(ABC):
         """Squared, from a centre that is somewhere among the points."""
 
     @abstractmethod
-    def _products(self, pool: Indices) -> tuple[Any, Floats]:
+    def _products(self, pool: Indices) -> tuple[Products, Floats]:
         """What gives rows of products of some points, and their squared lengths."""
 
     @abstractmethod
@@ -85,16 +85,16 @@ class Points(ABC):
 
         `value` and `distances` are with softness.
         """
-        row, squares = self._products(pool)
-        soft, n = self.softness[pool], len(pool)
+        hard, squares = self._products(pool)
+        soft = self.softness[pool]
 
-        def softened(place: int) -> Floats:
-            own = np.array(row(place))
-            own[place] += soft[place]
-            return own
+        def softened(places: Indices) -> Floats:
+            rows = np.array(hard(places))
+            rows[np.arange(len(places)), places] += soft[places]
+            return rows
 
-        assert len(start) and n
-        return enclose(softened if soft.any() else row, squares + self._hardest, start, tol)
+        assert len(start) and len(pool)
+        return enclose(softened if soft.any() else hard, squares + self._hardest, start, tol)
 
     def distances(self, core: Indices, weights: Floats) -> Floats:
         """Squared, of all points from the centre with these weights, with softness. One pass."""
@@ -150,17 +150,17 @@ class FeatureSpace(Points):
             out[first : first + step] = _squares(self.X[first : first + step], place)
         return out
 
-    def _products(self, pool: Indices) -> tuple[Any, Floats]:
+    def _products(self, pool: Indices) -> tuple[Products, Floats]:
         if sp.issparse(self.X):
             rows = sp.csr_array(self.X[pool], dtype=np.float64)
             shift = np.asarray(rows @ self._origin)
             square = float(self._origin @ self._origin)
             return (
-                lambda i: np.asarray((rows @ rows[[i]].T).toarray()).ravel() - shift - shift[i] + square,
+                lambda i: np.asarray((rows[i] @ rows.T).toarray()) - shift - shift[i][:, None] + square,
                 _squares(rows, self._origin),
             )
         rows = self.X[pool] - self._origin
-        return lambda i: rows @ rows[i], np.einsum("ij,ij->i", rows, rows)
+        return lambda i: rows[i] @ rows.T, np.einsum("ij,ij->i", rows, rows)
 
 
 def _squares(rows: Any, place: Floats) -> Floats:
@@ -236,18 +236,18 @@ class KernelSpace(Points):
         products = self._signs * self.kernel.multiply(core, (self._signs[core] * weights)[None])[0]
         return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
 
-    def _products(self, pool: Indices) -> tuple[Any, Floats]:
+    def _products(self, pool: Indices) -> tuple[Products, Floats]:
         view = self.kernel.take(pool).in_float64()
         every, first, signs = np.arange(len(pool)), view.evaluations, self._signs[pool]
 
-        def row(place: int) -> Floats:
+        def rows(places: Indices) -> Floats:
             nonlocal first
-            values = view.block(np.array([place]), every)[0] * (signs * signs[place])
+            values = view.block(places, every) * (signs * signs[places][:, None])
             self._spent += view.evaluations - first
             first = view.evaluations
             return np.asarray(values)
 
-        return row, self._diagonal[pool]
+        return rows, self._diagonal[pool]
 
 
 class MarginSpace(KernelSpace):

@@ -42,6 +42,7 @@ from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wa
 from dimargin.network.programs.candidates import Candidates, Named, points_of, stored, unsound
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 
+_BUSY = 60.0  # seconds that a neighbour may be thought to be busy
 _PATIENCE = 4  # rounds in which a neighbour's answer may come before it is sent the points again
 
 
@@ -93,6 +94,7 @@ class CoreSetConsensus(SiteProgram):
         self._spoken: dict[str, Spoken] = {}
         self._quiet, self._stopped = 0, False
         self.given: set[int] = set()  # rows that have left
+        self._woken = self._longest = 0.0  # when the last round began, and seconds that any has taken
         self._is_new = True  # whether there are points that were not looked at
 
     # ---- events --------------------------------------------------------------------------------------------------
@@ -100,10 +102,12 @@ class CoreSetConsensus(SiteProgram):
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Begin with the own points."""
         self.neighbourhood.change(neighbours)
+        self._woken = now
         yield Wake(self.settings.interval)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """A round."""
+        self._longest, self._woken = max(self._longest, now - self._woken), now
         self.rounds += 1
         self._quiet += 1
         self._improve()
@@ -131,9 +135,9 @@ class CoreSetConsensus(SiteProgram):
             self._quiet = min(self._quiet, message.quiet)
             return
         self._quiet = 0
-        points = self._points_of(message)
-        if points.names and (sender not in self._heard or points.names != self._heard[sender].points.names):
-            self._heard[sender] = Chosen.of(points, self.settings)
+        if message.sites:
+            same = (one for one in self._heard.values() if one.points.digest == message.digest)
+            self._heard[sender] = next(same, None) or Chosen.of(self._points_of(message), self.settings)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Tell others from now on."""
@@ -195,8 +199,9 @@ class CoreSetConsensus(SiteProgram):
     def _may_lack(self, name: str, digest: str) -> bool:
         """Whether a neighbour has another core-set, as far as can be known, or has had no time to say."""
         spoken, settings, patience = self._known(name), self.settings, _PATIENCE
-        if np.isfinite(settings.lease):  # answers come, if late: a site may be busy
-            patience = max(patience, round(settings.lease / 2 / settings.interval))
+        if np.isfinite(settings.lease):  # answers come, if late: a site may be busy for as long as this one was
+            seconds = max(settings.lease / 2, min(2 * self._longest, _BUSY))
+            patience = max(patience, round(seconds / settings.interval))
         elif self.rounds - spoken.heard > patience:
             return True
         is_on_its_way = spoken.sent == digest and self.rounds - spoken.told < patience
