@@ -464,3 +464,15 @@ def test_neighbours_that_may_be_busy_are_given_time_to_answer():
             sent.append(any(isinstance(a, Send) and a.message.sites for a in site.wake(now, "round")))
             now += 0.1
         assert np.diff(np.flatnonzero(sent)).tolist()[:2] == [patience] * 2
+
+
+def test_a_site_that_has_finished_is_not_undone_by_who_is_a_little_behind(site):
+    site.settings = replace(site.settings, quiet_rounds=20)
+    for now in range(2, 30):
+        list(site.wake(float(now), "round"))
+    assert site.has_finished
+    same = site._message(site.chosen.points)
+    for quiet, finished in ((15, True), (3, False)):
+        list(site.receive(30.0, "other", msgspec.structs.replace(same, quiet=quiet)))
+        list(site.wake(31.0, "round"))
+        assert site.has_finished == finished

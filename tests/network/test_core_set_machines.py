@@ -76,16 +76,33 @@ def test_codes_that_there_are_not_are_refused(site, rows):
     assert "labels other than 0, 1, 2" in report.facts["reason"]
 
 
-def test_the_silent_are_forgotten(site, rows):
-    message = heard((rows[0] + 5, rows[1]))[0]
-    list(site.receive(2.0, "other", message))
-    assert site.status()["neighbours"] == ["other"] and site.machines[0]._spoken["other"].theirs
-    (report,) = [a for a in site.wake(11.0, "round") if isinstance(a, Report) and a.what == "silent"]
-    assert (
-        report.facts["site"] == "other"
-        and not site.machines[0]._spoken["other"].theirs
-        and not site.status()["neighbours"]
-    )
+def test_nobody_is_done_while_a_neighbour_is_busy(site, rows):
+    """It may have found a better core-set, and says nothing before it is through."""
+    quiet = [machine._quiet for machine in site.machines]
+    for now in range(2, 30):
+        list(site.wake(float(now), "round"))
+    assert [machine._quiet for machine in site.machines] == quiet and not site.has_finished
+    for now in range(30, 50):
+        for machine in site.machines:
+            still = machine._message(machine.chosen.points.take([]), machine.chosen.points.digest)
+            list(site.receive(float(now), "other", msgspec.structs.replace(still, quiet=99)))
+        list(site.wake(float(now), "round"))
+    assert site.has_finished
+    list(site.neighbours_changed(50.0, []))  # the line is cut
+    site.append(CodedRows(np.array([[9.0, 9.0]]), np.array([0.0])))
+    for now in range(50, 90):
+        list(site.wake(float(now), "round"))
+    assert not site.has_finished and site.status()["neighbours"] == []
+
+
+def test_a_site_that_is_alone_is_done_by_itself(rows):
+    site = CoreSetMachines("here", CodedRows(*rows), WANTED)
+    said = [*site.start(0.0, []), *(action for now in range(1, 30) for action in site.wake(float(now), "round"))]
+    assert sum(isinstance(action, Stop) for action in said) == 1 and site.has_finished
+    converged = [action for action in said if isinstance(action, Report) and action.what == "converged"]
+    assert len(converged) == 1 and converged[0].facts["core_set"] == site.status()["core_set"]
+    site.append(CodedRows(np.array([[50.0, 50.0]]), np.array([0.0])))
+    assert not site.has_finished
 
 
 def test_state_and_what_is_inherited(site, rows):
@@ -97,12 +114,3 @@ def test_state_and_what_is_inherited(site, rows):
     anew.inherit(state, None, None)
     assert anew.machines[0].chosen is None and anew.rounds == site.rounds
     assert anew.status()["rows_shared"] == site.status()["rows_shared"]
-
-
-def test_all_stop_once_every_machine_is_quiet(site):
-    said = [action for now in range(2, 40) for action in site.wake(float(now), "round")]
-    assert sum(isinstance(action, Stop) for action in said) == 1 and site.has_finished
-    converged = [action for action in said if isinstance(action, Report) and action.what == "converged"]
-    assert len(converged) == 1 and converged[0].facts["core_set"] == site.status()["core_set"]
-    site.append(CodedRows(np.array([[50.0, 50.0]]), np.array([0.0])))
-    assert not site.has_finished

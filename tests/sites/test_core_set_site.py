@@ -2,6 +2,7 @@
 
 import json
 
+import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -38,7 +39,7 @@ def sites(tmp_path, parts, options, suffix="csv"):
     return {name: lambda name=name: make(name) for name in parts}
 
 
-def run(tmp_path, parts, options, until=80, topology="ring", conditions=None, suffix="csv"):
+def run(tmp_path, parts, options, until=200, topology="ring", conditions=None, suffix="csv"):
     graph = make_graph(topology, len(parts))
     simulator = Simulator(sites(tmp_path, parts, options, suffix), graph, conditions)
     simulator.run(until=until)
@@ -147,9 +148,9 @@ def test_rows_appended_and_a_site_that_is_killed(tmp_path, flowers):
         write_csv(tmp_path / f"{name}.csv", X[k:90:3], y[k:90:3])
     # one that never comes keeps the simulation going when all others have finished
     conditions = Conditions(joins={"never": 999.0}, outages=(Outage("b", 40.2, 60.2),))
-    parts = [*"abc", "never"]
-    options = CoreSetOptions(scale=False, **FAST)
-    simulator = Simulator(sites(tmp_path, parts, options), make_graph("complete", 4), conditions)
+    options, graph = CoreSetOptions(scale=False, **FAST), nx.complete_graph(3)
+    graph.add_node(3)
+    simulator = Simulator(sites(tmp_path, [*"abc", "never"], options), graph, conditions)
     simulator.run(until=50)
     assert simulator.programs["a"].agreement.learner.has_finished
     shared = simulator.sites["b"].last.agreement.learner.status()["rows_shared"]
@@ -171,7 +172,13 @@ def test_a_late_site_with_a_new_label_makes_all_begin_anew(tmp_path, flowers):
     for name, label in zip("abc", np.unique(y), strict=True):
         write_csv(tmp_path / f"{name}.csv", X[y == label], y[y == label])
     options = CoreSetOptions(**FAST)
-    simulator = Simulator(sites(tmp_path, "abc", options), make_graph("complete", 3), Conditions(joins={"c": 60.0}))
+    alone = nx.Graph([(0, 1)])
+    alone.add_node(2)
+
+    def graph(seconds):
+        return alone if seconds < 60 else nx.complete_graph(3)
+
+    simulator = Simulator(sites(tmp_path, "abc", options), graph, Conditions(joins={"c": 60.0}))
     simulator.run(until=50)
     before = simulator.programs["a"].agreement
     assert len(before.learner.machines) == 1 and before.learner.has_finished

@@ -18,7 +18,8 @@ set: who has a better one tells the others. What is mended (handbook, 5.3 and 6,
 * Sites that hear one another do not send what the other has: a message without a point says "still this core-set", by
   its digest. Whoever is not heard from, as on a directed edge, is sent the points in every round.
 * Termination: rounds since the last change that anybody told of are gossiped along; when all is quiet for
-  `quiet_rounds`, 2 diameter + 1 where the network is static (Notarstefano, Bullo, IEEE TAC 2011), a site stops.
+  `quiet_rounds`, 2 diameter + 1 where the network is static (Notarstefano, Bullo, IEEE TAC 2011), a site stops. Where
+  all neighbours send back, a round counts once they have: who is busy with a better core-set says nothing yet.
 
 A better core-set is the end of Badoiu and Clarkson's exchanges where the size k is given (``ceil(1/epsilon)``; d + 1
 points of d numbers give the exact ball, which is the constraints consensus of the paper's predecessor), and else a
@@ -77,6 +78,8 @@ class CoreSetConsensus(SiteProgram):
     rounds : int
     changes : int
         How often it has changed.
+    has_finished : bool
+        Whether all has been quiet for long enough.
     """
 
     shares = "rows"
@@ -89,10 +92,11 @@ class CoreSetConsensus(SiteProgram):
         self.own = Named.of(name, 0, X, labels, masses)
         self.chosen: Chosen | None = None
         self.rounds = self.changes = 0
-        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        self.neighbourhood = Neighbourhood(np.inf, settings.most_messages)
         self._heard: dict[str, Chosen] = {}  # since the last round, by sender
         self._spoken: dict[str, Spoken] = {}
-        self._quiet, self._stopped = 0, False
+        self._quiet, self._counted = 0, -1  # quiet rounds, and when the last was counted
+        self.has_finished = False
         self.given: set[int] = set()  # rows that have left
         self._woken = self._longest = 0.0  # when the last round began, and seconds that any has taken
         self._is_new = True  # whether there are points that were not looked at
@@ -109,12 +113,15 @@ class CoreSetConsensus(SiteProgram):
         """A round."""
         self._longest, self._woken = max(self._longest, now - self._woken), now
         self.rounds += 1
-        self._quiet += 1
+        if self._have_all_spoken():
+            self._quiet, self._counted = self._quiet + 1, self.rounds
         self._improve()
         if self.chosen is not None:
             yield from self._tell(self.chosen)
-        if not self._stopped and self.has_finished:
-            self._stopped = True
+        # what others know of sends it back a little all the time
+        had_finished, least = self.has_finished, self.settings.quiet_rounds / (2 if self.has_finished else 1)
+        self.has_finished = self.chosen is not None and self._quiet > least
+        if self.has_finished and not had_finished:
             yield Stop("quiet")
         yield Wake(self.settings.interval)
 
@@ -147,12 +154,19 @@ class CoreSetConsensus(SiteProgram):
     def append(self, X: Any, labels: Floats) -> None:
         """More points of this site."""
         self.own = Named.joined([self.own, Named.of(self.name, len(self.own.names), X, labels)])
-        self._is_new, self._quiet, self._stopped = True, 0, False
+        self._is_new, self._quiet, self.has_finished = True, 0, False
 
     def leave(self, name: str) -> None:
         """Forget what a neighbour has said; points of it that are in the core-set stay, for others have them too."""
         self._heard.pop(name, None)
         self._spoken.pop(name, None)
+
+    def _have_all_spoken(self) -> bool:
+        """Whether all neighbours have since the last round that was counted; a site that has lost all waits."""
+        if np.isinf(self.settings.lease):
+            return True
+        near = self.neighbourhood.spoken_to
+        return bool(near or not self._spoken) and all(self._known(name).heard >= self._counted for name in near)
 
     # ---- consensus -----------------------------------------------------------------------------------------------
 
@@ -245,11 +259,6 @@ class CoreSetConsensus(SiteProgram):
     # ---- what it has come to -------------------------------------------------------------------------------------
 
     @property
-    def has_finished(self) -> bool:
-        """Whether all has been quiet for long enough."""
-        return self.chosen is not None and self._quiet > self.settings.quiet_rounds
-
-    @property
     def rows_shared(self) -> int:
         """How many of the own rows have left this site."""
         return len(self.given)
@@ -257,7 +266,7 @@ class CoreSetConsensus(SiteProgram):
     def status(self) -> dict[str, Any]:
         """For a person."""
         return {
-            "round": self.rounds, "steps": self.changes, "neighbours": sorted(self.neighbourhood.heard),
+            "round": self.rounds, "steps": self.changes, "neighbours": sorted(self.neighbourhood.spoken_to),
             "refused": dict(self.neighbourhood.refused), "rows_shared": self.rows_shared,
             "core_set": 0 if self.chosen is None else len(self.chosen.points.names), "quiet": self._quiet,
         }  # fmt: skip

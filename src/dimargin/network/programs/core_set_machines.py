@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -45,7 +46,7 @@ class CoreSetMachines(Learner):
 
     def __init__(self, name: str, rows: CodedRows, settings: CoreSetSettings) -> None:
         self.settings = settings
-        self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
+        self.neighbourhood = Neighbourhood(math.inf, settings.most_messages)
         positives = settings.codes if len(settings.codes) > 2 else settings.codes[-1:]
         self.machines = [
             CoreSetConsensus(name, rows.X, rows.codes, replace(settings, positive=code, output=k))
@@ -64,11 +65,8 @@ class CoreSetMachines(Learner):
         yield Wake(self.settings.interval)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """A round of each, and who has gone."""
+        """A round of each."""
         self.rounds += 1
-        for gone in self.neighbourhood.gone(now):
-            self.leave(gone)
-            yield Report("silent", {"site": gone, "seconds": self.settings.lease})
         had_finished = self.has_finished
         for machine in self.machines:
             yield from _but((Wake, Stop), machine.wake(now, name))
@@ -128,7 +126,7 @@ class CoreSetMachines(Learner):
     def status(self) -> dict[str, Any]:
         """For a person."""
         return {
-            "round": self.rounds, "steps": self.steps, "neighbours": sorted(self.neighbourhood.heard),
+            "round": self.rounds, "steps": self.steps, "neighbours": sorted(self.neighbourhood.spoken_to),
             "refused": dict(self.neighbourhood.refused), **self._facts(),
         }  # fmt: skip
 

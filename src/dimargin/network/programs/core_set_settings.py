@@ -50,7 +50,7 @@ class CoreSetSettings:
     interval : float
         Seconds between rounds.
     lease : float
-        Seconds of silence after which a neighbour counts as gone; infinite where those that one sends to do not send
+        Seconds in which an answer comes, of a site that is not busy; infinite where those that one sends to do not send
         back.
     norm_bound : float
         Of points; who sends longer ones is refused.
