@@ -71,7 +71,7 @@ def test_every_module_is_reachable_that_needs_no_extra_and_is_no_program():
     folder = Path(dimargin.__file__).parent
     there = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     reachable = {*dimargin._NAMES, *dimargin._MODULES}
-    assert there - reachable <= {"__init__", "__main__", "cli", "lazy", "network", "site", "spark"}
+    assert there - reachable <= {"__init__", "__main__", "cli", "lazy", "network", "sites", "spark"}
 
 
 def test_unknown_names_are_attribute_errors():
