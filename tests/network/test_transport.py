@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from contract_transport import WORLDS, Counting, Number, Site
 
+from dimargin.network import live
 from dimargin.network.links import Failed, Link, LinkError, Neighbours, Received
 from dimargin.network.live import LiveSite
 from dimargin.network.messages import MessageError, encode
@@ -203,6 +204,30 @@ def test_what_is_told_is_in_the_file_before_it_leaves(tmp_path):
         wait(lambda: len(seen) >= 20)
     for count, data in seen:
         assert data == encode(Number("a", count))
+
+
+def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
+    """But to be sure that it is there, and lasts: every five seconds, here every fiftieth of one."""
+
+    class Talking(Site):
+        def start(self, now, neighbours):
+            return self.wake(now, "")
+
+        def wake(self, now, name):
+            return [Send("b", Number("a", self.count)), Wake(0.001)]
+
+    monkeypatch.setattr(live, "_SYNC_EVERY", 0.02)
+    path = tmp_path / "a.state"
+    with Running(Talking("a"), state=path) as running:
+        wait(lambda: len(running.wire.sent) >= 10)
+        before, sent = os.stat(path), len(running.wire.sent)
+        wait(lambda: len(running.wire.sent) >= sent + 100)
+        after = os.stat(path)
+        assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+        running.site._program.count += 1
+        wait(lambda: read_state(path)["program"]["count"] == 1 and running.site._is_durable)
+        path.unlink()
+        wait(path.exists)
 
 
 def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dimargin.network.links import Event, Failed, Link, Neighbours, Received
-from dimargin.network.messages import Message, MessageError, decoder, encode
+from dimargin.network.messages import Message, MessageError, decoder, encode, pack
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.network.queues import Inbox, Outbox, Timers
 from dimargin.network.state_file import StateError, read_state, write_state
@@ -91,6 +91,7 @@ class LiveSite:
         self._heard: dict[str, float] = {}
         self._told: tuple[str, ...] = ()
         self._began = self._synced = clock()
+        self._written, self._is_durable = b"", False  # the state that is in the file
         self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
@@ -280,7 +281,11 @@ class LiveSite:
         now = self._clock()
         sync = sync or now - self._synced >= _SYNC_EVERY
         content = {"site": self._link.name, "incarnation": self._incarnation, "program": self._program.checkpoint()}
-        write_state(self._state, content, sync)
+        body = pack(content)
+        is_kept = body == self._written and (not sync or (self._is_durable and self._state.exists()))
+        if not is_kept:  # a site that only waits wears no disk out
+            write_state(self._state, body, sync)
+            self._written, self._is_durable = body, sync
         if sync:
             self._synced = now
 

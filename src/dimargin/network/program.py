@@ -86,7 +86,7 @@ class SiteProgram(ABC):
         """All that this site has learnt, for `dimargin.network.messages.pack`.
 
         It is written before the messages of the same event leave: a site that is killed remembers at least what it
-        has told others.
+        has told others. One that is as the last was is not written.
         """
 
     @abstractmethod

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dimargin.network.messages import MessageError, pack, unpack
+from dimargin.network.messages import MessageError, unpack
 
 _MAGIC = b"dimargin site"
 _VERSION = 1
@@ -48,9 +48,8 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
         raise StateError(f"{os.fspath(path)} is damaged: {error}") from error
 
 
-def write_state(path: Path, state: dict[str, Any], sync: bool) -> None:
-    """Replace the file; a kill leaves the old one or the new one, with `sync` a loss of power, too."""
-    body = pack(state)
+def write_state(path: Path, body: bytes, sync: bool) -> None:
+    """Replace the file by a packed state; a kill leaves the old or the new one, with `sync` a loss of power, too."""
     part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
     # what a site has learnt may be its rows
     with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:

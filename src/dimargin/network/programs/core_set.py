@@ -272,16 +272,16 @@ class CoreSetConsensus(SiteProgram):
         }  # fmt: skip
 
     def checkpoint(self) -> dict[str, Any]:
-        """The core-set, and what has left."""
+        """The core-set, and what has left; the same from round to round, where nothing is new."""
         points = self.own.take([]) if self.chosen is None else self.chosen.points
         sites, rows = [site for site, _ in points.names], np.array([row for _, row in points.names], dtype=np.int64)
         return {
-            "rounds": self.rounds, "changes": self.changes, "given": sorted(self.given), "sites": sites, "rows": rows,
+            "changes": self.changes, "given": sorted(self.given), "sites": sites, "rows": rows,
             "labels": points.labels, "masses": points.masses, **stored(points.X),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on; the own points are looked at again, for there may be more."""
-        self.rounds, self.changes, self.given = state["rounds"], state["changes"], set(state["given"])
+        self.changes, self.given = state["changes"], set(state["given"])
         if len(state["sites"]):
             self.chosen = Chosen.of(points_of(state["sites"], state, self.own.X.shape[1]), self.settings)

@@ -132,11 +132,10 @@ class CoreSetMachines(Learner):
 
     def checkpoint(self) -> dict[str, Any]:
         """Of all machines."""
-        return {"rounds": self.rounds, "machines": [machine.checkpoint() for machine in self.machines]}
+        return {"machines": [machine.checkpoint() for machine in self.machines]}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on."""
-        self.rounds = state["rounds"]
         for machine, own in zip(self.machines, state["machines"], strict=True):
             machine.restore(own)
         self._count_steps()
@@ -146,7 +145,6 @@ class CoreSetMachines(Learner):
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
         """Begin anew, for points are others under a wider schema; but what has left the site has left it."""
-        self.rounds = state["rounds"]
         given = {row for own in state["machines"] for row in own["given"]}
         for machine in self.machines:
             machine.given = set(given)
