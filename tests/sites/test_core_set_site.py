@@ -273,3 +273,25 @@ def test_many_features_stay_sparse(tmp_path):
     for given in (rows, rows.toarray()):
         again = machine_of(tmp_path, "a")[-1].certify(given, y)
         assert again.certificate_ == "global" and again.duality_gap_ <= 1e-4
+
+
+def test_a_model_that_is_as_it_was_is_not_written_again(tmp_path, flowers):
+    X, y = flowers
+    for k, name in enumerate("ab"):
+        write_csv(tmp_path / f"{name}.csv", X[k::2], y[k::2])
+    simulator = run(tmp_path, "ab", CoreSetOptions(**FAST))
+    site, model = simulator.programs["a"], tmp_path / "a" / "model.dimargin"
+    before = model.stat().st_ino
+    list(site.wake(300.0, "round"))
+    site.write_model()
+    assert model.stat().st_ino == before
+    site.write_model(durable=True)
+    assert model.stat().st_ino != before
+    model.unlink()
+    site.write_model()
+    assert model.exists()
+    before = model.read_bytes()
+    list(site.agreement.append(301.0, X[:1] + 9, y[:1], site._schema(GrowingFile(tmp_path / "a.csv").read())))
+    list(site.wake(302.0, "round"))
+    site.write_model()
+    assert model.read_bytes() != before

@@ -120,6 +120,17 @@ def write_model(
     >>> dimargin.load(path).predict([[3.0, 1.0], [0.0, 1.0]]).tolist()
     ['spam', 'ham']
     """
+    write_file(path, model_content(steps, notes, pipeline=pipeline, encode_other=encode_other), durable)
+
+
+def model_content(
+    steps: Sequence[Step],
+    notes: Mapping[str, Any] | None = None,
+    *,
+    pipeline: bool | None = None,
+    encode_other: Callable[[Any, str, Arrays], Any] = refuse_value,
+) -> bytes:
+    """What `write_model` would write, the same for the same model; parameters and errors as there."""
     arrays: Arrays = {}
     header = {
         "format_version": FORMAT_VERSION,
@@ -128,7 +139,7 @@ def write_model(
         "steps": [_encoded_step(step, arrays, encode_other) for step in steps],
         "notes": dict(notes or {}),
     }
-    write_file(path, file_content(header, arrays), durable)
+    return file_content(header, arrays)
 
 
 def _encoded_step(step: Step, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any]) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class CoreSetOptions(SiteOptions):
         transform = RowTransform.fit(vectors.X, kernel).in_float64()
         attributes = {
             "support_": np.arange(len(vectors.names)), "support_vectors_": vectors.X, "_transform": transform,
-            **certificate(bounds[:, 1], bounds[:, 0]), "n_iter_": max(1, learner.rounds),
+            **certificate(bounds[:, 1], bounds[:, 0]), "n_iter_": max(1, learner.steps),
             "_n_given": sum(counts.values()), **width_of(schema),
         }  # fmt: skip
         if self.kind == "svm":

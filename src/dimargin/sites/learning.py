@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.files.growing import GrowingFile
-from dimargin.files.model_format import write_model
+from dimargin.files.model_format import model_content
 from dimargin.files.model_values import encode_rows
 from dimargin.files.pieces import DataFileError, DataSet
 from dimargin.files.writing import write_file
@@ -66,6 +66,7 @@ class LearningSite(SiteProgram):
         self.messages = self.agreement.messages
         self._looked = 0.0
         self._trouble = ""
+        self._written = b""  # the model that is in the file
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Begin, or go on."""
@@ -155,7 +156,10 @@ class LearningSite(SiteProgram):
         status = "converged" if self._has_finished else "learning"
         machine = machine._replace(attributes={**machine.attributes, "status_": status})
         steps = [*scaler(schema, self.agreement.n_rows), machine]
-        write_model(self.folder.model, steps, self._notes(), pipeline=True, encode_other=encode_rows, durable=durable)
+        content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_rows)
+        if durable or content != self._written or not self.folder.model.exists():
+            write_file(self.folder.model, content, durable)
+            self._written = content
 
     def _notes(self) -> dict[str, Any]:
         status, schema = self.agreement.status(), self.agreement.schema
