@@ -476,3 +476,13 @@ def test_a_site_that_has_finished_is_not_undone_by_who_is_a_little_behind(site):
         list(site.receive(30.0, "other", msgspec.structs.replace(same, quiet=quiet)))
         list(site.wake(31.0, "round"))
         assert site.has_finished == finished
+
+
+def test_a_state_of_rows_that_are_not_there_any_more_is_refused(site):
+    state = unpack(pack(site.checkpoint()))
+    for X in (site.own.X[:1], site.own.X * [[1.0], [2.0]]):
+        with pytest.raises(ValueError, match="row 1 of this site, which others have, is not what it was"):
+            CoreSetConsensus("here", X, np.ones(len(X)), site.settings).restore(state)
+    more = CoreSetConsensus("here", np.concatenate([site.own.X, [[0.5, 0.0]]]), np.ones(3), site.settings)
+    more.restore(state)
+    assert more.chosen.rank == site.chosen.rank

@@ -244,17 +244,22 @@ class CoreSetConsensus(SiteProgram):
         points = self._points_of(message)
         if points.names and points.digest != message.digest:
             return "its core-set has another digest than it says"
-        mine = points.take([k for k, name in enumerate(points.names) if name[0] == self.name])
-        strange = next((row for _, row in mine.names if not 0 <= row < len(self.own.names)), None)
-        if strange is None and mine.names:
-            differing = self.own.take([row for _, row in mine.names]).differing(mine)
-            strange = None if differing is None else differing[1]
+        strange = self._not_mine(points)
         if strange is not None:
             return f"it says that row {strange} of this site is a point which it is not: another site has its name"
         for one in [*([] if self.chosen is None else [self.chosen]), *self._heard.values()]:
             if (name := one.points.differing(points)) is not None:
                 return f"row {name[1]} of site {name[0]!r} is another point than others say"
         return None
+
+    def _not_mine(self, points: Named) -> int | None:
+        """A row that is said to be of this site, and is not as here."""
+        mine = points.take([k for k, name in enumerate(points.names) if name[0] == self.name])
+        strange = next((row for _, row in mine.names if not 0 <= row < len(self.own.names)), None)
+        if strange is not None:
+            return strange
+        differing = self.own.take([row for _, row in mine.names]).differing(mine)
+        return None if differing is None else differing[1]
 
     # ---- what it has come to -------------------------------------------------------------------------------------
 
@@ -281,7 +286,17 @@ class CoreSetConsensus(SiteProgram):
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on; the own points are looked at again, for there may be more."""
+        """Go on; the own points are looked at again, for there may be more.
+
+        Raises ValueError where those that others have are not what they were.
+        """
         self.changes, self.given = state["changes"], set(state["given"])
-        if len(state["sites"]):
-            self.chosen = Chosen.of(points_of(state["sites"], state, self.own.X.shape[1]), self.settings)
+        points = points_of(state["sites"], state, self.own.X.shape[1])
+        strange = self._not_mine(points)
+        if strange is not None:
+            raise ValueError(
+                f"row {strange} of this site, which others have, is not what it was: its rows may only become more; "
+                "restore them, or begin as a site of another name"
+            )
+        if points.names:
+            self.chosen = Chosen.of(points, self.settings)
