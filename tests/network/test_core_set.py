@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from ball_reference import quadratic_optimum
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dimargin import CoreSetSVMClassifier, minimum_enclosing_ball
@@ -205,6 +205,7 @@ def site():
         ({"X": np.array([[1.0, 2.0, 3.0]])}, r"shape \(1, 3\), expected \(1, 2\)"),
         ({"labels": np.array([0.5])}, "labels other than -1, 1"),
         ({"digest": "0123"}, "another digest than it says"),
+        ({"value": np.nan}, "NaN or infinite"),
         ({"labels": np.ones(2)}, "shape"),
         ({"rows": np.array([0, 1])}, "shape"),
         ({"masses": np.zeros(1)}, "weights that are not positive"),
@@ -249,7 +250,7 @@ def test_quiet_is_what_anybody_knows_of(site):
     for now in range(2, 9):
         list(site.wake(float(now), "round"))
     alone = site.status()["quiet"]
-    message = site._message(site.chosen.points)
+    message = site._message(site.chosen, site.chosen.points)
     list(site.receive(9.0, "other", message))
     assert site.status()["quiet"] == alone > 3
     list(site.receive(9.0, "other", msgspec.structs.replace(message, quiet=2)))
@@ -313,7 +314,7 @@ def test_sites_that_hear_one_another_do_not_send_what_the_other_has(site):
         return [len(a.message.sites) for a in site.wake(now, "round") if isinstance(a, Send) and a.to == "other"]
 
     assert sent(2.0) == [2]  # never heard
-    still = site._message(site.chosen.points.take([]), site.chosen.points.digest)
+    still = site._message(site.chosen, site.chosen.points.take([]))
     for now in range(3, 6):
         list(site.receive(float(now), "other", still))
         assert sent(float(now)) == [0]
@@ -436,7 +437,7 @@ def test_sparse_points_are_what_dense_ones_are(machine):
     again = CoreSetConsensus("s", X, y, wanted)
     again.restore(unpack(pack(site.checkpoint())))
     assert again.chosen.rank == site.chosen.rank and again.chosen.points.digest == site.chosen.points.digest
-    message = site._message(site.chosen.points)
+    message = site._message(site.chosen, site.chosen.points)
     assert decoder((Candidates,))(encode(message)).digest == site._points_of(message).digest
 
 
@@ -471,7 +472,7 @@ def test_a_site_that_has_finished_is_not_undone_by_who_is_a_little_behind(site):
     for now in range(2, 30):
         list(site.wake(float(now), "round"))
     assert site.has_finished
-    same = site._message(site.chosen.points)
+    same = site._message(site.chosen, site.chosen.points)
     for quiet, finished in ((15, True), (3, False)):
         list(site.receive(30.0, "other", msgspec.structs.replace(same, quiet=quiet)))
         list(site.wake(31.0, "round"))
@@ -486,3 +487,55 @@ def test_a_state_of_rows_that_are_not_there_any_more_is_refused(site):
     more = CoreSetConsensus("here", np.concatenate([site.own.X, [[0.5, 0.0]]]), np.ones(3), site.settings)
     more.restore(state)
     assert more.chosen.rank == site.chosen.rank
+
+
+class Boaster(CoreSetConsensus):
+    """Says that its core-set is better than any."""
+
+    def _message(self, chosen, points):
+        return msgspec.structs.replace(super()._message(chosen, points), value=1e9)
+
+
+def test_who_boasts_of_its_core_set_changes_nothing():
+    X = np.random.default_rng(11).normal(size=(48, 3))
+    sites = dealt(X, 8)
+    for name in names_of(8)[:3]:
+        sites[name] = lambda name=name: Boaster(name, X[int(name[4:]) :: 8], np.ones(6), EXACT)
+    _, chosen = run(sites, make_graph("ring", 8))
+    np.testing.assert_array_equal(places_in(chosen, 8), minimum_enclosing_ball(X, 0).core_set_indices)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6))
+@example(8)
+@example(58)
+def test_nobody_exchanges_a_core_set_for_a_worse_one(seed):
+    """From where a boaster is, exchanges may end at a worse one than before."""
+    rng, wanted = np.random.default_rng(seed), replace(EXACT, size=2)
+    site, boaster = (
+        make(name, rng.normal(size=(n, 3)) * scale, np.ones(n), wanted)
+        for make, name, n, scale in ((CoreSetConsensus, "here", 12, 1.0), (Boaster, "other", 2, 0.1))
+    )
+    for program in (site, boaster):
+        list(program.start(0.0, ["here", "other"]))
+        list(program.wake(1.0, "round"))
+    before = site.chosen.rank
+    list(site.receive(1.0, "other", boaster._message(boaster.chosen, boaster.chosen.points)))
+    list(site.wake(2.0, "round"))
+    assert site.chosen.rank >= before
+
+
+def test_of_core_sets_that_are_heard_the_best_is_computed_and_no_other(monkeypatch):
+    rng, counted = np.random.default_rng(12), []
+    others = [Named.of(f"other{k}", 0, rng.normal(size=(3, 2)) * (k + 1), np.ones(3)) for k in range(5)]
+    site = CoreSetConsensus("here", np.zeros((1, 2)), np.ones(1), EXACT)
+    list(site.start(0.0, []))
+    list(site.wake(1.0, "round"))
+    for k, points in enumerate(others):
+        chosen = Chosen.of(points, EXACT)
+        assert not list(site.receive(1.0, f"other{k}", site._message(chosen, chosen.points)))
+    of = Chosen.of
+    monkeypatch.setattr(Chosen, "of", lambda points, settings: counted.append(points) or of(points, settings))
+    list(site.wake(2.0, "round"))
+    best = max(others, key=lambda points: of(points, EXACT).value)
+    assert len(counted) == 2 and {name for name, _ in counted[0].names} == {best.names[0][0]}

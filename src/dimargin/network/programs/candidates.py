@@ -35,6 +35,8 @@ class Candidates(Message, frozen=True, tag="candidates"):
         Weights of the rows, by which C is multiplied.
     quiet : int
         Rounds since the last change that the sender knows of.
+    value : float
+        Of the core-set, which its receiver computes only where it is the best that it has heard of.
     digest : str
         Of the core-set, as `Named.digest` has it. A message without a point says that it is still that one.
     output : int
@@ -50,6 +52,7 @@ class Candidates(Message, frozen=True, tag="candidates"):
     labels: Array
     masses: Array
     quiet: int
+    value: float = 0.0
     digest: str = ""
     output: int = 0
     schema: str = ""
@@ -142,7 +145,7 @@ def unsound(message: Candidates, own: Named, norm_bound: float, codes: Collectio
     fault = _unsound_rows(message, k, width)
     if fault is not None:
         return fault
-    if not (np.isfinite(message.X).all() and np.isin(message.labels, list(codes)).all()):
+    if not (np.isfinite(message.X).all() and np.isfinite(message.value) and np.isin(message.labels, list(codes)).all()):
         return f"its core-set has NaN or infinite values, or labels other than {', '.join(f'{c:g}' for c in codes)}"
     if not (np.isfinite(message.masses).all() and (message.masses > 0).all()):
         return "its core-set has weights that are not positive"

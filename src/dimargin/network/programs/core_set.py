@@ -41,10 +41,18 @@ from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.network.programs.candidates import Candidates, Named, points_of, stored, unsound
-from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
+from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings, rank
 
 _BUSY = 60.0  # seconds that a neighbour may be thought to be busy
 _PATIENCE = 4  # rounds in which a neighbour's answer may come before it is sent the points again
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A neighbour's core-set, and what it says that its value is."""
+
+    points: Named
+    value: float
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ class CoreSetConsensus(SiteProgram):
         self.chosen: Chosen | None = None
         self.rounds = self.changes = 0
         self.neighbourhood = Neighbourhood(np.inf, settings.most_messages)
-        self._heard: dict[str, Chosen] = {}  # since the last round, by sender
+        self._heard: dict[str, Heard] = {}  # since the last round, by sender
         self._spoken: dict[str, Spoken] = {}
         self._quiet, self._counted = 0, -1  # quiet rounds, and when the last was counted
         self.has_finished = False
@@ -143,8 +151,7 @@ class CoreSetConsensus(SiteProgram):
             return
         self._quiet = 0
         if message.sites:
-            same = (one for one in self._heard.values() if one.points.digest == message.digest)
-            self._heard[sender] = next(same, None) or Chosen.of(self._points_of(message), self.settings)
+            self._heard[sender] = Heard(self._points_of(message), message.value)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Tell others from now on."""
@@ -173,14 +180,13 @@ class CoreSetConsensus(SiteProgram):
     def _improve(self) -> None:
         """The paper's step."""
         before, heard = self.chosen, list(self._heard.values())
-        self._heard.clear()
-        known = heard if before is None else [before, *heard]
-        if (not known and not self.own.names) or not (heard or self._is_new):
+        if not (heard or self._is_new) or not (heard or before or self.own.names):
             return
+        points = self._pooled()
+        self._heard.clear()
         self._is_new = False
-        points = self._pooled(known)
         places = {name: k for k, name in enumerate(points.names)}
-        best = max(known, key=lambda one: one.rank, default=None)
+        best = self._best(before, heard)
         start = None if best is None else np.array([places[name] for name in best.points.names])
         better = Chosen.of(points.take(self.settings.improved(self.settings.space(points), start)), self.settings)
         self.chosen = better if best is None or better.rank > best.rank else best
@@ -188,9 +194,24 @@ class CoreSetConsensus(SiteProgram):
             self._quiet = 0
             self.changes += 1
 
-    def _pooled(self, known: list[Chosen]) -> Named:
+    def _best(self, before: Chosen | None, heard: list[Heard]) -> Chosen | None:
+        """Of all that are known; what others say of theirs decides only which are looked at, the best first."""
+        best = before
+        for one in sorted(heard, key=lambda one: rank(one.value, one.points.names), reverse=True):
+            if best is not None and rank(one.value, one.points.names) <= best.rank:
+                break
+            found = Chosen.of(one.points, self.settings)
+            best = found if best is None or found.rank > best.rank else best
+        return best
+
+    @property
+    def _core_sets(self) -> list[Named]:
+        """Of the core-sets that are known."""
+        return [*([] if self.chosen is None else [self.chosen.points]), *(one.points for one in self._heard.values())]
+
+    def _pooled(self) -> Named:
         """All own points, and those of others that are in a core-set, each once and in the order of their names."""
-        parts = Named.joined([one.points for one in known] or [self.own.take([])])
+        parts = Named.joined(self._core_sets or [self.own.take([])])
         foreign = {name: k for k, name in enumerate(parts.names) if name[0] != self.name}
         return Named.joined([parts.take([foreign[name] for name in sorted(foreign)]), self.own])
 
@@ -199,7 +220,7 @@ class CoreSetConsensus(SiteProgram):
     def _tell(self, chosen: Chosen) -> Iterator[Action]:
         """The core-set, to all who may not have it; the others hear that it is still the same."""
         near, digest = self.neighbourhood, chosen.points.digest
-        whole, short = self._message(chosen.points), self._message(chosen.points.take([]), digest)
+        whole, short = (self._message(chosen, points) for points in (chosen.points, chosen.points.take([])))
         lacking = [name for name in near.spoken_to if self._may_lack(name, digest)]
         new = sorted({row for site, row in chosen.points.names if site == self.name} - self.given) if lacking else []
         if new:
@@ -224,12 +245,13 @@ class CoreSetConsensus(SiteProgram):
     def _known(self, name: str) -> Spoken:
         return self._spoken.get(name, Spoken())
 
-    def _message(self, points: Named, digest: str = "") -> Candidates:
+    def _message(self, chosen: Chosen, points: Named) -> Candidates:
+        """That the core-set is this one, with its points or without any."""
         rows = np.array([row for _, row in points.names], dtype=np.int64)
         sites, settings = [site for site, _ in points.names], self.settings
         return Candidates(
-            sites=sites, rows=rows, labels=points.labels, masses=points.masses, quiet=self._quiet,
-            digest=digest or points.digest, output=settings.output, schema=settings.schema, **stored(points.X),
+            sites=sites, rows=rows, labels=points.labels, masses=points.masses, quiet=self._quiet, value=chosen.value,
+            digest=chosen.points.digest, output=settings.output, schema=settings.schema, **stored(points.X),
         )  # fmt: skip
 
     def _points_of(self, message: Candidates) -> Named:
@@ -247,8 +269,8 @@ class CoreSetConsensus(SiteProgram):
         strange = self._not_mine(points)
         if strange is not None:
             return f"it says that row {strange} of this site is a point which it is not: another site has its name"
-        for one in [*([] if self.chosen is None else [self.chosen]), *self._heard.values()]:
-            if (name := one.points.differing(points)) is not None:
+        for known in self._core_sets:
+            if (name := known.differing(points)) is not None:
                 return f"row {name[1]} of site {name[0]!r} is another point than others say"
         return None
 

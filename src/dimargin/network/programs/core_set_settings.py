@@ -15,6 +15,8 @@ from dimargin.kernels import Kernel, KernelMatrix, RowTransform
 from dimargin.network.programs.candidates import Name, Named
 from dimargin.solvers.loop import Limits, solve
 
+Rank = tuple[float, tuple[Name, ...]]
+
 _SHARE = 0.5  # of the tolerance, that the core-set's ball may lack
 _ANY = 1e6  # epsilon of exchanges that end of themselves
 _LIMITS = Limits(max_iter=100_000)
@@ -147,6 +149,11 @@ class Chosen:
         return cls(points.take(ball.places), ball.weights, ball.value - space.constant)
 
     @property
-    def rank(self) -> tuple[float, tuple[Name, ...]]:
+    def rank(self) -> Rank:
         """By which core-sets are ordered, everywhere alike: the largest is the best."""
-        return float(f"{self.value:.11e}"), self.points.names
+        return rank(self.value, self.points.names)
+
+
+def rank(value: float, names: tuple[Name, ...]) -> Rank:
+    """Of a core-set: by its value to twelve digits, and of equal ones by the names of its points."""
+    return float(f"{value:.11e}"), names
