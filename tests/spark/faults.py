@@ -49,7 +49,7 @@ def executors():
             command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
         except OSError:  # it has ended
             continue
-        if b"CoarseGrainedExecutorBackend" in command and OURS.encode() in environment:
+        if b"CoarseGrainedExecutorBackend" in command and OURS.encode() in environment.split(b"\0"):
             found.append(int(folder.name))
     return found
 

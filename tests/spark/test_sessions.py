@@ -29,7 +29,7 @@ RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_giv
     ids=["cluster", "connect", "packed"],
 )
 def test_sessions(mode, tests):
-    command = [sys.executable, "-m", "pytest", "-qrs", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-qrfEs", "--show-capture=no", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "DIMARGIN_SPARK": mode}
     ended = subprocess.run(command, env=environment, cwd=HERE, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout[-20_000:] + ended.stderr[-5_000:]
