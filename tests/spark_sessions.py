@@ -78,6 +78,8 @@ def _settings(folder):
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.shuffle.partitions": "2",
         "spark.default.parallelism": "2",
+        # clusters that begin in the same second would else have one folder, which the first to end removes
+        "spark.deploy.appIdPattern": f"app-%s-%04d-{os.getpid()}",
         "spark.executorEnv.DIMARGIN_TEST": str(os.getpid()),
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
