@@ -12,7 +12,8 @@ import dimargin
 PACKAGE = Path(dimargin.__file__).parent
 # from the bottom to the top; a module may import from its own rank and those below
 RANKS = [
-    {"_core", "lazy", "version"},
+    {"_core", "extras", "memory", "sparse_columns", "version"},
+    {"accurate_sums", "lazy"},
     {"rows", "threads", "shards"},
     {"kernels", "keys", "losses"},
     {"solution", "user_kernels"},

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
+from dimargin.extras import EXTRA_OF, MissingExtra
+
 
 def lazily(
     package: str, names: Mapping[str, Iterable[str]]
@@ -20,7 +22,8 @@ def lazily(
     package : str
         Its name, ``__name__``.
     names : mapping of str to iterable of str
-        Modules of the package, which become its attributes, and what the package offers of each of them.
+        Modules of the package, which become its attributes, and what the package offers of each of them. A name whose
+        module needs an extra that is not installed raises `MissingExtra` when it is used.
 
     Examples
     --------
@@ -33,12 +36,16 @@ def lazily(
     home = {name: module for module, offered in names.items() for name in offered}
 
     def load(name: str) -> Any:
-        if name in home:
-            value = getattr(import_module(f"{package}.{home[name]}"), name)
-        elif name in names:
-            value = import_module(f"{package}.{name}")
-        else:
+        if name not in home and name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        try:
+            module = import_module(f"{package}.{home.get(name, name)}")
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in EXTRA_OF:
+                raise
+            raise MissingExtra(f"{package}.{name}", missing) from error
+        value = getattr(module, name) if name in home else module
         setattr(sys.modules[package], name, value)  # the next use goes without this function
         return value
 

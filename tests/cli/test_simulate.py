@@ -235,6 +235,10 @@ def test_bad_usage_is_status_2_and_says_why(dimargin, csv, flags, text):
     assert status == 2 and not out and "".join(text.split()) in "".join(err.replace("│", " ").split())
 
 
+PLOT = 'dimargin: --plot needs the extra "report": pip install "dimargin[report]"\n'
+PEERS = 'dimargin: dimargin simulate gossip needs the extra "peers": pip install "dimargin[peers]"\n'
+
+
 def test_what_is_wrong_with_data_or_installation_is_named(dimargin, csv, tmp_path, monkeypatch):
     other = write_csv(tmp_path / "other.csv", 20, names=("ham", "eggs"))
     status, _, err = dimargin("simulate", "gossip", csv, "--validate", other)
@@ -245,11 +249,10 @@ def test_what_is_wrong_with_data_or_installation_is_named(dimargin, csv, tmp_pat
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "matplotlib", None)
         status, _, err = dimargin("simulate", "gossip", csv, "--plot", tmp_path / "p.png", "--model", model)
-        assert status == 1 and "--plot needs matplotlib: pip install 'dimargin[report]'" in err and not model.exists()
-    monkeypatch.delitem(sys.modules, "dimargin.network.topology")
+        assert status == 2 and err == PLOT and not model.exists()
     monkeypatch.setitem(sys.modules, "networkx", None)
     status, _, err = dimargin("simulate", "gossip", csv)
-    assert status == 1 and err == "dimargin: dimargin simulate needs networkx: pip install 'dimargin[peers]'\n"
+    assert status == 2 and err == PEERS
 
 
 def test_help(dimargin):

@@ -21,6 +21,7 @@ from dimargin.cli.shared import (
     Output,
     QuietOption,
     certificate,
+    check_plot,
     draw,
     machine_of,
     open_model,
@@ -89,6 +90,10 @@ def evaluate(
     Example: dimargin evaluate spam.dimargin test.csv --plot margins.png
     """
     out = Output(as_json, quiet)
+    try:
+        check_plot(plot)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
     rows = read_for(trained, notes, data, label)

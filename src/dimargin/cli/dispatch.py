@@ -5,15 +5,17 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
-from importlib.util import find_spec
 from typing import NoReturn
 
 import typer
 
+from dimargin.extras import MissingExtra
+
 # commands that run without the modules of the others: name and module, which registers it
 _ALONE = {"site": "dimargin.cli.site"}
 _ABORTED = 130  # what typer makes of Ctrl-C
-_MISTAKES = (ValueError, TypeError, OSError, MemoryError)  # a line, not a traceback
+_WRONG_USAGE = 2  # of typer too
+_MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line, not a traceback
 
 
 def new_app() -> typer.Typer:
@@ -28,15 +30,15 @@ def new_app() -> typer.Typer:
 
 
 def register_alone(app: typer.Typer) -> None:
-    """Add the commands that can also run alone, as far as this installation has them."""
-    for module in filter(find_spec, _ALONE.values()):
+    """Add the commands that can also run alone."""
+    for module in _ALONE.values():
         import_module(module).register(app)
 
 
 def _app() -> typer.Typer:
     """The command line with the one command that was asked for, where it runs alone, else with all."""
     module = _ALONE.get(sys.argv[1]) if len(sys.argv) > 1 else None
-    if module is None or find_spec(module) is None:
+    if module is None:
         from dimargin.cli.app import app  # loads everything
 
         return app
@@ -47,7 +49,7 @@ def _app() -> typer.Typer:
 
 
 def main() -> NoReturn:
-    """Run the command line; a user's mistake is a line on standard error and exit status 1 or 2."""
+    """Run the command line; a mistake or a missing extra is a line on standard error and exit status 1 or 2."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     try:
         _app()()
@@ -58,6 +60,9 @@ def main() -> NoReturn:
         print("dimargin: interrupted, nothing was saved", file=sys.stderr)
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone; so do we, without a word
+    except MissingExtra as error:
+        print(f"dimargin: {error}", file=sys.stderr)
+        sys.exit(_WRONG_USAGE)
     except _MISTAKES as error:
         print(f"dimargin: {error}", file=sys.stderr)
     sys.exit(1)

@@ -22,8 +22,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 from dimargin.estimators import CoreSetDetector
+from dimargin.extras import require
 from dimargin.files import DataFileError, DataSet, load_with_header, read_data
 from dimargin.files.data import data_format
+from dimargin.memory import check_memory
 
 
 class Scale(StrEnum):
@@ -45,6 +47,9 @@ LabelOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+
+
+_ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
 
 @dataclass(frozen=True)
@@ -154,10 +159,15 @@ def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
     return X
 
 
-def fitted_scalers(scale: Scale, X: Any) -> list[tuple[str, Any]]:
-    """At most one; sparse rows stay sparse, so that zero has to stay zero."""
+def fitted_scalers(scale: Scale, X: Any, memory_limit: int | None = None) -> list[tuple[str, Any]]:
+    """At most one; sparse rows stay sparse, so that zero has to stay zero.
+
+    Raises MemoryError where the scaler, which has numbers for every column, does not fit.
+    """
     if scale is Scale.none:
         return []
+    if sp.issparse(X):
+        check_memory(8 * _ARRAYS_OF_SCALER * X.shape[1], memory_limit, f"--scale {scale}", "use --scale none")
     if scale is Scale.standard:
         return [("scaler", StandardScaler(with_mean=not sp.issparse(X)).fit(X))]
     return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
@@ -179,12 +189,15 @@ def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, n
 
 
 def certificate(machine: Any) -> dict[str, Any]:
-    """What is certain about a machine, and how large it is."""
+    """What is certain about a machine, as far as its file says it, and how large it is."""
+    told = {
+        "status": getattr(machine, "status_", None),
+        "relative_duality_gap": getattr(machine, "duality_gap_", None),
+        "certificate": getattr(machine, "certificate_", None),
+        "objective": getattr(machine, "objective_", None),
+    }
     return {
-        "status": machine.status_,
-        "relative_duality_gap": float(machine.duality_gap_),
-        "certificate": machine.certificate_,
-        "objective": np.asarray(machine.objective_).tolist(),
+        **{name: np.asarray(value).tolist() for name, value in told.items() if value is not None},
         **{name: value for name, value in machine._facts.items() if name != "privacy"},
     }
 
@@ -211,13 +224,18 @@ def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
 
 
 def draw(make: Callable[[], Any], path: Path) -> None:
-    """Draw a display into a file; raises OSError without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise OSError("--plot needs matplotlib: pip install 'dimargin[report]'") from None
+    """Draw a display into a file."""
+    import matplotlib
+
     matplotlib.use("Agg")
     make().figure_.savefig(path, dpi=150)
+
+
+def check_plot(path: Path | None) -> None:
+    """Raise before the work rather than after it: MissingExtra without matplotlib, ValueError without the folder."""
+    if path is not None:
+        require("--plot", "matplotlib")
+        check_folder("--plot", path)
 
 
 def check_folder(name: str, path: Path) -> None:

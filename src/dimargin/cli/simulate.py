@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import signal
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -34,6 +33,7 @@ from dimargin.cli.shared import (
     Scale,
     Trained,
     check_folder,
+    check_plot,
     draw,
     fitted_scalers,
     name_features,
@@ -45,6 +45,8 @@ from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import PerformanceProfileDisplay
 from dimargin.displays.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
+from dimargin.estimators.sites import PACKAGES
+from dimargin.extras import require
 from dimargin.files import DataFileError, DataSet, read_data, save
 from dimargin.files.data import data_format
 
@@ -122,8 +124,11 @@ def _gossip(
     Ctrl-C ends the run with what the sites know by then and exits with status 1; a second Ctrl-C leaves at once.
     """
     out = Output(as_json, quiet)
+    require("dimargin simulate gossip", *PACKAGES)
     try:
-        _check_places(model, plot)
+        if model is not None:
+            check_folder("--model", model)
+        check_plot(plot)
         machine = _machine(given)
         outages = outages_of(crash, int(machine.n_sites), int(machine.max_iter), machine.random_state)
         machine.set_params(conditions=conditions_of(loss, duplication, delay, asynchronous, outages))
@@ -153,27 +158,14 @@ def _gossip(
 # ---- what is asked for -----------------------------------------------------------------------------------------------
 
 
-def _check_places(model: Path | None, plot: Path | None) -> None:
-    """Raise before the work rather than after it."""
-    if model is not None:
-        check_folder("--model", model)
-    if plot is not None:
-        check_folder("--plot", plot)
-        if find_spec("matplotlib") is None:
-            raise OSError("--plot needs matplotlib: pip install 'dimargin[report]'")
-
-
 def _machine(given: dict[str, Any]) -> GossipSVMClassifier:
-    """The machine that the flags describe; raises OSError where its packages are missing."""
+    """The machine that the flags describe."""
     machine = GossipSVMClassifier()
     for name, value in given.items():
         if value is not None:
             read = _READERS.get(name)
             machine.set_params(**{name: value_of(name, value) if read is None else read(value)})
-    try:
-        machine._check_parameters()
-    except ImportError as error:
-        raise OSError(str(error).replace(type(machine).__name__, "dimargin simulate")) from error
+    machine._check_parameters()
     return machine
 
 

@@ -19,11 +19,13 @@ from dimargin.cli.network_conditions import (
     conditions_of,
     outages_of,
 )
-from dimargin.cli.shared import JsonOption, Output, QuietOption, check_folder, draw
+from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, draw
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import CoreSetConsensusDisplay
 from dimargin.estimators import minimum_enclosing_ball
+from dimargin.estimators.sites import PACKAGES
 from dimargin.estimators.validation import check_number
+from dimargin.extras import require
 from dimargin.network.conditions import Conditions
 
 _QUIET = 15  # rounds, where the network changes: hardly any news takes longer at the paper's density
@@ -79,16 +81,14 @@ def simulate_core_set(
     Example: dimargin simulate coreset --loss 0.3 --plot consensus.png
     """
     out = Output(as_json, quiet)
+    require("dimargin simulate coreset", *PACKAGES)
     try:
-        if plot is not None:
-            check_folder("--plot", plot)
+        check_plot(plot)
         check_number("nodes", nodes, 1, low_included=True, whole=True)
         check_number("max_iter", max_iter, 1, low_included=True, whole=True)
         outages = outages_of(crash, nodes, max_iter, random_state)
         weather = conditions_of(loss, duplication, delay, asynchronous, outages)
         run = _run(nodes, points, dimension, epsilon, topology, edge_probability, quiet_rounds, random_state, weather)
-    except ImportError as error:
-        raise OSError(f"dimargin simulate needs {error.name}: pip install 'dimargin[peers]'") from error
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     display = _Display(out.errors, 1.0, out.quiet)
@@ -126,7 +126,7 @@ def _run(
     nodes: int, points: int, dimension: int, epsilon: float, topology: str, p: float, quiet_rounds: int | None,
     random_state: int, conditions: Conditions,
 ) -> Any:  # fmt: skip
-    """What is asked for; raises ValueError for a value out of range, ImportError without the network's packages."""
+    """What is asked for; raises ValueError for a value out of range."""
     import networkx as nx
 
     from dimargin.network.core_set_run import CoreSetRun

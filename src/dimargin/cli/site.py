@@ -10,16 +10,19 @@ import sys
 import threading
 from collections.abc import Iterator
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dimargin.extras import require
 from dimargin.files.growing import GrowingFile
 from dimargin.sites.folder import SiteFolder
-from dimargin.sites.learning import LearningSite, json_log
-from dimargin.sites.options import SiteOptions
 from dimargin.threads import single_threaded_blas
+
+if TYPE_CHECKING:
+    from dimargin.sites.options import SiteOptions
 
 
 class Gradient(StrEnum):
@@ -53,6 +56,11 @@ class KernelName(StrEnum):
     laplacian = "laplacian"
 
 
+# what each program's options are, imported for the one that runs: a site stays small
+_OPTIONS = {
+    Program.gadget: ("dimargin.sites.gossip", "GossipOptions"),
+    Program.coreset: ("dimargin.sites.core_set", "CoreSetOptions"),
+}
 _LEARNING, _NETWORK, _TRUST = "Learning (alike at all sites)", "Network", "Trust"
 _GADGET, _CORESET = "Learning by gossip (--program gadget)", "Learning of few rows (--program coreset)"
 _ABOVE_ZERO = ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol")
@@ -190,6 +198,7 @@ def _site(
     place = SiteFolder(Path(name) if folder is None else folder)
     if status:
         return _tell(place, as_json)
+    require("dimargin site", "msgspec", "zenoh")
     if data is None:
         raise typer.BadParameter("is needed to learn from", param_hint="--data")
     for flag, value in (
@@ -201,11 +210,17 @@ def _site(
         raise ValueError("--router with certificates needs --router-name, the common name in the router's certificate")
     if router_name is not None and not router:
         raise ValueError("--router-name names the certificate of a router: it needs --router")
+    given: dict[Program, dict[str, Any]] = {
+        Program.gadget: {
+            "alpha": alpha, "gradient": gradient, "batch_size": batch_size, "gossip_rounds": gossip_rounds,
+            "fit_intercept": fit_intercept,
+        },
+        Program.coreset: {
+            "kind": kind, "C": C, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "tol": tol,
+        },
+    }  # fmt: skip
     options = _options(
-        program,
-        {"alpha": alpha, "gradient": gradient, "batch_size": batch_size, "gossip_rounds": gossip_rounds,
-         "fit_intercept": fit_intercept},
-        {"kind": kind, "C": C, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "tol": tol},
+        program, given,
         {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "least_sites": 2 if connect else 1,
          "settle": settle},
     )  # fmt: skip
@@ -218,6 +233,7 @@ def _site(
         )
     from dimargin.network.live import LiveSite
     from dimargin.network.zenoh_link import ZenohLink
+    from dimargin.sites.learning import LearningSite, json_log
 
     link = ZenohLink(
         name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow, router_name),
@@ -235,23 +251,23 @@ def _site(
         learning.write_status()
 
 
-def _options(program: Program, gadget: dict[str, Any], core_set: dict[str, Any], others: dict[str, Any]) -> SiteOptions:
+def _options(program: Program, given: dict[Program, dict[str, Any]], others: dict[str, Any]) -> SiteOptions:
     """Of the program, by the flags that were given: None is a default."""
-    own, foreign = (gadget, core_set) if program == Program.gadget else (core_set, gadget)
-    for name, value in foreign.items():
-        if value is not None:
-            raise ValueError(f"--{name.replace('_', '-')} was given, but --program {program} does not use it")
-    given: dict[str, Any] = {name: str(value) if isinstance(value, StrEnum) else value for name, value in own.items()}
-    for name in _ABOVE_ZERO:
-        _check_above_zero(f"--{name.replace('_', '-')}", given.get(name))
-    given = {name: value for name, value in given.items() if value is not None}
-    if program == Program.gadget:
-        from dimargin.sites.gossip import GossipOptions
-
-        return GossipOptions(**given, **others)
-    from dimargin.sites.core_set import CoreSetOptions
-
-    return CoreSetOptions(**given, **others)
+    for one, flags in given.items():
+        for name, value in flags.items():
+            flag = f"--{name.replace('_', '-')}"
+            if value is not None and one != program:
+                raise ValueError(f"{flag} was given, but --program {program} does not use it")
+            if name in _ABOVE_ZERO:
+                _check_above_zero(flag, value)
+    own = {
+        name: str(value) if isinstance(value, StrEnum) else value
+        for name, value in given[program].items()
+        if value is not None
+    }
+    module, name = _OPTIONS[program]
+    options: SiteOptions = getattr(import_module(module), name)(**own, **others)
+    return options
 
 
 def _check_above_zero(flag: str, value: float | None) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dimargin.cli.shared import Output, Scale, Trained, timed
 from dimargin.cli.terminal import JobDisplay
+from dimargin.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +76,8 @@ def train(
     ------
     DataFileError, ValueError, MemoryError
         As `dimargin.spark.files.read_rows` and `dimargin.spark.training.train`.
+    MissingExtra
+        Without pyspark.
     OSError
         Where Spark cannot be had, or fails.
     """
@@ -103,6 +106,7 @@ def train(
 @contextmanager
 def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterator[SparkSession]:
     """The session of this process if it has one, else one that ends with the command."""
+    require("--engine spark", "pyspark")
     try:
         from pyspark.sql import SparkSession
 

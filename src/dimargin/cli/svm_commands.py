@@ -22,6 +22,7 @@ from dimargin.cli.shared import refuse_detector
 from dimargin.estimators import SVMClassifier
 from dimargin.files import DataFileError, from_libsvm, load_with_header, read_data
 from dimargin.files.data import data_format
+from dimargin.files.libsvm import DENSE
 from dimargin.files.libsvm_export import libsvm_model
 from dimargin.files.libsvm_ranges import FeatureRanges
 from dimargin.files.libsvm_text import write_libsvm_model
@@ -191,7 +192,7 @@ def svm_train(
         raise typer.BadParameter(str(error)) from error
     X, y = _read(data)
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
-    trainer = OneVsOne(machine, weights, None if cache is None else int(cache * 2**20))
+    trainer = OneVsOne(machine, weights, None if cache is None else int(min(cache * 2.0**20, 2.0**62)))
     if folds is None:
         write_libsvm_model(trainer.train(X, y, quiet), model)
     else:
@@ -228,6 +229,8 @@ def _at_least(X: Any, width: int) -> Any:
     missing = width - X.shape[1]
     if missing <= 0:
         return X
+    if not sp.issparse(X) and X.shape[1] < DENSE * width:
+        X = sp.csr_array(X)
     if sp.issparse(X):
         return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
     return np.hstack([X, np.zeros((len(X), missing))])

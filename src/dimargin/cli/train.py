@@ -179,7 +179,7 @@ def _check_file(data: str) -> None:
 def _train_here(machine: Any, data: Path, label: str | None, scale: Scale, out: Output) -> Trained:
     rows = read_data(data, label)
     _say_shape(data, rows.X, out)
-    scalers = fitted_scalers(scale, rows.X)
+    scalers = fitted_scalers(scale, rows.X, getattr(machine, "memory_limit", None))
     notes = {"label": rows.label, "zero_based": rows.zero_based}
     return _fitted(machine, scalers, scaled(scalers, rows.X), rows.y, notes, rows.feature_names, out)
 

@@ -26,6 +26,7 @@ from dimargin.cli.shared import (
     Scale,
     certificate,
     check_folder,
+    check_plot,
     draw,
     fitted_scalers,
     name_features,
@@ -104,8 +105,7 @@ def _tune(
     out = Output(as_json, quiet)
     try:
         check_folder("--model", model)
-        if plot is not None:
-            check_folder("--plot", plot)
+        check_plot(plot)
         if loss not in _LOSSES:
             raise ValueError(f"--loss must be {' or '.join(_LOSSES)}, got {loss!r}")
         own = {name: given.pop(name) for name in list(given) if name in _searched()}

@@ -1,0 +1,50 @@
+"""Packages that a plain installation lacks, and the extra that brings each."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+EXTRA_OF = {
+    "matplotlib": "report",
+    "msgspec": "peers",
+    "networkx": "peers",
+    "zenoh": "peers",
+    "pyspark": "spark",
+}
+"""The extra of pyproject.toml that brings a package, by the name that is imported."""
+
+
+class MissingExtra(ImportError):
+    """Something was asked for that needs an extra.
+
+    Parameters
+    ----------
+    what : str
+        Who needs it.
+    package : str
+        The package that is missing, a key of `EXTRA_OF`.
+
+    Examples
+    --------
+    >>> print(MissingExtra("dimargin site", "zenoh"))
+    dimargin site needs the extra "peers": pip install "dimargin[peers]"
+    """
+
+    def __init__(self, what: str, package: str) -> None:
+        extra = EXTRA_OF[package]
+        super().__init__(f'{what} needs the extra "{extra}": pip install "dimargin[{extra}]"', name=package)
+
+
+def require(what: str, *packages: str) -> None:
+    """Raise MissingExtra unless all packages are installed; none of them is imported.
+
+    Parameters
+    ----------
+    what : str
+        Who needs them.
+    packages : str
+        Keys of `EXTRA_OF`.
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingExtra(what, package)

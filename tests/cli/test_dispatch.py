@@ -1,0 +1,70 @@
+"""The command line of a plain installation: every command is there, and names the extra that it needs."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dimargin.extras import EXTRA_OF
+
+PLAIN = f"""
+import sys
+sys.modules.update(dict.fromkeys({[*EXTRA_OF]!r}))  # as if they were not installed
+from dimargin.cli import main
+main()
+"""
+PEERS = 'needs the extra "peers": pip install "dimargin[peers]"\n'
+
+
+def plain(*arguments):
+    done = subprocess.run([sys.executable, "-c", PLAIN, *map(str, arguments)], capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def csv(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "train.csv"
+    path.write_text("a,class\n" + "".join(f"{k % 2 + k / 99},{('ham', 'spam')[k % 2]}\n" for k in range(40)))
+    return path
+
+
+def test_the_help_lists_all_commands():
+    status, out, err = plain("--help")
+    assert status == 0 and not err
+    for name in ("train", "predict", "evaluate", "info", "tune", "svm-train", "svm-scale", "site", "simulate"):
+        assert f"│ {name} " in out, out
+
+
+def test_commands_that_need_no_extra_work(csv, tmp_path):
+    model = tmp_path / "m"
+    status, _, err = plain("train", csv, "--model", model, "--validate", csv)
+    assert status == 0, err
+    assert plain("predict", model, csv, "--quiet")[:2] == (0, "ham\nspam\n" * 20)
+
+
+def test_commands_say_which_extra_they_need(csv, tmp_path):
+    data = ("site", "--name", "north", "--data", csv)
+    assert plain(*data, "--folder", tmp_path / "f") == (2, "", f"dimargin: dimargin site {PEERS}")
+    assert not (tmp_path / "f").exists()
+    for command in (("gossip", csv), ("coreset",)):
+        needed = f"dimargin: dimargin simulate {command[0]} {PEERS}"
+        assert plain("simulate", *command) == (2, "", needed)
+
+
+def test_a_site_says_what_it_is_and_how_it_is_without_the_extra(tmp_path):
+    status, out, err = plain("site", "--help")
+    assert status == 0 and "Usage: dimargin site" in out.replace("-c site", "dimargin site"), err
+    status, _, err = plain("site", "--name", "north", "--folder", tmp_path, "--status")
+    assert status == 1 and "extra" not in err  # there is none
+
+
+@pytest.mark.parametrize("command", [["tune"], ["simulate", "gossip"], ["evaluate", "MODEL"]])
+def test_pictures_are_refused_before_the_work(csv, tmp_path, command):
+    model, picture = tmp_path / "m", tmp_path / "p.png"
+    if "MODEL" in command:
+        assert plain("train", csv, "--model", model, "--quiet")[0] == 0
+        command = ["evaluate", model]
+    status, out, err = plain(*command, csv, "--plot", picture, *(["--model", model] if command == ["tune"] else []))
+    extra = "peers" if command[0] == "simulate" else "report"
+    assert (status, out) == (2, "") and err.endswith(f'needs the extra "{extra}": pip install "dimargin[{extra}]"\n')
+    assert not picture.exists() and model.exists() == (command[0] == "evaluate")
