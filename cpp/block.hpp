@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "block_solver.hpp"
@@ -204,16 +205,25 @@ struct Block {
         const size_t m = free.size();
         if (p.intercept) step.resize(2 * m, 1.0);
         if (!solve_free(p.gram, n, free, bend, step, single)) return false;
-        if (p.intercept) {  // less the multiple of the second solution that keeps the sum
-            double sum = 0.0, ones = 0.0;
-            for (size_t c = 0; c < m; ++c) {
-                sum += step[c];
-                ones += step[m + c];
-            }
-            for (size_t c = 0; c < m; ++c) step[c] -= sum / ones * step[m + c];
-            step.resize(m);
-        }
+        if (p.intercept) keep_sum(step);
         return follow(free, step);
+    }
+
+    // Turns two solutions, for the gradient and for a vector of ones, into the step that keeps the sum of the signed
+    // coefficients: the first less a multiple of the second. Where the matrix is nearly singular both are large along
+    // its flat directions, and their difference keeps the sum only to the rounding of these: what is left of it is
+    // taken from all alike.
+    static void keep_sum(std::vector<double>& step) {
+        const size_t m = step.size() / 2;
+        const auto sum = [&](size_t from) { return std::accumulate(&step[from], &step[from] + m, 0.0); };
+        const double ones = sum(m);
+        for (int refinement = 0; refinement < 2; ++refinement) {
+            const double multiple = sum(0) / ones;
+            for (size_t c = 0; c < m; ++c) step[c] -= multiple * step[m + c];
+        }
+        const double left = sum(0) / double(m);
+        for (size_t c = 0; c < m; ++c) step[c] -= left;
+        step.resize(m);
     }
 
     // The first minimum of the dual objective along a direction, where a coordinate that comes to the end of its piece
@@ -262,24 +272,41 @@ struct Block {
             }
             add_row(product, ends[passed].row, -ends[passed].step);
         }
-        double drift = 0.0;
+        // large steps along flat directions cancel, and leave their rounding: in f, which is computed afresh, in the
+        // sum of the signed coefficients, which is given back, and in the objective, which must not rise
         for (const End& end : ends) {
             const int64_t i = end.row;
             const bool right = g_start[i] > 0;
             g[i] = std::min(std::max(g[i], right ? 0.0 : lower[i]), right ? upper[i] : 0.0);
-            drift += y[i] * (g[i] - g_start[i]);
         }
-        // large steps along flat directions cancel, and leave their rounding: in the sum, which any coordinate with room
-        // takes back, and in f, which is computed afresh
-        for (const End& end : ends) {
-            const double to = g[end.row] - y[end.row] * drift;
-            if (!p.intercept || to <= lower[end.row] || to >= upper[end.row]) continue;
-            g[end.row] = to;
-            break;
-        }
+        if (p.intercept) give_back(ends, g_start);
         f = start;
         for (const End& end : ends) add_row(f, end.row, y[end.row] * (g[end.row] - g_start[end.row]));
-        return passed > 0;
+        if (dual_change(g_start, start) <= 0.0) return passed > 0;
+        g = g_start;
+        f = start;
+        return false;
+    }
+
+    // Restores the sum of the signed coefficients by moving those that have moved: one that can take back all of the
+    // change and stay inside its box, or, where none can, as many as it takes, each no further than to where it was.
+    template <class Ends> void give_back(const Ends& ends, const std::vector<double>& before) {
+        double drift = 0.0;
+        for (const auto& end : ends) drift += y[end.row] * (g[end.row] - before[end.row]);
+        if (drift == 0.0) return;
+        for (const auto& end : ends) {
+            const double to = g[end.row] - y[end.row] * drift;
+            if (to <= lower[end.row] || to >= upper[end.row]) continue;
+            g[end.row] = to;
+            return;
+        }
+        for (const auto& end : ends) {
+            const double moved = y[end.row] * (g[end.row] - before[end.row]);
+            if (moved * drift <= 0.0) continue;
+            const double back = std::abs(moved) < std::abs(drift) ? moved : drift;
+            g[end.row] = back == moved ? before[end.row] : g[end.row] - y[end.row] * back;
+            drift -= back;
+        }
     }
 
     // Change of the dual objective from another state of the same block.

@@ -8,8 +8,10 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -40,7 +42,7 @@ struct InstructionSet {
     const LinearTable* linear;
 };
 
-std::vector<InstructionSet> available() {
+std::vector<InstructionSet> of_this_processor() {
     std::vector<InstructionSet> sets{{"baseline", &baseline::table_float, &baseline::table_double, &baseline::pairs,
                                      &baseline::linear}};
 #ifdef DIMARGIN_X86
@@ -54,7 +56,33 @@ std::vector<InstructionSet> available() {
     return sets;
 }
 
-InstructionSet chosen = available().back();
+std::string names(const std::vector<InstructionSet>& sets) {
+    std::string list;
+    for (const auto& set : sets) list += (list.empty() ? "" : ", ") + std::string(set.name);
+    return list;
+}
+
+auto find(const std::vector<InstructionSet>& sets, const std::string& name) {
+    return std::find_if(sets.begin(), sets.end(), [&](const InstructionSet& set) { return name == set.name; });
+}
+
+constexpr const char* variable = "DIMARGIN_INSTRUCTION_SET";
+
+// Up to the one that the environment names, so that a processor can be used as if it were a lesser one.
+std::vector<InstructionSet> allowed() {
+    auto sets = of_this_processor();
+    const char* const best = std::getenv(variable);
+    if (!best || !*best) return sets;
+    const auto last = find(sets, best);
+    if (last == sets.end())
+        throw nb::import_error((std::string(variable) + "=" + best + ": expected one that this processor can run: " +
+                                names(sets)).c_str());
+    sets.erase(last + 1, sets.end());
+    return sets;
+}
+
+std::vector<InstructionSet> available;  // set once at import, best last
+InstructionSet chosen;
 template <class T> const TileTable<T>& tile();
 template <> const TileTable<float>& tile() { return *chosen.single; }
 template <> const TileTable<double>& tile() { return *chosen.dual; }
@@ -203,6 +231,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
                   computed = tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)), out.data(),
                                                 n_threads);
               });
+              if (computed < 0) throw std::bad_alloc();
               return computed;
           },
           nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("lowest"), nb::arg("x"),
@@ -242,6 +271,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
               n_threads = useful_threads(n_threads, xv, zv);
               int64_t computed = 0;
               in_parallel(n_threads, [&] { computed = tile<T>().block(k, xv, zv, out.data(), n_threads); });
+              if (computed < 0) throw std::bad_alloc();
               return computed;
           },
           nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("lowest"), nb::arg("x"),
@@ -413,6 +443,8 @@ template <class F> void from_capsule(F& to, nb::handle api, const char* name) {
 
 NB_MODULE(_core, m) {
     m.doc() = "Compiled core of dimargin: kernel tiles, the block solver and linear passes.";
+    available = allowed();
+    chosen = available.back();
     pthread_atfork(nullptr, nullptr, [] { forked = true; });
 
     nb::object api = nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
@@ -433,19 +465,19 @@ NB_MODULE(_core, m) {
     bind_svrg<float>(m);
     bind_svrg<double>(m);
     m.def("longest_sum", &longest_sum, nb::arg("n_features"), "Additions one after the other, for dense rows.");
+    m.def("longest_product", &longest_product, nb::arg("n_columns"), nb::arg("n_features"), nb::arg("sparse"),
+          "Additions one after the other in a product with kernel values, at most.");
     m.def("max_threads", [] { return omp_get_max_threads(); }, "Threads that OpenMP (and threadpoolctl) allow.");
     m.def("instruction_sets", [] {
-        std::vector<std::string> names;
-        for (const auto& set : available()) names.push_back(set.name);
-        return names;
-    }, "Instruction sets that this processor can run, best last.");
+        std::vector<std::string> list;
+        for (const auto& set : available) list.push_back(set.name);
+        return list;
+    }, "Instruction sets that this processor can run, and DIMARGIN_INSTRUCTION_SET allows, best last.");
     m.def("instruction_set", [] { return std::string(chosen.name); }, "The instruction set in use.");
     m.def("use_instruction_set", [](const std::string& name) {
-        for (const auto& set : available())
-            if (name == set.name) {
-                chosen = set;
-                return;
-            }
-        throw std::invalid_argument("instruction set " + name + " is not available on this processor");
+        const auto set = find(available, name);
+        if (set == available.end())
+            throw std::invalid_argument("instruction set " + name + " is not available; those that are: " + names(available));
+        chosen = *set;
     }, nb::arg("name"), "For tests and benchmarks.");
 }

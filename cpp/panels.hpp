@@ -17,7 +17,6 @@ enum class Sum { product, squared_difference, absolute_difference, absolute_over
 // Rows and columns of a tile, whose sums stay in registers.
 constexpr int tile_rows = vector_bytes == 64 ? 8 : 4;
 template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
-constexpr int64_t chunk_columns = 512;  // columns whose kernel values wait in the first-level cache
 
 // The box around some rows: the least of every feature, then the greatest, each padded to whole vectors.
 template <class T> constexpr int64_t box_side(int64_t d) { return (d + lanes<T>() - 1) / lanes<T>() * lanes<T>(); }

@@ -30,6 +30,7 @@ template <class T> struct Simd;
 template <> struct Simd<float> {
     typedef float vec __attribute__((vector_size(vector_bytes), may_alias));
     typedef int32_t ivec __attribute__((vector_size(vector_bytes), may_alias));
+    typedef uint32_t bits __attribute__((vector_size(vector_bytes), may_alias));  // wrap around, where signed lanes must not
     static constexpr float magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
     static constexpr float lowest = -126.0f;
     static constexpr int mantissa = 23;
@@ -41,6 +42,7 @@ template <> struct Simd<float> {
 template <> struct Simd<double> {
     typedef double vec __attribute__((vector_size(vector_bytes), may_alias));
     typedef int64_t ivec __attribute__((vector_size(vector_bytes), may_alias));
+    typedef uint64_t bits __attribute__((vector_size(vector_bytes), may_alias));
     static constexpr double magic = 6755399441055744.0;  // 1.5 * 2^52
     static constexpr double lowest = -1022.0;
     static constexpr int mantissa = 52;
@@ -67,7 +69,7 @@ template <class T> INLINE Vec<T> exp2_fraction(Vec<T> f) {
 // are nothing to a margin).
 template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u, T least) {
     typedef Simd<T> S;
-    typedef typename S::ivec IVec;
+    typedef typename S::bits Bits;
 #if defined(__AVX512F__)  // the same with two instructions for six
     if constexpr (sizeof(T) == sizeof(float)) {
         const __m512 v = (__m512)u, whole = _mm512_maskz_roundscale_ps(0xffff, v, 0);
@@ -81,7 +83,7 @@ template <class T> INLINE Vec<T> exp2_nonpositive(Vec<T> u, T least) {
     const Vec<T> shifted = u + S::magic;  // nonsense below `lowest`, where the last line does not use it
     const Vec<T> fraction = u - (shifted - S::magic);
     const Vec<T> p = exp2_fraction<T>(fraction);
-    const Vec<T> scaled = (Vec<T>)((IVec)p + ((IVec)shifted << S::mantissa));
+    const Vec<T> scaled = (Vec<T>)((Bits)p + ((Bits)shifted << S::mantissa));
     return u < lowest ? zero : scaled;
 }
 

@@ -13,8 +13,6 @@ namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
 
-constexpr int64_t panel_budget = 512 * 1024;  // bytes of packed columns: half a second-level cache; rows are read once a panel
-
 template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
     if constexpr (S == Sum::product) return sum + x * z;
     const Vec<T> zero = {}, difference = x - z;
@@ -139,20 +137,27 @@ void drain(const Sink<T>& sink, const T* buffer, int64_t padded, const Strip& st
                size_t(sink.n_columns) * sizeof(T));
 }
 
+// The next functions return how many kernel values were computed, or this.
+constexpr int64_t no_memory = -1;
+
 template <Sum S, class T>
 int64_t dense_rows(const KernelSpec& k, const RowsView<T>& x, const Panels<T>& panels, const Sink<T>& sink, int n_threads) {
     constexpr int W = panel_width<T>();
     const int64_t d = x.n_features, groups = (x.size + tile_rows - 1) / tile_rows;
     const T lowest = lowest_exponent<T>(k);
-    int64_t computed = 0;
+    int64_t computed = 0, failed = 0;
     (void)n_threads;
-#pragma omp parallel num_threads(n_threads) if (n_threads > 1) reduction(+ : computed)
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1) reduction(+ : computed, failed)
     {
         alignas(64) T buffer[tile_rows * chunk_columns];
         T* box = panels.boxes ? (T*)aligned<T>(2 * box_side<T>(d)) : nullptr;
         Strip near;
 #pragma omp for schedule(dynamic, 16)
         for (int64_t g = 0; g < groups; ++g) {
+            if (panels.boxes && !box) {
+                ++failed;
+                continue;
+            }
             const int64_t first = g * tile_rows;
             const int rows = int(x.size - first < tile_rows ? x.size - first : tile_rows);
             const T* pointers[tile_rows];
@@ -172,7 +177,7 @@ int64_t dense_rows(const KernelSpec& k, const RowsView<T>& x, const Panels<T>& p
         }
         free(box);
     }
-    return computed;
+    return failed ? no_memory : computed;
 }
 
 // Coefficients in the panel's precision and padding; the caller takes out powers of two that would not fit.
@@ -196,9 +201,10 @@ int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, c
         Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), nullptr, 0, 0};
         if (leave_out) panels.boxes = (T*)aligned<T>(width / W * 2 * box_side<T>(z.n_features));
         T* packed = (T*)aligned<T>(width * whole.n_outputs);
-        int64_t computed = 0;
+        const bool complete = panels.values && panels.norms && packed && (panels.boxes || !leave_out);
+        int64_t computed = complete ? 0 : no_memory;
         Sink<T> sink = whole;
-        for (int64_t first = begin * width; first < z.size && first < end * width; first += width) {
+        for (int64_t first = begin * width; computed >= 0 && first < z.size && first < end * width; first += width) {
             const int64_t count = z.size - first < width ? z.size - first : width;
             pack<T>(z, first, count, panels);
             sink.first_column = first;
@@ -207,7 +213,8 @@ int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, c
                 pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
                 sink.coefficients = packed;
             }
-            computed += dense_rows<S, T>(k, x, panels, sink, threads);
+            const int64_t more = dense_rows<S, T>(k, x, panels, sink, threads);
+            computed = more < 0 ? no_memory : computed + more;
         }
         free(panels.values);
         free(panels.norms);
@@ -217,11 +224,14 @@ int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, c
     };
     // few rows and many columns to store: threads take panels instead of rows, and need not wait for each other
     if (n_threads > 1 && !coefficients && x.size < z.size && n_panels >= n_threads) {
-        int64_t computed = 0;
-#pragma omp parallel for schedule(static, 1) num_threads(n_threads) reduction(+ : computed)
-        for (int64_t part = 0; part < n_threads; ++part)
-            computed += from(n_panels * part / n_threads, n_panels * (part + 1) / n_threads, 1);
-        return computed;
+        int64_t computed = 0, failed = 0;
+#pragma omp parallel for schedule(static, 1) num_threads(n_threads) reduction(+ : computed, failed)
+        for (int64_t part = 0; part < n_threads; ++part) {
+            const int64_t more = from(n_panels * part / n_threads, n_panels * (part + 1) / n_threads, 1);
+            failed += more < 0;
+            computed += more;
+        }
+        return failed ? no_memory : computed;
     }
     return from(0, n_panels, n_threads);
 }
@@ -236,7 +246,8 @@ template <class T> struct SparsePanel {
     int64_t capacity;
 };
 
-template <class T> void scatter(const RowsView<T>& z, int64_t first, int64_t count, SparsePanel<T>& panel) {
+// Returns whether there was memory.
+template <class T> bool scatter(const RowsView<T>& z, int64_t first, int64_t count, SparsePanel<T>& panel) {
     constexpr int W = SparsePanel<T>::W;
     int64_t slots = 1;
     for (int64_t c = 0; c < count; ++c) slots += z.offsets[z.index[first + c] + 1] - z.offsets[z.index[first + c]];
@@ -244,7 +255,8 @@ template <class T> void scatter(const RowsView<T>& z, int64_t first, int64_t cou
     if (slots > panel.capacity) {
         free(panel.values);
         panel.values = (T*)aligned<T>(slots * W);
-        panel.capacity = slots;
+        panel.capacity = panel.values ? slots : 0;
+        if (!panel.values) return false;
     }
     int32_t used = 1;
     memset(panel.values, 0, W * sizeof(T));
@@ -261,6 +273,7 @@ template <class T> void scatter(const RowsView<T>& z, int64_t first, int64_t cou
         }
     }
     for (int64_t c = count; c < W; ++c) panel.norms[c] = T(0);
+    return true;
 }
 
 template <class T> void unscatter(const RowsView<T>& z, int64_t first, int64_t count, SparsePanel<T>& panel) {
@@ -278,7 +291,8 @@ int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, 
     const int64_t parts = n_threads < 1 ? 1 : n_threads;
     const T lowest = lowest_exponent<T>(k);
     const Strip only{{0}, 1};
-#pragma omp parallel for schedule(static, 1) num_threads(n_threads) if (n_threads > 1)
+    int64_t failed = 0;
+#pragma omp parallel for schedule(static, 1) num_threads(n_threads) if (n_threads > 1) reduction(+ : failed)
     for (int64_t part = 0; part < parts; ++part) {
         const int64_t begin = x.size * part / parts, end = x.size * (part + 1) / parts;
         Panel panel;
@@ -287,10 +301,12 @@ int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, 
         panel.capacity = 0;
         T* packed = (T*)aligned<T>(W * whole.n_outputs);
         alignas(64) T buffer[W];
+        bool complete = panel.slot && packed;
         Sink<T> sink = whole;
-        for (int64_t first = 0; first < z.size; first += W) {
+        for (int64_t first = 0; complete && first < z.size; first += W) {
             const int64_t count = z.size - first < W ? z.size - first : W;
-            scatter<T>(z, first, count, panel);
+            complete = scatter<T>(z, first, count, panel);
+            if (!complete) break;
             sink.first_column = first;
             sink.n_columns = count;
             if (coefficients) {
@@ -315,11 +331,12 @@ int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, 
             }
             unscatter<T>(z, first, count, panel);
         }
+        failed += !complete;
         free(panel.slot);
         free(panel.values);
         free(packed);
     }
-    return x.size * z.size;
+    return failed ? no_memory : x.size * z.size;
 }
 
 template <class T>

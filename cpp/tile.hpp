@@ -19,6 +19,20 @@ constexpr std::int64_t longest_sum(std::int64_t n_features) {
     return size + (n_features + size - 1) / size - 1;
 }
 
+constexpr std::int64_t panel_budget = 512 * 1024;  // bytes of packed columns: half a second-level cache; rows are read once a panel
+constexpr std::int64_t chunk_columns = 512;  // columns whose kernel values wait in the first-level cache
+
+// Additions one after the other in a sum of float64 kernel values times coefficients, at most, whatever the instruction
+// set: those of a lane, of the lanes, and of the chunks of columns (dense) or the strips of at least eight (sparse).
+constexpr std::int64_t longest_product(std::int64_t n_columns, std::int64_t n_features, bool sparse) {
+    constexpr std::int64_t least_lanes = 2, most_lanes = 8, widest_panel = 2 * most_lanes;
+    if (sparse) return 4 * least_lanes + (n_columns + 4 * least_lanes - 1) / (4 * least_lanes);
+    const std::int64_t fitting = panel_budget / (8 * (n_features > 0 ? n_features : 1)) - widest_panel;
+    const std::int64_t wide = fitting < chunk_columns ? fitting : chunk_columns;
+    const std::int64_t chunk = wide > 2 * least_lanes ? wide : 2 * least_lanes, in_lane = chunk_columns / least_lanes;
+    return (n_columns < in_lane ? n_columns : in_lane) + most_lanes + (n_columns + chunk - 1) / chunk;
+}
+
 enum class Family : int { linear = 0, polynomial = 1, rbf = 2, laplacian = 3 };
 
 // gamma never appears here: rows arrive scaled, so that
@@ -46,7 +60,8 @@ template <class T> struct RowsView {
 };
 
 template <class T> struct TileTable {
-    // out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]; returns how many kernel values were computed
+    // out[q, i] += sum_j k(x_i, z_j) coefficients[q, j]; returns how many kernel values were computed, or a negative number
+    // where there is no memory for that
     std::int64_t (*multiply)(const KernelSpec&, const RowsView<T>& x, const RowsView<T>& z, const double* coefficients,
                              std::int64_t n_outputs, double* out, int n_threads);
     // out[i, j] = k(x_i, z_j); the same

@@ -2,6 +2,9 @@
 
 Arrays are C-contiguous and of exactly these types. Every function releases the interpreter lock for its
 arithmetic, and its results do not depend on `n_threads`.
+
+The best instruction set of the processor is used, or the one that the environment variable DIMARGIN_INSTRUCTION_SET
+names when the core is loaded: baseline, avx2 or avx512. An ImportError says so if the processor lacks it.
 """
 
 from typing import Any, Literal, TypeAlias, overload
@@ -17,6 +20,9 @@ _KernelName: TypeAlias = Literal["linear", "poly", "rbf", "laplacian"]
 
 def longest_sum(n_features: int) -> int:
     """Additions one after the other in the sum over the features of a dense row."""
+
+def longest_product(n_columns: int, n_features: int, sparse: bool) -> int:
+    """Additions one after the other, at most, in a sum over columns of float64 kernel values times coefficients."""
 
 class Rows32:
     """Prepared float32 rows, dense or CSR with sorted columns; the arrays are kept, not copied."""
@@ -199,7 +205,7 @@ def max_threads() -> int:
     """Return the threads that OpenMP (and threadpoolctl) allow."""
 
 def instruction_sets() -> list[str]:
-    """Return the instruction sets that this processor can run, best last."""
+    """Return the instruction sets that this processor can run and DIMARGIN_INSTRUCTION_SET allows, best last."""
 
 def instruction_set() -> str:
     """Return the instruction set in use."""
