@@ -20,6 +20,7 @@ from kernel_reference import (
     store,
     using,
 )
+from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
 from dimargin import _core, kernels
@@ -71,6 +72,25 @@ def test_the_exponential_itself_is_precise(instructions):
         assert not K.double
         assert error(K, every(K), exact(X, X, kernel)) <= 5e-7
         assert error(K, every(K.in_float64()), exact(X, X, kernel)) <= 1e-15
+
+
+@every_instruction_set
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_of_far_rows_are_zero(name, dtype, instructions):
+    """Exponents far below the least one, too, whose bits mean nothing."""
+    exponents = np.arange(5000)
+    points = exponents if name == "laplacian" else np.sqrt(2 * exponents)  # as the core takes them: 2^-d, 2^(-d^2 / 2)
+    rows = (_core.Rows32 if dtype is np.float32 else _core.Rows64)(points[:, None].astype(dtype))
+    values = np.empty((1, len(points)), dtype=dtype)
+    with using(instructions):
+        _core.block(name, 0.0, 1, True, -np.inf, rows, exponents[:1], rows, exponents, values, 1)
+    least = -np.finfo(dtype).minexp
+    near, far = exponents < least, exponents > least  # the least itself may be rounded to either side
+    np.testing.assert_allclose(
+        values[0, near], np.ldexp(1.0, -exponents[near]), rtol=1e-4 if dtype is np.float32 else 1e-12
+    )
+    assert (values[0, far] == 0).all()
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -376,3 +396,61 @@ def test_an_offset_is_on_every_value(name, user):
     np.testing.assert_allclose(
         raised.take(some).in_float64().block(some, some), plain.block(some, some) + 2.5, rtol=1e-5
     )
+
+
+# ---- bounds of rounding --------------------------------------------------------------------------------------------
+
+
+@every_kernel
+@every_instruction_set
+@pytest.mark.parametrize("storage", ["float64", "csr int32"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e2])
+def test_products_err_by_no_more_than_their_bound(name, instructions, storage, scale):
+    """Of rows far from the origin and coefficients that cancel; the bound is within a few thousand times the error."""
+    rng = np.random.default_rng(0)
+    X = store(scale * (rng.normal(size=(300, 7)) + 3), storage)
+    kernel = Kernel(name, gamma=0.1 / scale ** (1 if name == "laplacian" else 2), degree=3, coef0=1.0)
+    c, columns = rng.normal(size=(2, 200)) * [[1.0], [1e6]], np.arange(100, 300)
+    c -= c.mean(axis=1, keepdims=True)
+    with using(instructions):
+        K = matrix(X, kernel).in_float64()
+        found, bound = K.multiply(columns, c), K.product_errors(columns, c)
+    errors = np.abs(found - np.asarray((exact(X, X, kernel)[:, columns] @ c.T).T))
+    assert (errors <= bound).all() and bound.max() < 1e5 * errors.max()
+    assert_allclose(K.product_sizes(columns, c) * K.rounding(len(columns)) * K.row_sizes[7], bound[:, 7], rtol=1e-12)
+    assert_allclose(K.row_sizes**2, np.diagonal(np.abs(exact(X, X, kernel))).astype(float), rtol=1e-9)
+
+
+def test_sizes_follow_the_rows_of_a_view():
+    X = np.random.default_rng(1).normal(size=(20, 3))
+    K = matrix(X, Kernel("linear")).in_float64()
+    lengths = np.linalg.norm(X, axis=1)
+    part, others = K.take(np.arange(5, 9)), K.take(np.array([3, 1]))
+    faced = part.facing(others, 1)
+    assert_allclose(part.row_sizes, lengths[5:9])
+    assert_allclose(faced.column_sizes, lengths[5:9])
+    assert_allclose(faced.row_sizes, lengths[[3, 1]])
+    assert_allclose(faced.transposed().column_sizes, lengths[[3, 1]])
+
+
+@pytest.mark.parametrize(
+    "kernel", [Kernel("linear"), Kernel("poly", gamma=0.3, degree=2, coef0=1.0)], ids=lambda k: k.name
+)
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_accurate_products_are_those_of_extended_precision(kernel, offset):
+    rng = np.random.default_rng(0)
+    X, c = 100 + rng.normal(size=(50, 3)), 1e6 * rng.normal(size=(2, 50))
+    c -= c.mean(axis=1, keepdims=True)
+    K = KernelMatrix(replace(RowTransform.fit(X, kernel).in_float64(), offset=offset), X)
+    every = np.arange(50)
+    reference = np.asarray(((exact(X, X, kernel) + offset) @ c.T.astype(np.longdouble)).T, dtype=float)
+    if kernel.name == "linear":
+        weights = K.weights(every, c)
+        errors = K.score_errors(weights, every, c)
+        assert (np.abs(K.scores(weights) - reference) <= errors + 1e-11).all()
+        assert errors.max() < 1e-3 * K.product_errors(every, c).max()
+    else:
+        found = K.accurate_products(every, c)
+        assert_allclose(found, reference, rtol=1e-9)
+        assert K.accurate_product_errors(every, c, found).max() < 1e-3 * K.product_errors(every, c).max()
+    assert np.abs(K.multiply(every, c) - reference).max() > 1e-9  # which needs it

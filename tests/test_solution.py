@@ -64,7 +64,7 @@ def test_gap_of_an_objective_that_is_zero():
     nothing = np.zeros(problem.labels.shape)
     objectives = problem.objectives(nothing, np.ones_like(nothing))
     assert_array_equal(objectives.relative_gap, 0)
-    assert Objectives(np.ones(2), np.zeros(2), np.array([0.5, 0.1]), np.zeros(2)).worst_gap == 0.5
+    assert Objectives.of(np.ones(2), np.array([0.5, 0.1]), np.zeros(2)).worst_gap == 0.5
 
 
 def test_restrict_takes_rows_and_mass():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -13,6 +14,12 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from dimargin import _core
+from dimargin.accurate_sums import (
+    polynomial_products,
+    polynomial_products_tail,
+    weighted_row_sum,
+    weighted_row_sum_tail,
+)
 from dimargin.rows import (
     KERNEL_NAMES,
     Floats,
@@ -41,6 +48,10 @@ Indices = NDArray[np.int64]
 _CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside factorisations and memory
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
 _MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those looked at, and the part of their values that is negligible
+_ROWS_AT_ONCE = 16384  # copied
+_FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
+_UNIT = float(np.finfo(float).eps) / 2
+_FEW = 8  # roundings of a product beside those of its additions: the coefficient, the offset, the powers of two
 _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
 
 
@@ -155,6 +166,8 @@ class KernelMatrix:
             self._columns, self._column_index, self._rows, self._row_index,
         )  # fmt: skip
         view._X, view.evaluations, view.left_out = self._rows.X, 0, 0
+        for sizes in ("row_sizes", "column_sizes"):  # of the sides as they were
+            view.__dict__.pop(sizes, None)
         return view
 
     @staticmethod
@@ -277,6 +290,97 @@ class KernelMatrix:
         out = np.zeros((len(coefficients), values.shape[1]))
         _core.combine_rows(values, slots, coefficients, out, self.n_threads)
         return np.ldexp(out, exponent)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether a machine is one of weights, which can be summed up so that terms that cancel leave no rounding."""
+        few = not sp.issparse(self._X) or self._X.shape[1] <= max(_MANY, self._X.size)  # columns that occur, or nearly
+        return self.double and few and self.transform.kernel.name == "linear"
+
+    def weights(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Return ``sum_j coefficients[q, j] x_columns[j]`` of a linear kernel, with the offset's entry last.
+
+        Of shape (n_outputs, n_features + 1), each correct to nearly the last place.
+        """
+        X, offset = self.rows(columns), np.full((len(columns), 1), self.transform.offset**0.5)
+        return np.array([np.append(weighted_row_sum(X, c), weighted_row_sum(offset, c)) for c in coefficients])
+
+    def scores(self, weights: Floats) -> Floats:
+        """Return products of `weights` with all rows, of shape (n_outputs, n_rows)."""
+        out = np.empty((len(weights), self.shape[0]))
+        for first in range(0, self.shape[0], _ROWS_AT_ONCE):
+            X = self._rows.X[self._row_index[first : first + _ROWS_AT_ONCE]].astype(np.float64, copy=False)
+            out[:, first : first + _ROWS_AT_ONCE] = (X @ weights[:, :-1].T).T
+        out += self.transform.offset**0.5 * weights[:, -1:]
+        return out
+
+    def score_errors(self, weights: Floats, columns: Indices, coefficients: Floats) -> Floats:
+        """Bound the rounding of `scores` with the `weights` of some columns, of shape (n_outputs, n_rows)."""
+        sizes = (self._X.shape[1] + _FEW) * _UNIT * np.linalg.norm(weights, axis=1)
+        sizes += weighted_row_sum_tail(len(columns)) * self.product_sizes(columns, coefficients)
+        return np.asarray(sizes[:, None] * self.row_sizes)
+
+    @property
+    def can_be_accurate(self) -> bool:
+        """Whether `accurate_products` are there, at a price: about a hundred times that of `multiply`."""
+        dense = not sp.issparse(self._X)
+        return dense and self.double and self.transform.kernel.name == "poly" and self.shape[0] <= _FEW_ROWS
+
+    def accurate_products(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Return what `multiply` does, each correct to nearly the last place."""
+        k, rows = self.transform.kernel, self._rows.X[self._row_index]
+        products = polynomial_products(rows, self.rows(columns), k.gamma, k.coef0, k.degree, coefficients)
+        self.evaluations += len(rows) * len(columns)
+        if self.transform.offset:
+            ones = np.ones((len(columns), 1))
+            products += self.transform.offset * np.array([weighted_row_sum(ones, c) for c in coefficients])
+        return products
+
+    def accurate_product_errors(self, columns: Indices, coefficients: Floats, products: Floats) -> Floats:
+        """Bound the rounding of `accurate_products`, of shape (n_outputs, n_rows)."""
+        tail = polynomial_products_tail(len(columns), self._X.shape[1], self.transform.kernel.degree)
+        return (
+            _FEW * _UNIT * np.abs(products) + tail * self.product_sizes(columns, coefficients)[:, None] * self.row_sizes
+        )
+
+    def product_errors(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Bound the rounding of `multiply` in float64, for the same columns and coefficients.
+
+        A kernel value errs by at most ``eta r_i r_j``, where ``r_i r_j`` bounds the absolute products that it is the
+        sum of (one for stationary kernels; for linear and poly ``r_i^2`` is k(x_i, x_i) with ``|coef0|``, whose kernel
+        is positive definite too), and a sum of products by as many units in the last place as additions follow one
+        another: together ``(eta + additions u) r_i sum_j |c_j| r_j``.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_rows)
+        """
+        sums = self.product_sizes(columns, coefficients)
+        return np.asarray(self.rounding(len(columns)) * sums[:, None] * self.row_sizes)
+
+    def product_sizes(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Sums of absolute coefficients times sizes of columns, of shape (n_outputs,): see `product_errors`."""
+        return np.asarray(np.abs(coefficients) @ self.column_sizes[columns])
+
+    def rounding(self, n_columns: int) -> float:
+        """Rounding of a sum of products with kernel values, relative to the sizes of rows and columns."""
+        others = self._columns.X
+        additions = _core.longest_product(n_columns, others.shape[1], sp.issparse(others))
+        own = max(self.transform.value_rounding(X) for X in (self._rows.X, others))
+        dropped = 2.0 ** _NEGLIGIBLE[np.float64] if self.local else 0.0
+        return own + dropped + (additions + _FEW) * _UNIT
+
+    @cached_property
+    def row_sizes(self) -> Floats:
+        """Sizes of the rows, of shape (n_rows,): see `RowTransform.sizes`."""
+        if self._row_index is self._column_index:
+            return self.column_sizes
+        return self.transform.sizes(self._rows.X[self._row_index])
+
+    @cached_property
+    def column_sizes(self) -> Floats:
+        """Sizes of the columns, of shape (n_columns,)."""
+        return self.transform.sizes(self._columns.X[self._column_index])
 
     def diagonal(self, index: Indices | None = None) -> Floats:
         """k(x, x) of training rows: free of evaluations for stationary kernels, one a row otherwise."""

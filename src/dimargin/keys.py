@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dimargin import _core
 from dimargin.rows import Floats, StoredRows
+from dimargin.sparse_columns import narrowed
 
 Keys = NDArray[np.uint64]
 
@@ -50,7 +51,8 @@ def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: in
     >>> bool(keys[0] == keys[2] != keys[1]), bool((keys == row_keys(sp.csr_array(X), codes, np.ones(3), 0)).all())
     (True, True)
     """
-    columns, keys = np.arange(1, X.shape[1] + 1, dtype=np.uint64) * _GOLDEN, np.empty(X.shape[0], dtype=np.uint64)
+    X, places = narrowed(X)
+    columns, keys = (places + 1).astype(np.uint64) * _GOLDEN, np.empty(X.shape[0], dtype=np.uint64)
     _core.mix(columns)
     _core.hash_rows(StoredRows(X).core, columns, keys)
     bits = (np.asarray(weights, dtype=np.float64) + 0.0).view(np.uint64)  # minus zero is zero

@@ -72,6 +72,19 @@ class Pieces:
         curvature = np.where(right, self.curvature_right, self.curvature_left)
         return (slope + 0.5 * curvature * dual) * dual
 
+    def slopes(self, dual: Array) -> Array:
+        """``phi'`` at dual coefficients of shape (..., n); at the kink that to the right."""
+        right = dual >= 0
+        return np.where(right, self.slope_right, self.slope_left) + dual * np.where(
+            right, self.curvature_right, self.curvature_left
+        )
+
+    def magnitude(self, dual: Array) -> Array:
+        """Sums of the absolute terms of `value`, which its rounding is relative to."""
+        right, size = dual >= 0, np.abs(dual)
+        slope = np.abs(np.where(right, self.slope_right, self.slope_left))
+        return (slope + 0.5 * size * np.where(right, self.curvature_right, self.curvature_left)) * size
+
     def response(self, margins: Array) -> tuple[Array, Array, Array]:
         """Of a smooth loss, minus its derivative, its second derivative and its value at margins of shape (..., n).
 

@@ -306,6 +306,23 @@ class RowTransform:
         differences = self.kernel.name == "rbf" and self.center is not None
         return replace(self, dtype=np.float64, difference=differences)
 
+    def value_rounding(self, X: Any) -> float:
+        """Bound the rounding of kernel values of rows with training rows, relative to the product of their `sizes`."""
+        return self._error_bound(_longest_sum(X))
+
+    def sizes(self, X: Any) -> Floats:
+        """Square roots of what the rounding of k(x, x) is relative to: two rows' product bounds that of their value.
+
+        One for stationary kernels. Of linear and poly the sums of absolute products: k(x, x) with ``|coef0|``.
+        """
+        kernel = self.kernel
+        if kernel.stationary:
+            return np.full(X.shape[0], (1 + abs(self.offset)) ** 0.5)
+        squares = power_sums(X, 2) * (1.0 if kernel.name == "linear" else kernel.gamma)
+        if kernel.name == "poly":
+            squares = (squares + abs(kernel.coef0)) ** kernel.degree
+        return np.asarray((squares + abs(self.offset)) ** 0.5)
+
     def _error_bound(self, longest_sum: int) -> float:
         """Bound on the error of kernel values by rounding.
 
@@ -344,7 +361,7 @@ class RowTransform:
             if self.kernel.stationary:
                 sound = self.size < 1e150 and self._error_bound(longest_sum) <= _TOLERATED
             else:
-                sound = self._magnitude(norm) < 250
+                sound = self._magnitude(norm) < 100  # there is room for their squares
             if sound:
                 return
         detail = f" with gamma={self.kernel.gamma:.3g}" if self.kernel.name != "linear" else ""

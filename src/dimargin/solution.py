@@ -1,11 +1,20 @@
-"""The dual problem, and the result value with its certificate."""
+"""The dual problem, and the result value with its certificate.
+
+For coefficients g that are feasible (inside their box and, with an intercept, of ``sum_i y_i g_i = 0``), and any b,
+
+    gap = P - D = sum_i [ loss_i(m_i + y_i b) + phi_i(g_i) + g_i (m_i + y_i b) ] - b sum_i y_i g_i,
+
+and every term of the first sum is non-negative (Fenchel-Young). Nothing here is taken on trust: coefficients are made
+feasible before they are certified (`DualProblem.at_feasible`), what is left of the sum counts at what it costs to make
+it zero, and all objectives come with a bound of their rounding (`ObjectiveSums`), which belongs to the gap.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +25,14 @@ from dimargin.losses import Loss, Pieces
 Floats = NDArray[np.float64]
 Status = Literal["converged", "max_iter", "max_time", "stopped", "precision"]
 History = list[dict[str, Any]]  # an entry a check, or a level
+
+_TINY = float(np.finfo(float).tiny)
+_UNIT = float(np.finfo(float).eps) / 2
+ROUNDINGS = 64 * _UNIT
+"""Rounding of a sum of terms by pairs, as numpy sums, and of the terms, relative to their absolute values."""
+
+_BALANCED = 1e-13  # sum of signed coefficients, relative to that of absolute ones, that is left as it is
+_NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
 
 
 @dataclass(frozen=True)
@@ -74,15 +91,34 @@ class MarginLosses:
         return DualProblem(self.labels, self.weights, self.loss, self.mass, self.total, self.intercept, kernel=kernel)
 
     def feasible(self, dual: Floats) -> Floats:
-        """Coefficients near `dual` in the box, and with an intercept of sum zero: the heavier class shrinks."""
+        """Coefficients near `dual` in the box, and with an intercept of ``sum_i y_i g_i = 0`` up to rounding.
+
+        Where the sum is nearly zero few coefficients change, else all of the heavier class shrink.
+        """
         dual = np.clip(dual, self.pieces.lower, self.pieces.upper)
-        if self.intercept:
-            positive, negative = ((dual * (self.labels == sign)).sum(axis=1, keepdims=True) for sign in (1, -1))
-            least = np.minimum(positive, negative)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                shrink = np.nan_to_num(least / np.where(self.labels > 0, positive, negative))
-            dual = dual * shrink
+        if not self.intercept:
+            return dual
+        sums, sizes = (dual * self.labels).sum(axis=1), np.abs(dual).sum(axis=1)
+        for q in np.flatnonzero(np.abs(sums) > _NEARLY_BALANCED * sizes):
+            heavier = self.labels[q] == np.sign(sums[q])
+            dual[q, heavier] *= dual[q, ~heavier].sum() / dual[q, heavier].sum()
+        sums = (dual * self.labels).sum(axis=1)
+        for q in np.flatnonzero(np.abs(sums) > _BALANCED * sizes):
+            self._balance(dual[q], self.labels[q], float(sums[q]))
         return dual
+
+    def _balance(self, dual: Floats, labels: Floats, excess: float) -> None:
+        """Take an excess from the sum of signed coefficients: from one or few with room, rather inside their box."""
+        lower, upper = (np.broadcast_to(bound, dual.shape) for bound in (self.pieces.lower, self.pieces.upper))
+        falls = labels * excess > 0
+        room = np.where(falls, dual - lower, upper - dual)
+        inside = np.minimum(dual - lower, upper - dual)
+        for i in np.lexsort((-room, -inside)):
+            step = min(abs(excess), room[i])
+            dual[i] += -step if falls[i] else step
+            excess -= np.sign(excess) * step
+            if not excess:
+                break
 
     def intercepts(self, margins: Floats) -> Floats:
         """Intercepts that minimise the primal for given margins (without one), of shape (n_outputs,)."""
@@ -118,14 +154,97 @@ class MarginLosses:
 
         Margins are those with intercept, which adds nothing to the sum: ``sum_i y_i g_i b = 0``.
         """
-        return self._gaps(self.values(margins), dual, dual * margins)
+        return np.maximum(self.values(margins) + self.pieces.value(dual) + dual * margins, 0.0)
 
     def values(self, margins: Floats) -> Floats:
         """Loss of every row at margins with intercept."""
         return self.loss.value(margins, self.weights, self.mass, self.total)
 
-    def _gaps(self, losses: Floats, dual: Floats, products: Floats) -> Floats:
-        return np.maximum(losses + self.pieces.value(dual) + products, 0.0)
+    def objective_sums(
+        self, dual: Floats, margins: Floats, intercepts: Floats, errors: Floats | None = None
+    ) -> ObjectiveSums:
+        """Sum what objectives are made of over these rows.
+
+        Parameters
+        ----------
+        dual, margins : ndarray of shape (n_outputs, n)
+            Margins without intercept.
+        intercepts : ndarray of shape (n_outputs,)
+        errors : ndarray of shape (n_outputs, n), optional
+            Bounds of the rounding of the margins; without them no rounding is counted.
+        """
+        pieces, shifted = self.pieces, self.shifted(margins, intercepts)
+        losses, products = self.values(shifted), dual * shifted
+        gaps, half = np.maximum(losses + pieces.value(dual) + products, 0.0), 0.5 * (dual * margins)
+        nothing = np.zeros(len(dual))
+        primal, gap = half.sum(axis=1) + losses.sum(axis=1), gaps.sum(axis=1)
+        outside = np.where(((dual < pieces.lower) | (dual > pieces.upper)).any(axis=1), np.inf, 0.0)
+        gap_rounding, dual_rounding = nothing, nothing
+        if errors is not None:
+            reach = errors + _UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
+            # terms of the gap are convex in their margins: largest at one of the ends
+            ends = (self.values(moved) + dual * moved for moved in (shifted - reach, shifted + reach))
+            change = np.maximum(np.maximum(*ends) - (losses + products), 0.0)
+            terms = losses + pieces.magnitude(dual) + np.abs(products) + np.abs(half)
+            rounded = ROUNDINGS * terms.sum(axis=1)
+            gap_rounding = change.sum(axis=1) + rounded
+            dual_rounding = 0.5 * (np.abs(dual) * reach).sum(axis=1) + rounded
+        classes = [nothing] * 4
+        if self.intercept:
+            slopes = dual * np.abs(margins + pieces.slopes(dual))
+            classes = [(own * (self.labels == sign)).sum(axis=1) for own in (dual, slopes) for sign in (1, -1)]
+        return ObjectiveSums(primal, gap + outside, gap_rounding, dual_rounding, *classes)
+
+
+class ObjectiveSums(NamedTuple):
+    """What the objectives of a problem are made of, each of shape (n_outputs,): sums over rows, which shards can add.
+
+    Attributes
+    ----------
+    primal : ndarray
+        ``1/2 g'Qg + sum_i loss_i``.
+    gap : ndarray
+        Sum of `MarginLosses.gaps`; infinite where a coefficient is outside its box.
+    gap_rounding, dual_rounding : ndarray
+        Bounds of the rounding of the gap and of the dual objective.
+    positive, negative : ndarray
+        ``sum_i g_i`` of either class, with an intercept.
+    positive_slopes, negative_slopes : ndarray
+        ``sum_i g_i |m_i + phi_i'(g_i)|`` likewise: what the dual objective loses, to first order, if a class shrinks.
+    """
+
+    primal: Floats
+    gap: Floats
+    gap_rounding: Floats
+    dual_rounding: Floats
+    positive: Floats
+    negative: Floats
+    positive_slopes: Floats
+    negative_slopes: Floats
+
+    def objectives(self, intercepts: Floats, reach: Floats | float = 0.0) -> Objectives:
+        """Objectives with these intercepts.
+
+        Where ``sum_i y_i g_i = d`` is not zero the coefficients of the heavier class, shrunk by the factor ``1 - s``
+        that makes it zero, are the ones that are certified. That takes ``|b d|`` from the first sum of the gap, and at
+        most ``s sum_i g_i |m_i + phi_i'(g_i)|`` over that class and ``s^2 / 2`` times the square of `reach` from the
+        dual objective.
+
+        Parameters
+        ----------
+        intercepts : ndarray of shape (n_outputs,)
+        reach : ndarray of shape (n_outputs,), optional
+            A bound of ``|sum_i g_i phi(x_i)|`` over a class.
+        """
+        rounding = np.maximum(self.gap_rounding, self.dual_rounding)
+        excess = np.abs(self.positive - self.negative)
+        if excess.any() or self.positive.any():
+            heavier, lighter = np.maximum(self.positive, self.negative), np.minimum(self.positive, self.negative)
+            excess = excess + ROUNDINGS * (heavier + lighter)  # the sums are rounded too
+            slopes = np.where(self.positive >= self.negative, self.positive_slopes, self.negative_slopes)
+            share = excess / np.maximum(heavier, _TINY)
+            rounding = rounding + np.abs(intercepts) * excess + share * slopes + 0.5 * (share * reach) ** 2
+        return Objectives.of(self.primal, self.gap, intercepts, rounding)
 
 
 @dataclass(frozen=True)
@@ -153,39 +272,147 @@ class DualProblem(MarginLosses):
         """The same problem for some of the outputs."""
         return self if len(outputs) == len(self.labels) else replace(self, labels=self.labels[outputs])
 
-    def margins(self, dual: Floats) -> Floats:
-        """``m = Qg``, of shape (n_outputs, n), without intercept: one pass over the columns of nonzero coefficients."""
-        support = np.flatnonzero(dual.any(axis=0))
-        return self.labels * self.kernel.multiply(support, (self.labels * dual)[:, support])
+    def margins(self, dual: Floats, accurately: bool = False) -> Floats:
+        """``m = Qg``, of shape (n_outputs, n), without intercept: one pass over the columns of nonzero coefficients.
 
-    def objectives(self, dual: Floats, margins: Floats, intercepts: Floats | None = None) -> Objectives:
+        A linear machine's are those of its weights, in float64. Others' can be had `accurately` at a price, where the
+        kernel says so.
+        """
+        columns, signed = self._support(dual)
+        if accurately:
+            return self.labels * self.kernel.accurate_products(columns, signed)
+        if self.kernel.has_weights:
+            return self.labels * self.kernel.scores(self.kernel.weights(columns, signed))
+        return self.labels * self.kernel.multiply(columns, signed)
+
+    def _support(self, dual: Floats) -> tuple[Indices, Floats]:
+        """Rows with a coefficient, and these, signed."""
+        columns = np.flatnonzero(dual.any(axis=0))
+        return columns, (self.labels * dual)[:, columns]
+
+    def _margin_errors(self, dual: Floats, margins: Floats, travelled: Floats | None, accurately: bool) -> Floats:
+        """Bounds of the rounding of margins in float64."""
+        kernel, (columns, signed) = self.kernel, self._support(dual)
+        if travelled is None and accurately:
+            return kernel.accurate_product_errors(columns, signed, margins)
+        if travelled is None and kernel.has_weights:
+            return kernel.score_errors(kernel.weights(columns, signed), columns, signed)
+        reach = self.reach(dual)
+        travelled = reach if travelled is None else np.maximum(travelled, reach)
+        return np.asarray(kernel.rounding(len(columns)) * travelled[:, None] * kernel.row_sizes)
+
+    def reach(self, dual: Floats) -> Floats:
+        """Sums of absolute coefficients times sizes of rows, (n_outputs,): they bound ``|sum_i g_i phi(x_i)|``."""
+        return np.asarray(np.abs(dual) @ self.kernel.column_sizes)
+
+    def at_feasible(self, dual: Floats, margins: Floats) -> tuple[Floats, Floats]:
+        """Return the coefficients themselves with their margins if they are feasible, else what is near and feasible.
+
+        Margins change by the columns of the coefficients that do; those of a linear machine are computed afresh.
+        """
+        near = self.feasible(dual)
+        moved = np.flatnonzero((near != dual).any(axis=0))
+        if not len(moved):
+            return dual, margins
+        if self.kernel.has_weights:
+            return near, self.margins(near)
+        change = (self.labels * (near - dual))[:, moved]
+        return near, margins + self.labels * self.kernel.multiply(moved, change)
+
+    def objectives(
+        self,
+        dual: Floats,
+        margins: Floats,
+        intercepts: Floats | None = None,
+        travelled: Floats | None = None,
+        accurately: bool = False,
+    ) -> Objectives:
         """Primal and dual objective and their gap, for the best intercepts if none are given.
 
-        The gap is the sum of `gaps`, so that it is never negative and does not cancel.
+        On float64 kernel values rounding is bounded, and counts in the gap; on float32 ones it is not: see
+        `dimargin.solvers.precision`.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (n_outputs, n)
+        margins : ndarray of shape (n_outputs, n)
+            Without intercept.
+        intercepts : ndarray of shape (n_outputs,), optional
+        travelled : ndarray of shape (n_outputs,), optional
+            Sums of absolute changes of coefficients, times the sizes of their rows, by which margins have come to what
+            they are (`KernelMatrix.product_sizes`); by default they were computed at once, by `margins`.
+        accurately : bool
+            Whether `margins` were computed so.
         """
         if intercepts is None:
             intercepts = self.intercepts(margins)
-        shifted = self.shifted(margins, intercepts)
-        losses = self.values(shifted)
-        primal = 0.5 * (dual * margins).sum(axis=1) + losses.sum(axis=1)
-        gap = self._gaps(losses, dual, dual * shifted).sum(axis=1)
-        relative = gap / np.maximum(np.abs(primal), np.finfo(float).tiny)
-        return Objectives(primal, primal - gap, relative, intercepts)
+        if not self.kernel.double:
+            reach = self.reach(dual) if self.intercept else 0.0
+            return self.objective_sums(dual, margins, intercepts).objectives(intercepts, reach)
+        errors = self._margin_errors(dual, margins, travelled, accurately)
+        return self.objective_sums(dual, margins, intercepts, errors).objectives(intercepts, self.reach(dual))
+
+    def certified(self, dual: Floats, margins: Floats | None = None, intercepts: Floats | None = None) -> Objectives:
+        """Objectives at feasible coefficients near `dual`, on float64 kernel values, and rounded as little as can be.
+
+        `margins` are those of `dual`, as `margins` computes them.
+        """
+        dual, margins = self.at_feasible(dual, self.margins(dual) if margins is None else margins)
+        objectives = self.objectives(dual, margins, intercepts)
+        if not self.kernel.can_be_accurate or (objectives.rounding <= 0.1 * objectives.relative_gap).all():
+            return objectives
+        # where rounding may be most of the gap, it is worth another pass
+        exact = self.objectives(dual, self.margins(dual, accurately=True), intercepts, accurately=True)
+        return exact if exact.worst_gap < objectives.worst_gap else objectives
 
 
 @dataclass(frozen=True)
 class Objectives:
-    """Primal objective, dual objective (below it), relative gap and intercept, each of shape (n_outputs,)."""
+    """What is certain of a problem, each of shape (n_outputs,).
+
+    Attributes
+    ----------
+    primal : ndarray
+        Primal objective.
+    dual : ndarray
+        A lower bound of the optimum: the dual objective less its rounding.
+    relative_gap : ndarray
+        ``(primal - dual) / |primal|``, rounding included; infinite where it cannot be computed.
+    intercept : ndarray
+    rounding : ndarray
+        The part of the relative gap that is a bound of rounding; zero where rounding has not been bounded yet.
+    """
 
     primal: Floats
     dual: Floats
     relative_gap: Floats
     intercept: Floats
+    rounding: Floats
+
+    @classmethod
+    def of(cls, primal: Floats, gap: Floats, intercept: Floats, rounding: Floats | float = 0.0) -> Objectives:
+        """Those of a primal objective, a gap and a bound of the rounding of both."""
+        scale = np.maximum(np.abs(primal), _TINY)
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = gap + rounding
+            known = np.isfinite(primal) & np.isfinite(whole)
+            relative, part = (np.where(known, value / scale, np.inf) for value in (whole, rounding))
+            dual = np.where(known, primal - whole, -np.inf)
+        return cls(primal, dual, relative, np.asarray(intercept), np.where(known, part, 0.0))
 
     @property
     def worst_gap(self) -> float:
         """Relative gap of the output that is furthest from its optimum."""
         return float(self.relative_gap.max())
+
+    @property
+    def unrounded(self) -> Floats:
+        """Relative gaps without rounding."""
+        return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
+
+    def met(self, tol: float) -> NDArray[np.bool_]:
+        """Of which outputs the gap is within a tolerance, or would be but for rounding that alone exceeds it."""
+        return (self.relative_gap <= tol) | ((self.unrounded <= tol) & (self.rounding > tol))
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,25 @@ What a block of values shows of it is checked.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.kernels import Floats, Indices, KernelMatrix
+from dimargin.memory import check_memory
 from dimargin.rows import RowTransform
 
 KernelFunction = Callable[[Any, Any], Any]
 
 _VALUES_AT_ONCE = 2**23
+_ROWS_AT_ONCE = 32  # whose values with themselves are wanted: a function computes their values with one another too
+_FEW = 8  # roundings of a product beside those of its additions
 _ROUNDING = 1e-6  # relative to the diagonal
+_MANY = 2**26  # bytes, below which it is not worth asking whether they fit
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,13 @@ Transform = RowTransform | UserKernel
 
 
 def kernel_matrix(transform: Transform, X: Any, queries: Any = None, n_threads: int = 1) -> KernelMatrix:
-    """The matrix of kernel values of rows, whoever computes them."""
+    """The matrix of kernel values of rows, whoever computes them.
+
+    Raises MemoryError where a place for every column of sparse rows, which the compiled core takes, does not fit.
+    """
+    places = 4 * n_threads * X.shape[1]  # hardly ever touched: a limit on addresses is what they may exceed
+    if places > _MANY and sp.issparse(X):
+        check_memory(places, None, f"a kernel of rows of {X.shape[1]} columns")
     make = UserKernelMatrix if isinstance(transform, UserKernel) else KernelMatrix
     return make(transform, X, queries, n_threads)  # type: ignore[arg-type]
 
@@ -99,6 +111,13 @@ class UserKernelMatrix(KernelMatrix):
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a user's kernel stays in the process that it was given to")
+
+    @property
+    def has_weights(self) -> bool:
+        """See `KernelMatrix`: nothing is known of what the kernel computes."""
+        return False
+
+    can_be_accurate = has_weights
 
     @property
     def dear(self) -> bool:
@@ -173,6 +192,34 @@ class UserKernelMatrix(KernelMatrix):
             for first in range(0, len(rows), step):
                 out[:, first : first + step] = coefficients @ self.values(rows[first : first + step], columns).T
         return out
+
+    def rounding(self, n_columns: int) -> float:
+        """See `KernelMatrix`: values are what the user says that they are, and BLAS may add one after the other."""
+        return (n_columns + _FEW) * float(np.finfo(float).eps) / 2
+
+    @cached_property
+    def row_sizes(self) -> Floats:
+        """See `KernelMatrix`."""
+        if self._row_index is self._column_index:
+            return self.column_sizes
+        return self._sizes(self._queries, self._row_index)
+
+    @cached_property
+    def column_sizes(self) -> Floats:
+        """See `KernelMatrix`."""
+        return self._sizes(self._X, self._column_index)
+
+    def _sizes(self, rows: Any, index: Indices) -> Floats:
+        """Square roots of the values of rows with themselves, which bound all values of a positive kernel."""
+        function, size = self.transform.function, _ROWS_AT_ONCE
+        if function is None:
+            squares = rows[index, index].astype(np.float64)
+        else:
+            own = UserKernelMatrix(replace(self.transform, offset=0.0), rows)
+            parts = [index[first : first + size] for first in range(0, len(index), size)]
+            squares = np.concatenate([np.zeros(0), *(own.values(part, part).diagonal() for part in parts)])
+            self.evaluations += own.evaluations
+        return np.asarray((np.abs(squares) * (1 + _ROUNDING) + abs(self.transform.offset)) ** 0.5)
 
     def diagonal(self, index: Indices | None = None) -> Floats:
         """See `KernelMatrix`."""

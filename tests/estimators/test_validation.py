@@ -7,9 +7,22 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
-from dimargin import DiODM, DivideAndConquer, ODMClassifier
+from dimargin import (
+    CoreSetSVDD,
+    CoreSetSVMClassifier,
+    DiODM,
+    DivideAndConquer,
+    GossipSVMClassifier,
+    LinearODMClassifier,
+    ODMClassifier,
+    ODMClassifierCV,
+    OneClassCoreSetSVM,
+    SVMClassifier,
+    minimum_enclosing_ball,
+)
 
 X, Y = make_moons(60, noise=0.1, random_state=0)
 
@@ -181,3 +194,97 @@ def test_an_interrupt_leaves_the_model_alone(options):
         signal.signal(signal.SIGALRM, old)
     assert vars(machine) == before
     assert threading.active_count() == threads
+
+
+# ---- CSR arrays that were changed after SciPy had looked at them --------------------------------------------------
+
+FITTED = {
+    "exact": ODMClassifier(),
+    "tree": ODMClassifier(strategy="diodm", n_levels=1),
+    "clusters": ODMClassifier(strategy="dc"),
+    "landmark": ODMClassifier(strategy="landmark"),
+    "user kernel": ODMClassifier(kernel=lambda a, b: (a @ b.T).toarray()),
+    "hinge": SVMClassifier(),
+    "linear": LinearODMClassifier(),
+    "stochastic": LinearODMClassifier(solver="svrg"),
+    "search": ODMClassifierCV(),
+    "core-set": CoreSetSVMClassifier(),
+    "ball": CoreSetSVDD(),
+    "one class": OneClassCoreSetSVM(),
+    "gossip": GossipSVMClassifier(n_sites=2, topology="ring"),
+}
+
+
+def damage(X, part, place, value):
+    getattr(X, part)[place] = value
+    return X
+
+
+def cut(X, part):
+    setattr(X, part, getattr(X, part)[:-5].copy())
+    return X
+
+
+def wide(X):
+    """Numbers of 64 bits, one of which is the right one in the lower 32."""
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    X.indices[10] += 2**32
+    return X
+
+
+DAMAGES = {
+    "a column past the last": (lambda X: damage(X, "indices", 10, 2), "row 5 has a number in column 2 of 2"),
+    "a column far away": (lambda X: damage(X, "indices", 10, 2**31 - 1), f"row 5 has .* column {2**31 - 1} of 2"),
+    "a negative column": (lambda X: damage(X, "indices", 10, -1), "row 5 has a number in column -1 of 2"),
+    "a column of 64 bits": (wide, rf"row 5 has a number in column {2**32} of 2"),
+    "a row that begins far away": (
+        lambda X: damage(X, "indptr", 5, 10**8),
+        "row 5 ends at 12, before its begin at 10+",
+    ),
+    "a row that ends before the first": (lambda X: damage(X, "indptr", 5, -(10**7)), "row 4 ends at -10+, before .* 8"),
+    "rows that go back": (lambda X: damage(X, "indptr", 5, 21), "row 5 ends at 12, before its begin at 21"),
+    "a first row that begins later": (lambda X: damage(X, "indptr", 0, 1), r"indptr has 61 entries from \[1\]"),
+    "a last row that ends far away": (lambda X: damage(X, "indptr", -1, 10**6), r"to \[1000000\]; expected 61 "),
+    "too few numbers": (lambda X: cut(X, "data"), r"to \[120\]; expected 61 of them, from 0 to at most 115"),
+    "too few columns": (lambda X: cut(X, "indices"), r"to \[120\]; expected 61 of them, from 0 to at most 115"),
+    "too few rows": (lambda X: cut(X, "indptr"), "indptr has 56 entries"),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_sparse_rows_are_refused(name, how):
+    """Compiled code follows any index: without a check these end the process, or are read as other rows."""
+    spoil, message = DAMAGES[how]
+    machine = clone(FITTED[name])
+    labels = [] if name in ("ball", "one class") else [Y]
+    with pytest.raises(ValueError, match=f"X is a damaged CSR array: .*{message}"):
+        machine.fit(spoil(sp.csr_array(X)), *labels)
+    assert not hasattr(machine, "status_")
+
+
+@pytest.mark.parametrize("name", ["exact", "linear", "core-set", "ball", "user kernel"])
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_sparse_rows_are_refused_by_a_fitted_machine(name, how):
+    spoil, message = DAMAGES[how]
+    labels = [] if name == "ball" else [Y]
+    machine = clone(FITTED[name]).fit(sp.csr_array(X), *labels)
+    for method, rest in [("decision_function", ()), ("predict", ()), ("certify", labels)]:
+        if hasattr(machine, method):
+            with pytest.raises(ValueError, match=f"X is a damaged CSR array: .*{message}"):
+                getattr(machine, method)(spoil(sp.csr_array(X)), *rest)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_ball_refuses_damaged_sparse_points(how):
+    spoil, message = DAMAGES[how]
+    with pytest.raises(ValueError, match=f"points is a damaged CSR array: .*{message}"):
+        minimum_enclosing_ball(spoil(sp.csr_array(X)))
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"n_levels": 64}, {"n_levels": 10**400}, {"branching": 10**400}, {"max_iter": 10**400}], ids=repr
+)
+def test_whole_numbers_beyond_all_bounds(parameters):
+    with pytest.raises(ValueError, match=f"{next(iter(parameters))} must be a whole number in"):
+        ODMClassifier(**parameters).fit(X, Y)

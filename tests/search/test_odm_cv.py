@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dimargin import (
     ConvergenceDisplay,
@@ -28,13 +27,6 @@ from dimargin.estimators.progress import Monitor
 
 GRID = {"gamma": [0.1, 1.0, 30.0], "lam": [1e2, 1e4], "theta": [0.3]}
 SMALL = {"param_grid": GRID, "min_rows": 100, "random_state": 0}
-
-
-@parametrize_with_checks(
-    [ODMClassifierCV(param_grid={"lam": [1e3, 1e5]}, cv=2), ODMClassifierCV(LinearODMClassifier(), cv=2)]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")
@@ -256,3 +248,14 @@ def test_in_a_pipeline_and_in_a_file(moons, tmp_path):
     assert load(tmp_path / "tuned").get_params()["lam"] == pipeline[-1].best_params_["lam"]
     with pytest.raises(TypeError, match="cannot save a ODMClassifierCV"):
         save(pipeline[-1], tmp_path / "tuned")
+
+
+def test_folds_of_unequal_sizes_are_used_as_a_whole(moons):
+    X, y = moons[0][:300], moons[1][:300]
+    splits = [(np.arange(100, 300), np.arange(100)), (np.arange(50), np.arange(50, 300))]
+    search = ODMClassifierCV(param_grid={"lam": [1e3]}, cv=splits, random_state=0).fit(X, y)
+    assert search.cv_results_["n_rows"].tolist() == [200]
+    for fold, (train, test) in enumerate(splits):
+        machine = ODMClassifier(lam=1e3 * len(train) / 300, gamma=1 / (2 * X.var()))
+        alone = machine.fit(X[train], y[train]).score(X[test], y[test])
+        assert search.cv_results_[f"split{fold}_test_score"].tolist() == [pytest.approx(alone, abs=1e-12)]

@@ -9,19 +9,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
-from dimargin.losses import ODMLoss, SquaredHingeLoss
+from dimargin.kernels import Kernel
+from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 
 EXTREME = [ODMLoss(1e7, 0.05, 0.1), SquaredHingeLoss(1e4)]
 
 
-def solve_block(problem, block, dual, tolerance=0.1, max_steps=2):
+def solve_block(problem, block, dual, tolerance=0.1, max_steps=2, intercept=False):
     """New dual coefficients and margins, and the change of signed coefficients."""
     K, labels = gram(problem), problem.labels
     dual, margins = dual.copy(), labels * (labels * dual @ K)
     change = np.empty((len(labels), len(block)))
     _core.solve_block(
         np.ascontiguousarray(K[np.ix_(block, block)]), block, problem.pieces.stack(), labels, dual, margins, change,
-        intercept=False, tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
+        intercept=intercept, tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
     )  # fmt: skip
     return dual, margins, change
 
@@ -49,6 +50,20 @@ def test_the_dual_objective_never_rises(loss, seed, kernel, size):
     assert_allclose(change, (labels * (dual - start))[:, block], rtol=1e-12)
     inside = labels * (labels * (dual - start) @ gram(problem)) + labels * (labels * start @ gram(problem))
     assert_allclose(margins[:, block], inside[:, block], rtol=1e-7, atol=1e-7 * np.abs(inside).max())
+
+
+@pytest.mark.parametrize("kernel", [KERNELS[0], Kernel("poly", gamma=0.5, degree=1, coef0=1.0)], ids=name)
+def test_the_sum_is_kept_along_flat_directions(kernel):
+    """Of 60 rows in three dimensions; what clipping leaves of it may not fit into one coefficient."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X, weights = rng.normal(size=(60, 3)), rng.uniform(0.5, 2, 60)
+        labels = np.where(X[:, :1].T + rng.normal(size=(1, 60)) > 0, 1.0, -1.0)
+        problem = make_problem(X, labels, HingeLoss(0.15), kernel, weights, intercept=True)
+        dual, margins, _ = solve_block(problem, np.arange(60), np.zeros((1, 60)), 0.0, 200, intercept=True)
+        assert abs((labels * dual).sum()) <= 1e-13 * dual.sum()
+        assert (dual >= 0).all() and (dual <= problem.pieces.upper).all()
+        assert_allclose(margins, labels * (labels * dual @ gram(problem)), atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)

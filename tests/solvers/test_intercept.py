@@ -134,3 +134,51 @@ def test_the_optimal_margin_distribution_has_none():
     X, labels = blobs(30)
     with pytest.raises(NotImplementedError, match="ODMLoss is not solved with an unregularised intercept"):
         fit(make_problem(X, labels, ODM, RBF, intercept=True))
+
+
+@pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("poly", gamma=0.5, degree=1, coef0=1.0)], ids=name)
+@pytest.mark.parametrize("C", [0.05, 0.15, 1.0, 10.0])
+def test_the_sum_is_kept_where_the_kernel_is_of_low_rank(kernel, C):
+    """Flat directions of the dual: steps along them are long, cancel, and used to leave the equality by a third."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X, weights = rng.normal(size=(60, 3)), rng.uniform(0.5, 2, 60)
+        labels = np.where(X[:, :1].T + rng.normal(size=(1, 60)) > 0, 1.0, -1.0)
+        problem = make_problem(X, labels, HingeLoss(C), kernel, weights, intercept=True)
+        solution = fit(problem)
+        assert solution.converged
+        assert abs((labels * solution.dual).sum()) <= 1e-13 * solution.dual.sum()
+        libsvm = SVC(C=C, kernel="precomputed", tol=1e-8).fit(gram(problem), labels[0], weights)
+        a = np.zeros(60)
+        a[libsvm.support_] = libsvm.dual_coef_[0]
+        margins = labels[0] * (gram(problem) @ a + libsvm.intercept_)
+        primal = 0.5 * a @ gram(problem) @ a + C * weights @ np.maximum(1 - margins, 0)
+        assert solution.objectives.primal[0] <= primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("drift", [1e-12, 1e-9, 1e-3, 1.0])
+def test_a_point_that_is_not_feasible_is_moved_before_it_is_certified(drift):
+    X, labels = blobs(200, n_outputs=2)
+    problem = make_problem(X, labels, HINGE, RBF, intercept=True)
+    problem = problem.with_kernel(problem.kernel.in_float64())
+    solution = fit(problem)
+    dual = solution.dual.copy()
+    dual[:, 3] += drift
+    near, margins = problem.at_feasible(dual, problem.margins(dual))
+    assert (near >= 0).all() and (near <= problem.pieces.upper).all()
+    assert np.abs((labels * near).sum(axis=1)).max() <= 1e-13 * near.sum()
+    assert_allclose(margins, problem.margins(near), atol=1e-9)
+    assert (np.count_nonzero(near != dual, axis=1) <= (3 if drift < 1e-4 else 200)).all()
+    assert problem.at_feasible(near, margins)[0] is near
+    # and what nobody has moved is charged for: the bound of the optimum stays one
+    charged = problem.objectives(dual, problem.margins(dual))
+    assert (charged.dual <= solution.objectives.primal).all()
+
+
+def test_a_coefficient_outside_its_box_certifies_nothing():
+    X, labels = blobs(50)
+    problem = make_problem(X, labels, HINGE, RBF)
+    dual = fit(problem).dual
+    dual[0, 0] = problem.pieces.upper[0] * (1 + 1e-9)
+    found = problem.objectives(dual, problem.margins(dual))
+    assert found.worst_gap == np.inf and found.dual == -np.inf

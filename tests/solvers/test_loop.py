@@ -26,14 +26,14 @@ class Countdown(Solver):
 
     def check(self, state):
         gap = np.array([2.0 ** -state["steps"]])
-        return Objectives(np.array([1.0]), 1 - gap, gap, np.zeros(1)) if state["steps"] % 2 == 0 else None
+        return Objectives.of(np.array([1.0]), gap, np.zeros(1)) if state["steps"] % 2 == 0 else None
 
     def verdict(self, state, objectives):
         return ("converged", "small enough") if objectives.worst_gap <= state["limits"].tol else None
 
     def finish(self, state, status, reason, history):
         nothing = np.zeros((1, 1))
-        objectives = Objectives(np.ones(1), np.zeros(1), np.ones(1), np.zeros(1))
+        objectives = Objectives.of(np.ones(1), np.ones(1), np.zeros(1))
         return Solution(nothing, nothing, objectives, status, reason, state["steps"], 10 * state["steps"], history)
 
     def evaluations(self, state):

@@ -24,10 +24,13 @@ def test_the_certificate_is_honest(loss, kernel):
         solution = fit(problem, tol)
         primal, dual, gap = certificate(problem, solution.dual)
         assert solution.converged and gap[0] <= tol + 1e-9, tol
-        assert_allclose(solution.objectives.relative_gap, gap, rtol=0.05, atol=1e-9)
+        assert gap[0] <= solution.objectives.worst_gap + 1e-12
+        assert_allclose(solution.objectives.unrounded, gap, rtol=0.05, atol=1e-9)
         # the objectives themselves to a tenth of what the certificate leaves open
         assert_allclose(solution.objectives.primal, primal, rtol=max(1e-9, 0.1 * gap[0]))
-        assert_allclose(solution.objectives.dual, dual, rtol=max(1e-9, 0.1 * gap[0]))
+        found, rounding = solution.objectives, solution.objectives.rounding * solution.objectives.primal
+        assert_allclose(found.dual + rounding, dual, rtol=max(1e-9, 0.1 * gap[0]))
+        assert found.dual <= dual * (1 + 1e-8)  # which numpy rounds too
         assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
 
 
@@ -54,7 +57,8 @@ def test_hinge_with_a_kernel_of_low_rank_and_large_weight(kernel):
     """Most directions of the dual are flat there, and most rows end at a bound."""
     X, labels = blobs(900)
     solution = fit(make_problem(X, labels, HingeLoss(1e3), kernel), tol=1e-7)
-    assert solution.converged and solution.passes <= 20
+    # how many passes hangs on rounding: up to 20 with AVX-512, 26 with AVX2, 21 without
+    assert solution.converged and solution.passes <= 40
 
 
 @pytest.mark.parametrize("scale", [10, 30, 100])
@@ -64,10 +68,9 @@ def test_single_precision_is_left_when_it_amplifies_its_rounding(scale):
     problem = make_problem(np.round(scale * X), labels, ODMLoss(lam=2e6, upsilon=0.3, theta=0.6), Kernel("linear"))
     solution = fit(problem, tol=1e-5)
     gap = certificate(problem, solution.dual)[2]
-    assert solution.converged and solution.passes <= 15
+    # a few blocks may do harm before a check sees it; how much depends on how this processor rounds
+    assert solution.converged and solution.passes <= 8
     assert gap[0] <= 1.1e-5
-    # one block may do harm; the check after it sees that
-    assert sorted(entry["objective"][0] for entry in solution.history)[-2] < 1e9
 
 
 @pytest.mark.parametrize("loss", [HingeLoss(1e2), SquaredHingeLoss(1e2), ODMLoss(1e4, 0.3, 0.1)], ids=name)
@@ -87,7 +90,7 @@ def test_a_tolerance_below_rounding_ends_and_says_so(loss, n):
     X, labels = blobs(n)
     solution = fit(make_problem(X, labels, loss, RBF), tol=1e-17)
     assert solution.status == "precision" and "1.00e-17" in solution.reason
-    assert solution.objectives.worst_gap < 1e-11
+    assert solution.objectives.unrounded < 1e-11 < 1e-10 > solution.objectives.worst_gap
 
 
 def test_all_coefficients_at_their_bounds():
@@ -102,9 +105,10 @@ def test_all_coefficients_at_their_bounds():
 
 def test_a_gap_of_zero_certifies_no_more_than_rounding_allows():
     problem = make_problem(np.ones((1, 1)), 1.0, HINGE, RBF)
-    assert fit(problem, tol=1e-15).status == "converged"
+    assert fit(problem, tol=1e-13).status == "converged"
     solution = fit(problem, tol=1e-17)
-    assert (solution.status, solution.objectives.worst_gap) == ("precision", 0.0)
+    assert (solution.status, solution.objectives.unrounded) == ("precision", 0.0)
+    assert 1e-16 < solution.objectives.worst_gap < 1e-13
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -114,3 +118,21 @@ def test_squared_hinge_of_low_rank_stays_in_its_box(seed):
     solution = fit(make_problem(20 * X, labels, SquaredHingeLoss(1e3), Kernel("linear")), tol=1e-4)
     assert solution.converged
     assert solution.dual.min() == 0
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("loss", "intercept"), [(HINGE, False), (HINGE, True), (SquaredHingeLoss(1.0), True), (ODM, False)], ids=str
+)
+def test_rounding_counts_when_the_steps_end_early(loss, intercept, max_iter):
+    """What float32 has done to the objectives is estimated once, at the end, whatever ends the solve."""
+    X, labels = blobs(900)
+    problem = make_problem(X, labels, loss, RBF, intercept=intercept)
+    solution = fit(problem, tol=1e-9, max_iter=max_iter)
+    assert solution.status == "max_iter"
+    primal, dual, gap = certificate(problem, solution.dual)
+    found = solution.objectives
+    single = float(np.finfo(np.float32).eps)
+    assert 1e-3 * single < found.rounding[0] < 1e3 * single
+    assert found.relative_gap[0] >= gap[0] - 1e-12
+    assert found.dual[0] <= dual[0] + 1e-12 * primal[0]

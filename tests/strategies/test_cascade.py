@@ -172,7 +172,7 @@ def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
 
     def child(rows, dual, objectives):
         dual, values = np.array(dual), np.array(objectives)
-        found = Objectives(values, values, values, values)
+        found = Objectives(values, values, values, values, values)
         part = Part(problem.restrict(np.array(rows), 3.0), np.array(rows))
         return Solved.of(part, Solution(dual, dual, found, "converged", "", 1, 1))
 

@@ -20,7 +20,7 @@ from dimargin.tree import Level
 
 def solved(primal, gap, rows, mass, intercept=0.0, total=4.0):
     n = len(rows)
-    objectives = Objectives(np.array([primal]), np.array([primal * (1 - gap)]), np.array([gap]), np.array([intercept]))
+    objectives = Objectives.of(np.array([primal]), np.array([primal * gap]), np.array([intercept]))
     part = Part(replace(make_problem(*blobs(8), ODM, RBF), total=total).restrict(rows, mass), rows)
     solution = Solution(np.ones((1, n)), np.ones((1, n)), objectives, "converged", "", 1, 1, [{"relative_gap": 1.0}])
     return Solved.of(part, solution)

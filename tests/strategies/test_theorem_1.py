@@ -34,7 +34,7 @@ def halves(problem, second):
     """A level of two clusters, or of one, with the solutions that cost nothing."""
     whole = Part(problem, np.arange(problem.n_rows))
     parts = [whole.take(rows, problem.total) for rows in (np.flatnonzero(~second), np.flatnonzero(second)) if len(rows)]
-    nothing = Objectives(*4 * [np.zeros(len(problem.labels))])
+    nothing = Objectives(*5 * [np.zeros(len(problem.labels))])
     zeros = [np.zeros(part.problem.labels.shape) for part in parts]
     solved = [
         Solved.of(part, Solution(zero, zero, nothing, "converged", "", 1, 0))
@@ -99,7 +99,7 @@ def test_beyond_2048_rows_the_bound_is_sampled_and_says_so(monkeypatch):
     problem = make_problem(X, labels, HINGE, RBF, np.exp(-np.abs(X).sum(axis=1)))
     second = X[:, 0] > 0.3  # the lighter one
     level = halves(problem, second)
-    met = Objectives(*4 * [np.zeros(1)])
+    met = Objectives(*5 * [np.zeros(1)])
     exact, _ = theorem_1.bound(Facts.of(problem), level, met, np.random.default_rng(0))
     boxes, apart = 2.0 * problem.weights, second[:, None] != second
     assert exact["theorem_1_bound"] == pytest.approx(0.5 * boxes @ (gram(problem) * apart) @ boxes, rel=1e-4)
@@ -145,6 +145,6 @@ def test_level_zero_has_no_bound_and_the_worst_output_counts():
     outcome = DivideAndConquer().train(training(problem, replace(TREE, n_levels=1), tol=0.1))
     assert ["theorem_1_bound" in entry for entry in outcome.history] == [True, False]
     level, far = halves(problem, np.zeros(1400, dtype=bool)), np.array([5.0, 7.0])
-    solved = Objectives(far, far - [1.0, 3.0], far, far)
+    solved = Objectives(far, far - [1.0, 3.0], far, far, 0 * far)
     found, evaluations = theorem_1.bound(Facts.of(problem), level, solved, np.random.default_rng(0))
     assert (found["theorem_1_bound"], evaluations) == (3.0, 0)

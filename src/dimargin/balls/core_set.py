@@ -109,8 +109,8 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         if not state.unchecked:
             return None
         state.unchecked = False
-        gap = 1 - state.squared_radius / state.farthest if state.farthest > 0 else 0.0
-        return Objectives(*(np.array([v]) for v in (state.farthest, state.squared_radius, max(gap, 0.0), 0.0)))
+        farthest, nothing = np.array([state.farthest]), np.zeros(1)
+        return Objectives.of(farthest, np.maximum(farthest - state.squared_radius, 0.0), nothing)
 
     def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
         """Whether all points are inside the larger ball."""

@@ -16,11 +16,13 @@ import scipy.sparse as sp
 from dimargin.balls.active_set import Floats, Indices, Products, Weights, enclose
 from dimargin.kernels import KernelMatrix
 from dimargin.losses import SquaredHingeLoss
+from dimargin.memory import check_memory
 from dimargin.solution import DualProblem
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 
 _NUMBERS_AT_ONCE = 2**19  # of points, whose difference from the centre stays in the cache
 _NEARLY = 1e-5  # relative duality gap, after which hardly a point has a coefficient that shall not
+_ARRAYS = 2  # numbers for every column that the space of features has at a time
 _SAMPLE = 256  # points whose mean is the first centre where all of them have none that can be computed
 
 
@@ -118,6 +120,7 @@ class FeatureSpace(Points):
 
     def __init__(self, X: Any, softness: Floats | None = None) -> None:
         super().__init__(X.shape[0], softness)
+        check_memory(8 * _ARRAYS * X.shape[1], None, "the ball around rows")
         self.X = X
         self._origin = np.zeros(X.shape[1])
 

@@ -234,7 +234,8 @@ class SparkShards(Generic[Item]):
     def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
         """See `Shards`; wide ones are summed on the executors first."""
         made = self._made.mapped(task, value)
-        sums: Sums = made.store.sums(made, f"aggregate {self.n_shards} shards", wide)
+        name = getattr(task, "func", task).__qualname__  # of a functools.partial too
+        sums: Sums = made.store.sums(made, f"aggregate {self.n_shards} shards", wide, name)
         return sums
 
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:

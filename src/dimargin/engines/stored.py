@@ -54,15 +54,18 @@ class Store:
         """Items of frames in the order of their places, in one job; what somebody holds on the way there is cached."""
         return self._got(made, verb, lambda found: [item for _, item in found])
 
-    def sums(self, made: Stored, verb: str, wide: bool) -> Any:
-        """Sums of frames, in one job; wide ones are summed on the way, see `Stored.summed`."""
-        n_shards = made.layout.n_shards
-        return self._got(made.summed() if wide else made, verb, lambda found: frames.total(found, n_shards))
+    def sums(self, made: Stored, verb: str, wide: bool, task: str) -> Any:
+        """Sums of frames, in one job; wide ones are summed on the way, see `Stored.summed`.
 
-    def _got(self, made: Stored, verb: str, of: Callable[[list[tuple[int, Any]]], Result]) -> Result:
+        The name of the task tells results of other sums apart, where a time limit has led to another course.
+        """
+        n_shards = made.layout.n_shards
+        return self._got(made.summed() if wide else made, verb, lambda found: frames.total(found, n_shards), task)
+
+    def _got(self, made: Stored, verb: str, of: Callable[[list[tuple[int, Any]]], Result], task: str = "") -> Result:
         if self._closed:
             raise RuntimeError("the engine is closed, and its shards were released")
-        name = self.jobs.named(verb)
+        name = f"{self.jobs.named(verb)} {task}".strip()
         known = None if self.record is None else self.record.known(name)
         if known is not None:
             return cast(Result, known)

@@ -22,10 +22,11 @@ from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, history_att
 from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, training_data
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.progress import CallbackProgress, Monitor
-from dimargin.estimators.validation import check_finite, check_memory, check_number
+from dimargin.estimators.validation import check_finite, check_number
 from dimargin.kernels import Floats, Indices
 from dimargin.keys import order_of_keys
 from dimargin.losses import Loss
+from dimargin.memory import check_memory
 from dimargin.parts import Part, n_shards_for
 from dimargin.shards import Shards
 from dimargin.solution import DualProblem
@@ -35,6 +36,7 @@ from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, Transform, kernel_matrix
 
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
+_MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are counted
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
@@ -110,6 +112,7 @@ class KernelMarginClassifier(MarginClassifier):
             n_rows, n_outputs, n_values = len(data.y), len(data.labels), int(data.X.size)
             needed = self._memory_needed(n_rows, n_values, n_outputs)
             needed += strategy.memory_needed(n_rows, shape, n_outputs, n_threads)
+            needed += strategy.memory_of_columns(n_rows, data.X.shape[1])
             check_memory(needed, self.memory_limit)
             problem, seed = self._problem(data, loss, n_threads), self._seed()
             order = self._order(data, seed)
@@ -196,7 +199,7 @@ class KernelMarginClassifier(MarginClassifier):
             check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
         check_number("stop_level", self.stop_level, 0, low_included=True, whole=True)
         if self.n_levels is not None:
-            check_number("n_levels", self.n_levels, 1, low_included=True, whole=True)
+            check_number("n_levels", self.n_levels, 1, _MOST_LEVELS, low_included=True, high_included=True, whole=True)
             if self.stop_level > self.n_levels:
                 raise ValueError(
                     f"stop_level must be at most n_levels={self.n_levels} (the leaves), got {self.stop_level}"

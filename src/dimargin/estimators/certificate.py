@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 
 from dimargin.kernels import Floats, Indices
 from dimargin.network.programs.hinge_rows import HingeRows, hinge_dual
-from dimargin.solution import DualProblem, Objectives
+from dimargin.solution import ROUNDINGS, DualProblem, Objectives
 
 _VALUES_AT_ONCE = 10**8  # between two looks at the time
 _ROUNDING = 1e-9  # of rows that were scaled here and elsewhere
@@ -41,9 +41,14 @@ def global_objectives(
     TimeoutError
         If the pass did not end in `max_time`.
     """
+    began = time.perf_counter()
     dual = np.zeros(problem.labels.shape)
     dual[:, support] = problem.labels[:, support] * coefficients
-    return problem.objectives(dual, _margins(problem, support, coefficients, max_time), intercept)
+    margins, feasible = _margins(problem, support, coefficients, max_time), problem.feasible(dual)
+    if np.array_equal(feasible, dual):
+        return problem.certified(dual, margins, intercept)
+    left = None if max_time is None else max_time - (time.perf_counter() - began)
+    return _objectives_apart(problem, support, coefficients, margins, intercept, feasible, left)
 
 
 def landmark_objectives(
@@ -57,17 +62,42 @@ def landmark_objectives(
     """
     began = time.perf_counter()
     margins = _margins(problem, support, coefficients, max_time)
-    shifted = problem.shifted(margins, intercept)
-    dual = problem.feasible(problem.pieces.response(shifted)[0])
-    every = np.flatnonzero(dual.any(axis=0))
+    dual = problem.feasible(problem.pieces.response(problem.shifted(margins, intercept))[0])
     left = None if max_time is None else max_time - (time.perf_counter() - began)
+    return _objectives_apart(problem, support, coefficients, margins, intercept, dual, left)
+
+
+def _objectives_apart(
+    problem: DualProblem,
+    support: Indices,
+    coefficients: Floats,
+    margins: Floats,
+    intercept: Floats,
+    dual: Floats,
+    left: float | None,
+) -> Objectives:
+    """Return the primal objective of a model, with its margins, and the dual one of feasible coefficients beside it.
+
+    The gap is the sum of Fenchel-Young terms at the model's margins, and half the squared distance of its function from
+    that of the coefficients, in the kernel's space.
+    """
+    shifted, every = problem.shifted(margins, intercept), np.flatnonzero(dual.any(axis=0))
     reached = _margins(problem, every, (problem.labels * dual)[:, every], left)
     square = (coefficients * (problem.labels * margins)[:, support]).sum(axis=1)
     distance = square - 2 * (dual * margins).sum(axis=1) + (dual * reached).sum(axis=1)
-    primal = 0.5 * square + problem.values(shifted).sum(axis=1)
+    losses = problem.values(shifted)
     gap = problem.gaps(dual, shifted).sum(axis=1) + 0.5 * np.maximum(distance, 0.0)
-    relative = gap / np.maximum(np.abs(primal), np.finfo(float).tiny)
-    return Objectives(primal, primal - gap, relative, intercept)
+    errors = problem.kernel.product_errors(support, coefficients)
+    own = problem.kernel.product_errors(every, dual[:, every])
+    sums, at_dual = (problem.objective_sums(dual, m, intercept, e) for m, e in ((margins, errors), (reached, own)))
+    # of the three products, of the losses, and of the sums
+    sizes = np.abs(coefficients)
+    rounding = (sizes * (errors + ROUNDINGS * np.abs(margins))[:, support]).sum(axis=1)
+    rounding += (np.abs(dual) * (errors + own + ROUNDINGS * np.abs(reached))).sum(axis=1)
+    rounding += np.abs([problem.values(shifted + e) - losses for e in (-errors, errors)]).max(axis=0).sum(axis=1)
+    rounding += sums.gap_rounding + sums.dual_rounding
+    found = at_dual._replace(primal=0.5 * square + losses.sum(axis=1), gap=gap, gap_rounding=rounding)
+    return found.objectives(intercept, problem.reach(dual))
 
 
 def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats) -> Indices:
@@ -162,6 +192,8 @@ def hinge_objectives(
 
 def _margins(problem: DualProblem, columns: Indices, coefficients: Floats, max_time: float | None) -> Floats:
     began, n = time.perf_counter(), problem.n_rows
+    if problem.kernel.has_weights:
+        return problem.labels * problem.kernel.scores(problem.kernel.weights(columns, coefficients))
     margins = np.zeros(problem.labels.shape)
     for batch in gen_batches(n, max(512, _VALUES_AT_ONCE // max(1, len(columns)))):
         rows = np.arange(n)[batch]

@@ -16,7 +16,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.validation import check_number, check_objectives
 from dimargin.solution import Floats, History, Objectives
 
 HOLDS_ROWS = "support vectors are training rows: whoever has the model has them"
@@ -57,6 +57,7 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
             check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
 
     def _certificate_attributes(self, objectives: Objectives, scope: str) -> dict[str, Any]:
+        check_objectives(objectives.primal, objectives.dual, objectives.relative_gap)
         return {
             "objective_": per_class(objectives.primal),
             "dual_objective_": per_class(objectives.dual),

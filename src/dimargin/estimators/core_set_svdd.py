@@ -10,9 +10,10 @@ import numpy as np
 
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
-from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
+from dimargin.estimators.validation import MOST, check_magnitude, check_number
 from dimargin.kernels import Floats
+from dimargin.solution import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.user_kernels import kernel_matrix
 
@@ -51,13 +52,11 @@ class CoreSetSVDD(CoreSetDetector):
         Threads; None is all. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     n_sites : int, default=1
-        More than one (extra `peers`): rows are dealt to sites of a simulated network, which agree on the core-set and
-        send no other rows (the core-set paper's consensus). The time grows with the cube of its size. Kernels
-        are named ones.
+        More than one: sites of a simulated network agree on the core-set, as of `CoreSetSVMClassifier`.
     topology : str or networkx graph, default="complete"
-        Of the network, as in `GossipSVMClassifier`.
+        As of `CoreSetSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        Which site a row goes to, as in `GossipSVMClassifier`.
+        As of `CoreSetSVMClassifier`.
 
     Attributes
     ----------
@@ -110,6 +109,7 @@ class CoreSetSVDD(CoreSetDetector):
     def _check_parameters(self) -> None:
         if math.inf != self.C:
             check_number("C", self.C, 0)
+            check_magnitude("C", self.C)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             raise ValueError(
                 "kernel='precomputed' does not say how long rows are at prediction; give the kernel as a function"
@@ -120,8 +120,10 @@ class CoreSetSVDD(CoreSetDetector):
         if rows.transform.kernel.stationary and math.inf > self.C:
             return self._homogeneous(rows, limits)  # all points are equally long
         softness = None if math.inf == self.C else 1 / (self.C * rows.weights)
-        space: Points = FeatureSpace(rows.X, softness)
-        if self.kernel != "linear":
+        space: Points
+        if self.kernel == "linear":
+            space = FeatureSpace(rows.X, softness)
+        else:
             matrix = kernel_matrix(rows.transform.in_float64(), rows.X, n_threads=rows.n_threads)
             space = KernelSpace(matrix, softness)
         exact = len(rows.weights) <= BlockCoordinateDescent.small
@@ -139,10 +141,22 @@ class CoreSetSVDD(CoreSetDetector):
         excess = np.maximum(distances - squared_radius, 0.0)
         outside = excess > 0
         primal = squared_radius + float((excess[outside] ** 2 / (4 * softness[outside])).sum())
+        errors = seen.errors[0] + 2 * seen.errors[1] + seen.square_error(core, x)
+        errors += ROUNDINGS * (seen.diagonal + 2 * np.abs(seen.products) + seen.square)
+        rounding = float(x @ errors[core]) + ROUNDINGS * len(x) * (slack + float(x @ seen.diagonal[core]))
+        if math.inf == self.C:
+            rounding += float(errors.max())
+        else:
+            further = np.maximum(distances + errors - squared_radius, 0.0) ** 2 - excess**2
+            rounding += float((further / (4 * softness)).sum()) + ROUNDINGS * abs(primal)
         if squared_radius <= 0 and found.status == "converged":
-            least = 2 / float(rows.weights @ distances)
-            reason = f"C={self.C:g} is so small that no ball is worth its radius; it must be above {least:.3g} here"
-            if least < self.C:
+            apart = float(rows.weights @ distances)
+            if apart > 2 / MOST:
+                least = f"it must be above {2 / apart:.3g} here"
+                reason = f"C={self.C:g} is so small that no ball is worth its radius; {least}"
+            else:
+                reason = f"all rows are the same to kernel={self.kernel!r}: the ball around them has no radius"
+            if self.epsilon is not None and apart > 2 / self.C:
                 reason = f"epsilon={self.epsilon} is so large for C={self.C:g} that the core-set's ball has no radius"
             warnings.warn(f"{reason}. Every row is an outlier", stacklevel=4)
         center = None
@@ -150,8 +164,7 @@ class CoreSetSVDD(CoreSetDetector):
             center = np.asarray(x @ rows.X[core], dtype=np.float64).ravel()
         return {
             "radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius,
-            "objective_": primal, "dual_objective_": min(dual, primal), "certificate_": "global",
-            "duality_gap_": max(primal - dual, 0.0) / max(abs(primal), np.finfo(float).tiny),
+            **certified(primal, dual, rounding),
         }  # fmt: skip
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.sites import check_alone, check_named, check_sites
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.losses import Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
 from dimargin.strategies.core_set import CoreSet
@@ -181,6 +181,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
 
     def _loss(self) -> Loss:
         check_number("C", self.C, 0)
+        check_magnitude("C", self.C)
         if self.epsilon is not None:
             check_number("epsilon", self.epsilon, 0, 1, high_included=True)
         return SquaredHingeLoss(float(self.C) / 2)

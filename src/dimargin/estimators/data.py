@@ -14,12 +14,14 @@ from sklearn.utils import compute_class_weight, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from dimargin.estimators.validation import check_finite
+from dimargin.estimators.validation import check_features, check_finite, check_weights, largest_magnitude
 from dimargin.kernels import Floats, Indices, largest_column
+from dimargin.sparse_columns import narrowed
 from dimargin.user_kernels import Transform
 
 STORED_DTYPES = [np.float64, np.float32]
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
+_LARGEST_IN_FLOAT32 = 1e15  # of a feature, whose squares are summed
 
 
 @dataclass(frozen=True)
@@ -90,12 +92,24 @@ def canonical(X: Any) -> Any:
     return X
 
 
+def with_room(X: Any) -> Any:
+    """Rows stored so that there is room for sums of their squares, if that can be."""
+    return X.astype(np.float64) if X.dtype == np.float32 and largest_magnitude(X) > _LARGEST_IN_FLOAT32 else X
+
+
 def training_data(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, pairwise: bool = False, classes: NDArray[Any] | None = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    pairwise: bool = False,
+    classes: NDArray[Any] | None = None,
+    linear: bool = False,
 ) -> TrainingData:
     """Validate what `fit` was given, or `partial_fit` of known classes.
 
-    Raises ValueError or TypeError naming what is wrong.
+    Raises ValueError or TypeError naming what is wrong. With `linear`, there is room for squares of the features;
+    kernels have limits of their own.
     """
     go_on = classes is not None and hasattr(estimator, "classes_")
     X, y = validate_data(
@@ -106,6 +120,9 @@ def training_data(
         raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
     names = getattr(estimator, "feature_names_in_", None)
     check_finite(X, columns=names)
+    if linear:
+        check_features(X, columns=names)
+    X = with_room(X)
     check_classification_targets(y)
     given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     kept = np.flatnonzero(given > 0)
@@ -125,6 +142,7 @@ def training_data(
         weights = weights * factors[codes]
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise ValueError(f"class_weight must be positive for every class, got {estimator.class_weight!r}")
+    check_weights(weights, kept, by_class=estimator.class_weight is not None)
     if len(kept) < len(y):
         X = X[np.ix_(kept, kept)] if pairwise else X[kept]
     return TrainingData(canonical(X), codes.astype(np.int64), present, weights, given[kept], kept, len(y))
@@ -140,8 +158,9 @@ def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, nam
 
 def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:
     """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
-    variance = np.nan
-    share = weights / weights.sum() / X.shape[1]
+    variance, n_features = np.nan, X.shape[1]
+    share = weights / weights.sum() / n_features
+    X, columns = narrowed(X)
     if gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):
             mean = (share @ X).sum(dtype=np.float64)
@@ -150,7 +169,7 @@ def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:
             else:
                 batches = gen_batches(len(X), _ROWS_AT_ONCE)
                 variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
-    return gamma_of(gamma, X.shape[1], variance, lambda: largest_column(X))
+    return gamma_of(gamma, n_features, variance, lambda: int(columns[largest_column(X)]))
 
 
 def gamma_of(gamma: str | float, n_features: int, variance: float, largest: Callable[[], int]) -> float:

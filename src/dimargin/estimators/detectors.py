@@ -18,14 +18,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dimargin.estimators.common import HOLDS_ROWS, unchanged_on_failure
-from dimargin.estimators.data import STORED_DTYPES, canonical
+from dimargin.estimators.data import STORED_DTYPES, canonical, with_room
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.sites import check_alone, check_named, check_sites
-from dimargin.estimators.validation import check_finite, check_number
+from dimargin.estimators.validation import check_finite, check_number, check_objectives, check_weights
 from dimargin.kernels import Floats, Indices, Kernel
 from dimargin.keys import order_of_keys
 from dimargin.losses import SquaredHingeLoss
-from dimargin.solution import DualProblem, History, Status
+from dimargin.solution import ROUNDINGS, DualProblem, History, Objectives, Status
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
 from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, Transform, kernel_matrix
@@ -70,11 +70,27 @@ class Seen:
         With the centre.
     square : float
         Of the centre.
+    errors : tuple of ndarray of shape (n,)
+        Bounds of the rounding of diagonal and products; not needed where nothing is certified.
     """
 
     diagonal: Floats
     products: Floats
     square: float
+    errors: tuple[Floats, Floats] = (np.empty(0), np.empty(0))
+
+    def square_error(self, core: Indices, weights: Floats) -> float:
+        """Bound the rounding of the centre's square."""
+        return float(weights @ self.errors[1][core] + ROUNDINGS * (weights @ np.abs(self.products[core])))
+
+
+def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
+    """Attributes that every detector has of its certificate: rounding is in the gap."""
+    found = Objectives.of(np.array([primal]), np.array([max(primal - dual, 0.0)]), np.zeros(1), np.array([rounding]))
+    return {
+        "objective_": primal, "dual_objective_": float(found.dual[0]), "duality_gap_": found.worst_gap,
+        "certificate_": "global",
+    }  # fmt: skip
 
 
 class CoreSetDetector(OutlierMixin, BaseEstimator):
@@ -154,8 +170,11 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             for name, value in self._attributes(rows, found, n_given).items():
                 setattr(self, name, value)
         if self.status_ != "converged":
+            reason = (
+                found.reason if self.status_ == found.status else f"rounding hides what is left above tol={self.tol:g}"
+            )
             warnings.warn(
-                f"{type(self).__name__} stopped before the tolerance was reached: {found.reason}. The model is the "
+                f"{type(self).__name__} stopped before the tolerance was reached: {reason}. The model is the "
                 f"best so far, with a relative duality gap of {self.duality_gap_:.2e}.",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -190,8 +209,10 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
         check_finite(X, columns=getattr(self, "feature_names_in_", None))
         given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        kept, seed = np.flatnonzero(given > 0), int(check_random_state(self.random_state).randint(2**31 - 1))
-        X, n_given = canonical(X), X.shape[0]
+        kept = np.flatnonzero(given > 0)
+        check_weights(given[kept], kept)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        X, n_given = canonical(with_room(X)), X.shape[0]
         if pairwise:  # such values change with the order of the rows, and so would their keys
             order = np.random.default_rng(seed).permutation(len(kept))
         else:
@@ -248,7 +269,8 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         transform = rows.transform.in_float64()
         matrix = kernel_matrix(transform, rows.X, n_threads=rows.n_threads)
         products = matrix.multiply(found.places, found.weights[None])[0]
-        seen = Seen(matrix.diagonal(), products, float(found.weights @ products[found.places]))
+        errors = matrix.rounding(1) * matrix.row_sizes**2, matrix.product_errors(found.places, found.weights[None])[0]
+        seen = Seen(matrix.diagonal(), products, float(found.weights @ products[found.places]), errors)
         order = np.argsort(rows.places[found.places])
         core = found.places[order]
         attributes = {
@@ -263,7 +285,8 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             "_n_given": n_given,
             **self._judged(rows, found, seen),
         }
-        if self.n_sites > 1 and found.status == "converged" and attributes["duality_gap_"] > self.tol:
+        check_objectives(*(attributes[name] for name in ("objective_", "dual_objective_", "duality_gap_")))
+        if self.epsilon is None and found.status == "converged" and attributes["duality_gap_"] > self.tol:
             attributes["status_"] = "precision"
         if self.contamination != "auto":
             scores = self._scores(seen)

@@ -19,8 +19,9 @@ from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.sites import check_sites
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.validation import check_magnitude, check_number, check_objectives
 from dimargin.keys import order_of_keys
+from dimargin.memory import check_memory
 from dimargin.network.conditions import Conditions
 from dimargin.network.programs.hinge_rows import HingeRows
 from dimargin.solution import Floats
@@ -28,9 +29,10 @@ from dimargin.threads import single_threaded_blas
 
 if TYPE_CHECKING:  # the network needs an extra
     from dimargin.network.learning import Learning, Learnt
-    from dimargin.network.programs.gadget import GadgetSettings
+    from dimargin.network.programs.gadget_settings import GadgetSettings
 
 _ALGORITHMS = ("gadget",)
+_ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
 
 
 class GossipSVMClassifier(LinearMarginClassifier):
@@ -229,7 +231,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         began = time.perf_counter()
         with unchanged_on_failure(self), single_threaded_blas():
             self._check_parameters()
-            data = training_data(self, X, y, None)
+            data = training_data(self, X, y, None, linear=True)
+            check_memory(8 * _ARRAYS * int(self.n_sites) * len(data.labels) * data.X.shape[1], None)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             context = self._init_callback_context(max_subtasks=1)
             hooks = {"X": X, "y": y, "metadata": {}}
@@ -267,7 +270,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         """
         check_is_fitted(self)
         deadline = None if max_time is None else time.perf_counter() + max_time
-        data = training_data(self, X, y, None, classes=self.classes_)
+        data = training_data(self, X, y, None, classes=self.classes_, linear=True)
         weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
         with single_threaded_blas():
             objectives = self._objectives(self._with_constant(data.X), data.labels, weights, deadline)
@@ -297,7 +300,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return Learning(X, data.labels, site, n_sites, settings, graph, conditions, seed)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
-        from dimargin.network.programs.gadget import GadgetSettings
+        from dimargin.network.programs.gadget_settings import GadgetSettings
 
         return GadgetSettings(
             alpha=float(self.alpha), gradient=self.gradient, batch_size=self.batch_size,  # type: ignore[arg-type]
@@ -319,6 +322,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         for name, low in (("n_quiet", 1), ("max_iter", 1)):
             check_number(name, getattr(self, name), low, low_included=True, whole=True)
         check_number("alpha", self.alpha, 0)
+        check_magnitude("alpha", self.alpha)
         check_number("tol", self.tol, 0)
         if self.batch_size is not None:
             check_number("batch_size", self.batch_size, 1, low_included=True, whole=True)
@@ -328,6 +332,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
                 raise ValueError(f"step_size must be 'auto', 'pegasos' or a number above 0, got {self.step_size!r}")
         else:
             check_number("step_size", self.step_size, 0)
+            check_magnitude("step_size", self.step_size)
         if self.max_time is not None:
             check_number("max_time", self.max_time, 0)
 
@@ -386,7 +391,9 @@ _BY_CLASS = ("average_objective", "worst_objective")
 
 
 def _certificate(primal: Floats, dual: Floats) -> dict[str, Any]:
+    dual = np.minimum(dual, primal)  # above it by rounding only
     gaps = (primal - dual) / np.maximum(np.abs(primal), np.finfo(float).tiny)
+    check_objectives(primal, dual, gaps)
     return {
         "objective_": per_class(primal),
         "dual_objective_": per_class(dual),

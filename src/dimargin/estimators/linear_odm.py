@@ -20,11 +20,14 @@ from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.keys import order_of_keys
+from dimargin.memory import check_memory
 from dimargin.solution import Floats, MarginLosses
 from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining
 from dimargin.strategies.linear import LinearFacts, linear_shards
 from dimargin.threads import effective_n_threads, single_threaded_blas
+
+_ARRAYS = 15  # numbers for every column and output that a solver has at a time
 
 
 def _learns_in_parts(estimator: Any) -> bool:
@@ -85,7 +88,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
         Primal objective (positive) and the dual one below it.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output, a bound of the rounding included.
     certificate_ : {"global", "partitioned"}
         Which problem the gap belongs to: the whole one, or after `partial_fit` the last rows.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
@@ -183,7 +186,8 @@ class LinearODMClassifier(LinearMarginClassifier):
         with unchanged_on_failure(self), single_threaded_blas():
             self._check_parameters()
             solver = self._check_solver()
-            data = training_data(self, X, y, sample_weight)
+            data = training_data(self, X, y, sample_weight, linear=True)
+            check_memory(8 * _ARRAYS * len(data.labels) * data.X.shape[1], None)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             n_levels = solver.n_levels(len(data.y))
             context = self._init_callback_context(max_subtasks=n_levels + 1)
@@ -243,7 +247,7 @@ class LinearODMClassifier(LinearMarginClassifier):
             if self.class_weight == "balanced":
                 raise ValueError("class_weight='balanced' needs all rows; give partial_fit the weights of the classes")
             first = not hasattr(self, "classes_")
-            data = training_data(self, X, y, sample_weight, classes=self._known_classes(classes, first))
+            data = training_data(self, X, y, sample_weight, classes=self._known_classes(classes, first), linear=True)
             nothing = np.zeros((len(data.labels), data.X.shape[1] + 1)), 0.0
             iterate, seen = nothing if first else self._partial
             calls = 0 if first else self.n_iter_
@@ -299,7 +303,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         self
         """
         check_is_fitted(self)
-        data = training_data(self, X, y, sample_weight, classes=self.classes_)
+        data = training_data(self, X, y, sample_weight, classes=self.classes_, linear=True)
         place = np.column_stack([self.coef_, self.intercept_])
         with single_threaded_blas():
             training = self._training(data, place, Limits(tol=self.tol, max_iter=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dimargin.estimators.base import KernelMarginClassifier
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.losses import Loss, ODMLoss
 from dimargin.strategies import Strategy
 from dimargin.user_kernels import KernelFunction
@@ -97,7 +97,9 @@ class ODMClassifier(KernelMarginClassifier):
         "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
         sums over clusters ("dc").
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
+        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``), else estimated from a sample
+        of rows, plus five standard deviations.
     certificate_ : {"global", "partitioned", "landmark"}
         Which problem the gap belongs to; `certify` computes the global one.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
@@ -187,6 +189,8 @@ class ODMClassifier(KernelMarginClassifier):
 def odm_loss(estimator: Any) -> Loss:
     """Validated loss of an estimator's parameters."""
     check_number("lam", estimator.lam, 0)
+    check_magnitude("lam", estimator.lam)
     check_number("upsilon", estimator.upsilon, 0, 1, high_included=True)
+    check_magnitude("upsilon", estimator.upsilon)
     check_number("theta", estimator.theta, 0, 1, low_included=True)
     return ODMLoss(float(estimator.lam), float(estimator.upsilon), float(estimator.theta))

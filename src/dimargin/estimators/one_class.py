@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
+from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels import Floats
+from dimargin.solution import ROUNDINGS
 from dimargin.solvers import Limits
 
 
@@ -47,13 +48,11 @@ class OneClassCoreSetSVM(CoreSetDetector):
         Threads; None is all. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     n_sites : int, default=1
-        More than one (extra `peers`): rows are dealt to sites of a simulated network, which agree on the core-set and
-        send no other rows (the core-set paper's consensus). The time grows with the cube of its size. Kernels
-        are named ones.
+        More than one: sites of a simulated network agree on the core-set, as of `CoreSetSVMClassifier`.
     topology : str or networkx graph, default="complete"
-        Of the network, as in `GossipSVMClassifier`.
+        As of `CoreSetSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        Which site a row goes to, as in `GossipSVMClassifier`.
+        As of `CoreSetSVMClassifier`.
 
     Attributes
     ----------
@@ -95,6 +94,7 @@ class OneClassCoreSetSVM(CoreSetDetector):
 
     def _check_parameters(self) -> None:
         check_number("C", self.C, 0)
+        check_magnitude("C", self.C)
         super()._check_parameters()
 
     def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
@@ -106,10 +106,11 @@ class OneClassCoreSetSVM(CoreSetDetector):
         # scaled so that rho is one, and the dual objective of x as large as it can be
         slack = np.maximum(1 - seen.products / rho, 0.0)
         primal = 0.5 * seen.square / rho**2 + 0.5 * self.C * float(rows.weights @ slack**2)
-        return {
-            "offset_": rho, "objective_": primal, "dual_objective_": min(0.5 / rho, primal), "certificate_": "global",
-            "duality_gap_": max(primal - 0.5 / rho, 0.0) / max(primal, np.finfo(float).tiny),
-        }  # fmt: skip
+        square_error = seen.square_error(core, x) + ROUNDINGS * rho
+        further = np.maximum(1 - (seen.products - seen.errors[1]) / rho, 0.0) ** 2 - slack**2
+        rounding = 0.5 * square_error / rho**2 + 0.5 * self.C * float(rows.weights @ further) + ROUNDINGS * primal
+        rounding += 0.5 * square_error / (rho * (rho + square_error))
+        return {"offset_": rho, **certified(primal, 0.5 / rho, rounding)}
 
     @staticmethod
     def _scores(seen: Seen) -> Floats:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dimargin.estimators.validation import check_number
+from dimargin.extras import require
+
+PACKAGES = ("msgspec", "networkx")
+"""What a simulated network needs."""
 
 
 def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
-    """Raise ValueError or TypeError for one out of its range, ImportError where the network's packages are missing.
+    """Raise ValueError or TypeError for one out of its range, MissingExtra without the network's packages.
 
     Parameters
     ----------
@@ -18,11 +22,10 @@ def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
     topology : str or networkx graph
     shards : str or array-like
     """
-    try:
-        from dimargin.network.learning import SHARDS
-        from dimargin.network.topology import make_graph
-    except ImportError as error:
-        raise ImportError(f"{name} needs {error.name}: pip install 'dimargin[peers]'") from error
+    require(name, *PACKAGES)
+    from dimargin.network.learning import SHARDS
+    from dimargin.network.topology import make_graph
+
     check_number("n_sites", n_sites, 1, low_included=True, whole=True)
     make_graph(topology, int(n_sites))
     if isinstance(shards, str) and shards not in SHARDS:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.estimators.base import KernelMarginClassifier
-from dimargin.estimators.validation import check_number
+from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.losses import HingeLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
 from dimargin.user_kernels import KernelFunction
@@ -103,7 +103,9 @@ class SVMClassifier(KernelMarginClassifier):
         "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
         sums over clusters ("dc").
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
+        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``), else estimated from a sample
+        of rows, plus five standard deviations.
     certificate_ : {"global", "partitioned", "landmark"}
         Which problem the gap belongs to; `certify` computes the global one.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
@@ -194,6 +196,7 @@ class SVMClassifier(KernelMarginClassifier):
 
     def _loss(self) -> Loss:
         check_number("C", self.C, 0)
+        check_magnitude("C", self.C)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise TypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
         if self.loss not in _LOSSES:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
-import resource
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+
+LEAST, MOST = 1e-50, 1e50
+"""Magnitudes of parameters, weights and features: products of several of them stay within the range of float64."""
 
 
 def check_number(
@@ -38,7 +37,10 @@ def check_number(
     expected = f"{name} must be a {'whole' if whole else 'finite'} number in {interval}, got {value!r}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral if whole else numbers.Real):
         raise TypeError(expected)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        number = math.inf
     above = number >= low if low_included else number > low
     below = number <= high if high_included else number < high
     if not (above and below and math.isfinite(number)):
@@ -46,16 +48,13 @@ def check_number(
 
 
 def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -> None:
-    """Raise ValueError naming row and column of the first NaN or infinite value."""
+    """Raise ValueError naming row and column of the first NaN or infinite value, or what is wrong with a CSR array."""
+    if sp.issparse(X):
+        _check_indices(X, name)
     data = X.data if sp.issparse(X) else X
     if np.isfinite(np.sum(data, dtype=np.float64)) or bool(np.isfinite(data).all()):
         return
-    if sp.issparse(X):
-        place = int(np.flatnonzero(~np.isfinite(data))[0])
-        row, column, value = int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place]), data[place]
-    else:
-        row, column = (int(i[0]) for i in np.nonzero(~np.isfinite(X)))
-        value = X[row, column]
+    row, column, value = _first(X, ~np.isfinite(data))
     kind = "NaN" if np.isnan(value) else "infinity"
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
     raise ValueError(
@@ -64,35 +63,91 @@ def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -
     )
 
 
-def memory_of_process() -> int:
-    """Bytes that this process may use: the machine's, or those that its container or its limits leave."""
-    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        bounds.append(limit)
-    with suppress(OSError, ValueError):  # no such file, or "max"
-        bounds.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    return min(bounds)
+def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
+    """Row, column and value of the first of the stored values that are meant."""
+    if sp.issparse(X):
+        place = int(np.flatnonzero(which)[0])
+        return int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place]), X.data[place]
+    row, column = (int(i[0]) for i in np.nonzero(which))
+    return row, column, X[row, column]
 
 
-def check_memory(needed: int, limit: int | None) -> None:
-    """Raise MemoryError, before any work, if the fit cannot fit.
+def check_magnitude(name: str, value: float) -> None:
+    """Raise ValueError for a positive number by which or by whose inverse products leave the range of float64."""
+    if not LEAST <= value <= MOST:
+        raise ValueError(
+            f"{name} must be in [{LEAST:g}, {MOST:g}], got {value!r}: float64 has no room for its products"
+        )
+
+
+def check_weights(weights: NDArray[np.float64], places: NDArray[np.intp], by_class: bool = False) -> None:
+    """Raise ValueError naming the first positive weight that is too small or too large for float64.
 
     Parameters
     ----------
-    needed : int
-        Bytes, beside the data that the caller already holds.
-    limit : int or None
-        ``memory_limit``; None compares with what the process may use.
+    weights : ndarray of shape (n,)
+    places : ndarray of shape (n,)
+        Of their rows among the caller's.
+    by_class : bool
+        Whether `class_weight` is in them.
     """
-    most = memory_of_process()
-    if limit is not None and needed > limit:
-        raise MemoryError(
-            f"memory_limit={limit} bytes is too small: this fit needs about {needed} bytes beside the data. Raise the "
-            "limit, pass fewer rows or columns, or use tol >= 1e-4, which needs no float64 copy"
+    beyond = np.flatnonzero(~((weights >= LEAST) & (weights <= MOST)))
+    if len(beyond):
+        name = "sample_weight times class_weight" if by_class else "sample_weight"
+        raise ValueError(
+            f"{name} must be 0 or in [{LEAST:g}, {MOST:g}], got {weights[beyond[0]]:g} in row {places[beyond[0]]}: "
+            "float64 has no room for its products"
         )
-    if needed > most:
-        raise MemoryError(
-            f"this fit needs about {needed} bytes beside the data, and the machine has {most}. Pass fewer rows or "
-            "columns"
+
+
+def largest_magnitude(X: Any) -> float:
+    """Largest absolute value in dense or sparse rows."""
+    data = X.data if sp.issparse(X) else X
+    return max(float(data.max(initial=0.0)), -float(data.min(initial=0.0)))
+
+
+def check_features(X: Any, columns: NDArray[Any] | None = None) -> None:
+    """Raise ValueError naming row and column of the first value that is too large for squares and sums of them."""
+    if largest_magnitude(X) <= MOST:
+        return
+    row, column, value = _first(X, np.abs(X.data if sp.issparse(X) else X) > MOST)
+    label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
+    raise ValueError(
+        f"column {label} of X is too large: {value:g} in row {row}; values of magnitude up to {MOST:g} expected. "
+        "Scale the columns first."
+    )
+
+
+def check_objectives(primal: Any, dual: Any, gap: Any) -> None:
+    """Raise ValueError unless all are finite numbers: no other may be reported."""
+    if not (np.isfinite(primal).all() and np.isfinite(dual).all() and np.isfinite(gap).all()):
+        raise ValueError(
+            f"objective {primal}, dual objective {dual} and gap {gap} are not finite: the values of X, the weights and "
+            "the parameters are too large, or too small, for float64 to hold their products. Scale the columns first."
         )
+
+
+def _check_indices(X: Any, name: str) -> None:
+    """Raise ValueError unless every stored number of a CSR array has its row and column.
+
+    SciPy looks when an array is made, not afterwards, and its compiled functions follow any index: out of the array's
+    memory, if need be.
+    """
+    offsets, (n_rows, n_columns) = X.indptr, X.shape
+    stored = min(len(X.indices), len(X.data))
+    damaged = f"{name} is a damaged CSR array: "
+    if len(offsets) != n_rows + 1 or offsets[0] != 0 or offsets[-1] > stored:
+        raise ValueError(
+            f"{damaged}indptr has {len(offsets)} entries from {offsets[:1].tolist()} to {offsets[-1:].tolist()}; "
+            f"expected {n_rows + 1} of them, from 0 to at most {stored}, the numbers stored"
+        )
+    falls = offsets[1:] < offsets[:-1]
+    if falls.any():
+        row = int(falls.argmax())
+        raise ValueError(f"{damaged}row {row} ends at {offsets[row + 1]}, before its begin at {offsets[row]}")
+    used = X.indices[: offsets[-1]]
+    # as unsigned numbers negative ones are the largest: one pass for both ends
+    if len(used) and used.view(f"u{used.itemsize}").max() >= n_columns:
+        place = int(np.flatnonzero((used < 0) | (used >= n_columns))[0])
+        row = int(np.searchsorted(offsets, place, side="right")) - 1
+        raise ValueError(f"{damaged}row {row} has a number in column {used[place]} of {n_columns}")

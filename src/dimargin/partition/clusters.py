@@ -35,6 +35,7 @@ from dimargin.partition.kernel_clusters import ROWS_AT_ONCE, KernelClusters, Spl
 from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.parts import Part, first_of_groups, first_rows, whole_of
 from dimargin.shards import Shards, Sums
+from dimargin.sparse_columns import narrowed
 from dimargin.user_kernels import Transform, UserKernel, kernel_matrix
 
 _PER_CLUSTER = 10  # rows of the sample
@@ -181,7 +182,7 @@ def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
     some = slice(None, None, -(-X.shape[0] // _FOR_A_MEDIAN))
     X, weights = X[some], weights[some]
     if kernel.name == "rbf":
-        distances = euclidean_distances(X if sp.issparse(X) else X - X.mean(axis=0), squared=True)
+        distances = euclidean_distances(narrowed(X)[0] if sp.issparse(X) else X - X.mean(axis=0), squared=True)
     else:
         distances = manhattan_distances(X)
     positive = distances > _ROUNDING * distances.max()
@@ -191,7 +192,7 @@ def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
     order = np.argsort(values, kind="stable")
     shares = np.cumsum(shares[order])
     median = values[order[np.searchsorted(shares, 0.5 * shares[-1])]]
-    return min(kernel.gamma, float(1 / median))
+    return float(1 / median) if kernel.gamma * median > 1 else kernel.gamma  # the median may have no inverse
 
 
 def _split(

@@ -73,6 +73,14 @@ class LandmarkFeatures:
         """See `Features`."""
         return self.kernel.evaluations + self._by_landmark.evaluations
 
+    def total_square(self) -> float:
+        """See `Features`: a kernel value is at most the product of the sizes of its rows."""
+        return float((self.kernel.row_sizes**2).sum() * (self.kernel.column_sizes**2).sum())
+
+    def rounding(self) -> float:
+        """See `Features`."""
+        return self.kernel.rounding(self.kernel.shape[1])
+
     @property
     def _landmarks(self) -> Indices:
         return np.arange(self.kernel.shape[1])

@@ -174,7 +174,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
             data = training_data(estimator, X, y, sample_weight)
             candidates = self._candidates(estimator, data)
             folds = self._folds(data, y)
-            n_rows = min(int(self.max_rows), min(len(fold.train) for fold in folds))
+            n_rows = min(int(self.max_rows), max(len(fold.train) for fold in folds))
             rungs = plan(
                 len(candidates), n_rows, len(folds), float(self.factor), int(self.min_rows), int(self.finalists)
             )

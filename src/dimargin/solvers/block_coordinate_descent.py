@@ -23,7 +23,14 @@ from dimargin.solution import DualProblem, Floats, History, Objectives, Solution
 from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import certify, derailed, go_on_in_float64, note_progress, stalled
+from dimargin.solvers.precision import (
+    certify,
+    count_rounding,
+    derailed,
+    go_on_in_float64,
+    note_progress,
+    stalled,
+)
 from dimargin.solvers.state import Best, State
 
 CACHE = 2**31  # bytes of remembered kernel rows by default
@@ -74,7 +81,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         share = _shrinkage(problem, dual, margins)
-        dual, margins = share * dual, share * margins
+        if (share < 1).any():  # coefficients are rounded once more, which a linear machine's margins would not forgive
+            dual = share * dual
+            margins = problem.margins(dual) if problem.kernel.has_weights else share * margins
         return State(
             limits=limits,
             rng=np.random.default_rng(self.random_state),
@@ -106,7 +115,8 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         if may_rest_on(state):
             return None
         wake(state)
-        objectives = state.problem.objectives(state.dual, state.margins)
+        state.make_feasible()
+        objectives = state.objectives()
         state.whole_gap = objectives.worst_gap
         if derailed(state, objectives):
             go_on_in_float64(state)
@@ -115,19 +125,26 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         note_progress(state, objectives)
         if state.best.gap.max() <= state.limits.tol and not state.whole.kernel.double:
             certify(state)
-        unmet = state.outputs[state.best.gap[state.outputs] > state.limits.tol]
+        elif state.may_round_less():
+            go_on_in_float64(state)
+        unmet = state.outputs[~state.best.objectives.met(state.limits.tol)[state.outputs]]
         if state.order is None and 0 < len(unmet) < len(state.outputs):
             state.focus(unmet)
         return state.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
         """Whether the tolerance is met, on kernel values precise enough to say so."""
-        tol, n = state.limits.tol, state.whole.n_rows
-        met = objectives.worst_gap <= tol and tol >= _EPSILON  # a smaller one is luck
-        if state.order is not None and objectives.worst_gap > (_FINISHED if state.visited else 0.0):
+        tol, n, left = state.limits.tol, state.whole.n_rows, float(objectives.unrounded.max())
+        met = bool(objectives.met(tol).all()) and tol >= _EPSILON  # a smaller one is luck
+        if state.order is not None and left > (_FINISHED if state.visited else 0.0):
             met &= state.visited >= _REFINEMENTS * n  # a problem of one block is always finished
-        if met:
+        if met and objectives.worst_gap <= tol:
             return "converged", f"relative gap {objectives.worst_gap:.2e} <= tol {tol:.2e}"
+        if met and state.whole.kernel.double:
+            return "precision", (
+                f"the relative gap is {left:.2e}, and up to {objectives.rounding.max():.2e} more by rounding: the rows "
+                f"are too large, or lam or C is, for float64 to certify tol={tol:.2e}"
+            )
         if stalled(state):
             if not state.whole.kernel.double:
                 go_on_in_float64(state)
@@ -165,11 +182,14 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         changed = np.flatnonzero(change.any(axis=0))
         if one_block:
             # margins afresh: accumulated differences would leave their rounding in the certificate
-            state.margins = problem.margins(state.dual)
+            state.margins = problem.margins(state.dual, state.accurately)
+            state.travelled = None
         elif state.active is None:
             state.margins += problem.labels * problem.kernel.multiply(block[changed], change[:, changed])
+            state.travel(block[changed], change[:, changed])
         else:
             state.active.add(state.margins, block[changed], change[:, changed])
+            state.travel(block[changed], change[:, changed])
         state.visited += len(block)
         state.since_check += len(block)
         end_of_pass = pairs and not state.queue
@@ -179,9 +199,10 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         """The iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
         if state.active is not None and seconds_to_wake(state) < _SOON:
             wake(state)
-            state.best.update(
-                state.outputs, state.dual, state.margins, state.problem.objectives(state.dual, state.margins)
-            )
+            state.make_feasible()
+            state.best.update(state.outputs, state.dual, state.margins, state.objectives())
+        if not state.whole.kernel.double and not state.best.is_counted:
+            state.best.round(count_rounding(state).of_objectives)
         return Solution(
             dual=state.as_given(state.best.dual),
             margins=state.as_given(state.best.margins),
@@ -205,5 +226,6 @@ def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
     slope = (np.where(right, pieces.slope_right, pieces.slope_left) * dual).sum(axis=1, keepdims=True)
     square = (dual * margins).sum(axis=1, keepdims=True)
     square += (np.where(right, pieces.curvature_right, pieces.curvature_left) * dual**2).sum(axis=1, keepdims=True)
-    share = np.clip(-slope / np.maximum(square, np.finfo(float).tiny), 0.0, 1.0)
+    with np.errstate(over="ignore"):  # margins may be zero
+        share = np.clip(-slope / np.maximum(square, np.finfo(float).tiny), 0.0, 1.0)
     return np.where(share < 0.9, share, 1.0)

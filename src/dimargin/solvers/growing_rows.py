@@ -29,6 +29,7 @@ from dimargin.kernels import Indices
 from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.loop import Limits, Solver, solve
+from dimargin.solvers.precision import float32_rounding
 
 _FIRST, _GROWTH = 256, 1.0  # rows that come in at a time, and as a part of those that are there
 _GROWTH_OF_BALL = 0.2  # likewise where epsilon decides, and few rows may do
@@ -216,6 +217,11 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             margins = precise.margins(state.dual)
             state.spent += precise.kernel.evaluations
             state.margins, state.objectives = margins, precise.objectives(state.dual, margins)
+        elif found is None and not state.problem.kernel.double:
+            now, rng = state.objectives, np.random.default_rng(self.inner.random_state)
+            rounding, spent = float32_rounding(state.problem, state.dual, state.margins, now.intercept, rng)
+            state.spent += spent
+            state.objectives = Objectives.of(now.primal, now.primal - now.dual, now.intercept, rounding.of_objectives)
         dual, margins, objectives, evaluations = state.dual, state.margins, state.objectives, state.spent
         if found is not None:
             dual, margins, objectives = found.dual, found.margins, found.objectives

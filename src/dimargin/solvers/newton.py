@@ -326,6 +326,7 @@ class _EnoughError(Exception):
 
 def _solve_positive(matrix: Floats, right: Floats, ridge: float) -> Floats:
     """Solve with a positive definite matrix from which rounding may have taken that: with a ridge, then."""
+    ridge = max(ridge, np.finfo(float).eps * float(np.abs(np.diagonal(matrix)).max(initial=0.0)))  # less would vanish
     for _ in range(20):
         try:
             return np.asarray(cho_solve(cho_factor(matrix, lower=True, check_finite=False), right, check_finite=False))

@@ -8,10 +8,12 @@ kernel.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dimargin.kernels import Indices
-from dimargin.solution import Floats, Objectives
+from dimargin.solution import DualProblem, Floats, Objectives
 from dimargin.solvers.state import Best, State
 
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
@@ -19,6 +21,7 @@ _SAMPLE = 256  # draws of rows on which float32 margins are compared with float6
 _COLUMNS_AT_ONCE = 65536
 _TRUSTED = 0.03  # relative error of a gap that may come from float32
 _TRUSTED_OBJECTIVE = 0.1  # error of an objective, in gaps
+_DEVIATIONS = 5  # standard deviations of a sum that is estimated from the sample
 _NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
 _TINY = float(np.finfo(float).tiny)
 # passes without improvement after which precision is to blame; single precision is cheap to leave
@@ -27,43 +30,85 @@ _SLACK = 1e-3  # of the primal objective, by which a dual one may fall back with
 _PROGRESS = 1e-12  # rise of the dual objective, relative, that is not rounding
 
 
+class Rounding(NamedTuple):
+    """Estimates of what float32 kernel values have done, each of shape (n_outputs,).
+
+    Attributes
+    ----------
+    of_gap, of_objectives : ndarray
+        Absolute error of the gap, and the larger one of it and of the objectives.
+    """
+
+    of_gap: Floats
+    of_objectives: Floats
+
+
 def certify(state: State) -> None:
     """Ask whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those."""
-    best, problem = state.best, state.whole
+    best = state.best
     if state.limits.tol < _SINGLE_PRECISION_TOL:
         return go_on_in_float64(state)
+    rounding = count_rounding(state)
+    of_gap, of_objectives = (error / np.maximum(np.abs(best.primal), _TINY) for error in rounding)
+    trusted = of_gap <= np.maximum(_TRUSTED * best.gap, _NEGLIGIBLE)
+    trusted &= of_objectives <= np.maximum(_TRUSTED_OBJECTIVE * best.gap, _NEGLIGIBLE)
+    if (trusted & (best.gap + of_objectives <= state.limits.tol)).all():
+        best.round(rounding.of_objectives)
+    else:
+        go_on_in_float64(state)
+
+
+def count_rounding(state: State) -> Rounding:
+    """Estimate what float32 has done to the objectives of the best iterate."""
+    best = state.best
+    rounding, evaluations = float32_rounding(state.whole, best.dual, best.margins, best.intercept, state.rng)
+    state.spent += evaluations
+    return rounding
+
+
+def float32_rounding(
+    problem: DualProblem, dual: Floats, given: Floats, intercepts: Floats, rng: np.random.Generator
+) -> tuple[Rounding, int]:
+    """Estimate from a sample of rows how far objectives are from those in float64, and count its kernel values.
+
+    Parameters
+    ----------
+    problem : DualProblem
+        On float32 kernel values.
+    dual, given : ndarray of shape (n_outputs, n)
+        Coefficients, and margins without intercept.
+    intercepts : ndarray of shape (n_outputs,)
+    rng : numpy Generator
+    """
     n = problem.n_rows
     # any chances will do; the sums below vary least where rows with steep terms come up most
-    margins = problem.shifted(best.margins, best.intercept)
-    steepness = np.abs(np.stack([problem.pieces.subgradient_distance(margins, best.dual), best.dual]))
+    margins = problem.shifted(given, intercepts)
+    steepness = np.abs(np.stack([problem.pieces.subgradient_distance(margins, dual), dual]))
     steepness /= steepness.sum(axis=-1, keepdims=True) + _TINY
     chance = steepness.mean(axis=(0, 1)) + 1 / n
     chance /= chance.sum()
-    drawn = state.rng.choice(n, _SAMPLE, p=chance)
-    extreme = np.argsort(np.abs(best.margins).max(axis=0))[-_SAMPLE // 4 :]  # errors are largest where margins are
+    drawn = rng.choice(n, _SAMPLE, p=chance)
+    extreme = np.argsort(np.abs(given).max(axis=0))[-_SAMPLE // 4 :]  # errors are largest where margins are
     rows, places = np.unique(np.concatenate([drawn, extreme]), return_inverse=True)
-    errors = _float64_margins(state, rows) - best.margins[:, rows]
+    exact, evaluations = _float64_margins(problem, dual, rows)
+    errors = exact - given[:, rows]
     largest = 2 * np.abs(errors).max(axis=1, keepdims=True) + _TINY
-    shares = problem.gaps(best.dual, margins)
-    lower, upper = (problem.gaps(best.dual, margins + shift) - shares for shift in (-largest, largest))
+    shares = problem.gaps(dual, margins)
+    lower, upper = (problem.gaps(dual, margins + shift) - shares for shift in (-largest, largest))
     # Terms of the gap are convex in their margins: their bend is counted as if every error were the largest. Their
     # slopes times the errors, of either sign, are summed by the sample: all of them in their worst direction, which
     # never happens, would cost a needless float64 pass, a sixth of a fit.
     bend = np.maximum(upper + lower, 0).sum(axis=1) / 2
-    slopes = np.stack([(upper - lower) / (2 * largest), best.dual / 2])  # of the gap, and of the objectives
+    slopes = np.stack([(upper - lower) / (2 * largest), dual / 2])  # of the gap, and of the objectives
     terms = slopes[..., drawn] * errors[:, places[:_SAMPLE]] / chance[drawn]
-    gap_error, objective_error = np.abs(terms.mean(axis=-1)) + 3 * terms.std(axis=-1) / np.sqrt(_SAMPLE)
-    size = np.maximum(np.abs(best.primal), _TINY)
-    change = (gap_error + bend) / size
-    trusted = change <= np.maximum(_TRUSTED * best.gap, _NEGLIGIBLE)
-    trusted &= objective_error / size <= np.maximum(_TRUSTED_OBJECTIVE * best.gap, _NEGLIGIBLE)
-    if not (trusted & (best.gap + change <= state.limits.tol)).all():
-        go_on_in_float64(state)
+    gap_error, objective_error = np.abs(terms.mean(axis=-1)) + _DEVIATIONS * terms.std(axis=-1) / np.sqrt(_SAMPLE)
+    of_gap = gap_error + bend + problem.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding
+    return Rounding(of_gap, np.maximum(of_gap, objective_error)), evaluations
 
 
-def _float64_margins(state: State, rows: Indices) -> Floats:
-    """Margins of some rows; columns some at a time, for the memory of their float64 copies."""
-    problem, dual = state.whole, state.best.dual
+def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[Floats, int]:
+    """Margins of some rows, and what they take; columns some at a time, for the memory of their float64 copies."""
+    evaluations = 0
     support = np.flatnonzero(dual.any(axis=0))
     values = np.zeros((len(dual), len(rows)))
     for first in range(0, len(support), _COLUMNS_AT_ONCE):
@@ -72,26 +117,31 @@ def _float64_margins(state: State, rows: Indices) -> Floats:
         exact = problem.kernel.take(together).in_float64()
         signed = (problem.labels * dual)[:, columns]
         values += exact.multiply(places[len(rows) :], signed, places[: len(rows)])
-        state.spent += exact.evaluations
-    return problem.labels[:, rows] * values
+        evaluations += exact.evaluations
+    return problem.labels[:, rows] * values, evaluations
 
 
 def derailed(state: State, objectives: Objectives) -> bool:
     """Whether rounding has taken over: the dual objective never falls, and never passes a primal one."""
     best, now = state.best, state.outputs
     slack = _SLACK * np.abs(best.primal[now])
-    low, high = best.dual_objective[now] - slack, best.primal[now] + slack
-    return not bool(((objectives.dual >= low) & (objectives.dual <= high)).all())
+    low, high = (
+        (best.dual_objective + best.rounding * np.abs(best.primal))[now] - slack,
+        best.lowest_primal[now] + _SLACK * np.abs(best.lowest_primal[now]),
+    )
+    reached = objectives.primal - objectives.unrounded * np.abs(objectives.primal)
+    return not bool(((reached >= low) & (reached <= high)).all())
 
 
 def note_progress(state: State, objectives: Objectives) -> None:
     """The dual objective always rises, the gap comes down in leaps; neither any more means rounding."""
-    gap, reached = state.best.gap.max(), state.reached[1][state.outputs]
+    gap, reached = (state.best.gap - state.best.rounding).max(), state.reached[1][state.outputs]
+    dual = objectives.primal - objectives.unrounded * np.abs(objectives.primal)
     # float32 values make the dual objective wander, and it is cheap to leave them
-    rising = state.whole.kernel.double and (objectives.dual > reached + _PROGRESS * objectives.primal).any()
+    rising = state.whole.kernel.double and (dual > reached + _PROGRESS * objectives.primal).any()
     if gap < 0.9 * state.reached[0] or rising:
         state.improved_at = state.visited
-        state.reached[1][state.outputs] = np.maximum(objectives.dual, reached)
+        state.reached[1][state.outputs] = np.maximum(dual, reached)
         state.reached = gap, state.reached[1]
 
 
@@ -109,7 +159,8 @@ def go_on_in_float64(state: State) -> None:
         state.whole = state.whole.with_kernel(state.whole.kernel.in_float64())
         state.improved_at = state.visited
         state.reached = np.inf, np.full(len(dual), -np.inf)
-    state.best = Best.of(state.whole, dual, state.whole.margins(dual))
+    state.best = Best.of(state.whole, dual, state.whole.margins(dual, state.accurately), state.accurately)
     state.dual, state.margins = dual.copy(), state.best.margins.copy()
+    state.travelled = None
     state.outputs, state.problem = np.arange(len(dual)), state.whole
     state.queue, state.active, state.cache = [], None, None

@@ -21,18 +21,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrcon
 
 from dimargin.kernels import Indices
 from dimargin.losses import Pieces
 from dimargin.shards import Shards, Sums
-from dimargin.solution import Floats, History, MarginLosses, Objectives, Status
+from dimargin.solution import ROUNDINGS, Floats, History, MarginLosses, Objectives, Status
 from dimargin.solvers.loop import Limits, Solver
 
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
+_UNIT, _TINY = float(np.finfo(float).eps) / 2, float(np.finfo(float).tiny)
 
 
 Place = tuple[Floats, Floats]  # coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,)
@@ -52,6 +55,12 @@ class Features(Protocol):
 
     def evaluations(self) -> int:
         """Kernel values computed so far."""
+
+    def total_square(self) -> float:
+        """Bound the sum of ``|psi_i|^2``."""
+
+    def rounding(self) -> float:
+        """Bound the error of a feature, relative to that bound: of kernel values, and zero where rows are features."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,13 @@ def look_at(shard: Shard, place: Place) -> Sums:
     return *sums, np.array([shard.features.evaluations() - before], dtype=float)
 
 
+def extent_of(shard: Shard, _: None) -> Sums:
+    """Bound ``sum_i loss_i'' |psi_i|^2``, and sum the second derivatives, the rows, and the errors of features."""
+    curvature, n_rows = shard.losses.pieces.largest_curvature, shard.losses.n_rows
+    square = float(curvature.max(initial=0.0)) * shard.features.total_square()
+    return tuple(np.array([own]) for own in (square, curvature.sum(), n_rows, n_rows * shard.features.rounding()))
+
+
 def sums_of(
     pieces: Pieces,
     losses: MarginLosses,
@@ -132,7 +148,7 @@ def sums_of(
 
 
 def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
-    every, signed = values.sum(axis=1), np.einsum("qi,qi->q", values, labels)
+    every, signed = values.sum(axis=1), (values * labels).sum(axis=1)  # by pairs, as ROUNDINGS takes for granted
     return (every + signed) / 2, (every - signed) / 2
 
 
@@ -190,6 +206,8 @@ class PrimalState:
         Primal objectives then.
     smallest : float
         Gap of the worst output then.
+    extent : tuple of float or None
+        Sums of `extent_of`, once they are wanted.
     """
 
     limits: Limits
@@ -205,6 +223,7 @@ class PrimalState:
     spent: int = 0
     least: Floats | float = np.inf
     smallest: float = np.inf
+    extent: tuple[float, ...] | None = None
 
     @property
     def here(self) -> Floats:
@@ -289,6 +308,11 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         tol, gap = state.limits.tol, objectives.worst_gap
         if gap <= tol:
             return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
+        if objectives.met(tol).all():
+            return "precision", (
+                f"the relative gap is {objectives.unrounded.max():.2e}, and up to {objectives.rounding.max():.2e} more "
+                f"by rounding: the rows are too large, or lam is, for float64 to certify tol={tol:.2e}"
+            )
         if state.stale >= self.patience:
             return "precision", f"the relative gap stays at {gap:.2e}: tol={tol:.2e} is below what float64 can certify"
         if state.steps >= state.limits.max_iter:
@@ -297,8 +321,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
         """The last iterate: the primal objective never rises."""
-        objectives = self.look(state)
-        return PrimalSolution(state.weights, objectives, status, reason, 1 + state.steps, history)
+        return PrimalSolution(state.weights, self.look(state), status, reason, 1 + state.steps, history)
 
     def look(self, state: State) -> Objectives:
         """Objectives, and the gradient into the state, if they are not known."""
@@ -329,8 +352,50 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             state.gradient[:, :-1] = state.weights - positive
             gap = 0.5 * (state.gradient[:, :-1] ** 2).sum(axis=1)
         state.epochs += 1
-        state.lower = np.maximum(state.lower, primal - gap)
-        gap = np.minimum(gap, primal - state.lower)
-        relative = np.maximum(gap, 0.0) / np.maximum(primal, np.finfo(float).tiny)
-        state.objectives = Objectives(primal, primal - gap, relative, state.intercept)
+        of_primal, of_gap = self._rounding(state, primal, gap)
+        state.lower = np.maximum(state.lower, primal - gap - of_gap)
+        whole = np.maximum(primal - state.lower, 0.0) + of_primal
+        rounding = np.minimum(of_gap + of_primal, whole)
+        state.objectives = Objectives.of(primal, whole - rounding, state.intercept, rounding)
         return state.objectives
+
+    def _rounding(self, state: PrimalState, primal: Floats, gap: Floats) -> tuple[Floats, Floats]:
+        r"""Bound the rounding of the primal objective, and of the gap with it.
+
+        The dual coefficients answer the margins that were computed, so that rounding of these, e_i, costs no more than
+        ``loss_i'' e_i^2 / 2``; sums of ``g_i psi_i`` err by a unit for every addition of ``a``, where
+
+            a^2 = 2 sum_i loss_i * sum_i loss_i'' |psi_i|^2 >= (sum_i |g_i| |psi_i|)^2,
+
+        since ``g_i^2 <= 2 loss_i loss_i''`` for a smooth loss that is nowhere negative. With features that are kernel
+        values of landmarks their own rounding comes to that, by the inverse of L, and that of ``beta'R beta``.
+        """
+        if state.extent is None:
+            state.extent = tuple(float(s[0]) for s in state.shards.aggregate(extent_of))
+        square, curvature, n_rows, errors = state.extent
+        feature = errors / max(n_rows, 1.0) + ROUNDINGS
+        of_score, of_sum = feature + self.n_features * _UNIT, feature + n_rows * _UNIT
+        coefficients = np.linalg.norm(self.coefficients(state.weights), axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            reach, total = np.sqrt(2 * primal * square), np.sqrt(2 * primal * curvature)  # of g_i psi_i, and of g_i
+            of_primal = of_score * coefficients * reach + (ROUNDINGS + self.n_features * _UNIT) * primal
+            of_primal += 0.5 * (of_score + feature) * self._squares_of_features * coefficients**2
+            sums = self._amplification * of_sum * reach
+            of_gap = of_primal + np.sqrt(2 * gap) * sums + 0.5 * sums**2  # of half a squared distance
+            of_gap += 0.5 * (of_score * coefficients) ** 2 * square  # of answers to margins
+            of_gap += np.abs(state.intercept) * (2 * of_sum + _UNIT) * total
+        return of_primal, of_gap
+
+    @cached_property
+    def _amplification(self) -> float:
+        """Norm of the inverse of L, or a bound of it."""
+        if self.factor is None or not len(self.factor):
+            return 1.0
+        reciprocal, _ = dtrcon(self.factor, norm="1", uplo="L")
+        size = float(np.abs(self.factor).sum(axis=0).max())
+        return float(len(self.factor) ** 0.5 / max(reciprocal * size, _TINY))
+
+    @property
+    def _squares_of_features(self) -> float:
+        """Trace of the features' Gram matrix, where they have one."""
+        return 0.0 if self.factor is None else float((self.factor**2).sum())

@@ -23,27 +23,42 @@ class Best:
     dual_objective: Floats
     gap: Floats
     intercept: Floats
+    rounding: Floats  # the part of the gap that is a bound of rounding
+    lowest_primal: Floats  # of all iterates: no dual objective is above
+    is_counted: bool = False  # whether what float32 has done to all of these is in them
 
     @classmethod
-    def of(cls, problem: DualProblem, dual: Floats, margins: Floats) -> Best:
+    def of(cls, problem: DualProblem, dual: Floats, margins: Floats, accurately: bool = False) -> Best:
         """A first one."""
-        now = problem.objectives(dual, margins)
-        return cls(dual.copy(), margins.copy(), now.primal, now.dual, now.relative_gap, now.intercept)
+        now = problem.objectives(dual, margins, accurately=accurately)
+        own = now.primal, now.dual, now.relative_gap, now.intercept, now.rounding, now.primal.copy()
+        return cls(dual.copy(), margins.copy(), *own)
 
     def update(self, outputs: Indices, dual: Floats, margins: Floats, objectives: Objectives) -> None:
         """Take over those of the given outputs whose gap has become smaller."""
-        better = objectives.relative_gap < self.gap[outputs]
+        self.lowest_primal[outputs] = np.fmin(self.lowest_primal[outputs], objectives.primal)
+        better = objectives.unrounded < (self.gap - self.rounding)[outputs]
         places = outputs[better]
+        self.is_counted &= not len(places)
         self.dual[places], self.margins[places] = dual[better], margins[better]
         self.primal[places] = objectives.primal[better]
         self.dual_objective[places] = objectives.dual[better]
         self.gap[places] = objectives.relative_gap[better]
         self.intercept[places] = objectives.intercept[better]
+        self.rounding[places] = objectives.rounding[better]
+
+    def round(self, errors: Floats) -> None:
+        """Count what float32 has done to all objectives, of shape (n_outputs,)."""
+        self.is_counted = True
+        gap = np.maximum(self.primal - self.dual_objective, 0.0)
+        now = Objectives.of(self.primal, gap, self.intercept, errors)
+        self.dual_objective, self.gap, self.rounding = now.dual, now.relative_gap, now.rounding
 
     @property
     def objectives(self) -> Objectives:
         """Of all outputs, as they are now."""
-        return Objectives(self.primal.copy(), self.dual_objective.copy(), self.gap.copy(), self.intercept.copy())
+        own = (self.primal, self.dual_objective, self.gap, self.intercept, self.rounding)
+        return Objectives(*(values.copy() for values in own))
 
 
 @dataclass
@@ -65,6 +80,10 @@ class State:
     margins: Floats
     best: Best  # of all outputs
     spent: int  # evaluations of kernels left behind
+    # float64 kernel values: absolute changes of coefficients, times the sizes of their rows, by which margins of all
+    # outputs have come to what they are; None where they were computed at once
+    travelled: Floats | None = None
+    accurately: bool = False  # whether margins that are computed at once are in twice the precision
 
     began: float = field(default_factory=time.perf_counter)
     queue: list[Indices | None] = field(default_factory=list)  # blocks of the pass; None: the worst violators then
@@ -87,6 +106,42 @@ class State:
     def as_given(self, values: Floats) -> Floats:
         """Values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
         return values if self.places is None else np.ascontiguousarray(values[:, np.argsort(self.places)])
+
+    def objectives(self) -> Objectives:
+        """Of the present iterate, of the present outputs."""
+        travelled = None if self.travelled is None else self.travelled[self.outputs]
+        return self.problem.objectives(self.dual, self.margins, travelled=travelled, accurately=self.accurately)
+
+    def travel(self, columns: Indices, change: Floats) -> None:
+        """Count changes of coefficients, by which margins have been brought up to date."""
+        if not self.whole.kernel.double or not change.any():
+            return
+        moved = self.problem.kernel.product_sizes(columns, change)
+        if self.travelled is None:  # they were those of coefficients as far from the present ones as they moved
+            self.travelled = self.whole.reach(self.best.dual)
+            self.travelled[self.outputs] = self.problem.reach(self.dual) + moved
+        self.travelled[self.outputs] += moved
+
+    def make_feasible(self) -> None:
+        """Put the present iterate into its box, and its signed coefficients to a sum of zero."""
+        before = self.dual
+        self.dual, self.margins = self.problem.at_feasible(self.dual, self.margins)
+        if self.dual is not before:
+            self.travel(np.arange(before.shape[1]), self.dual - before)
+
+    def may_round_less(self) -> bool:
+        """Whether the gap would meet the tolerance but for the rounding of margins that can be computed better."""
+        kernel, objectives, tol = self.whole.kernel, self.best.objectives, self.limits.tol
+        unmet = (objectives.relative_gap > tol) & (objectives.unrounded <= tol)
+        if not kernel.double or not unmet.any():
+            return False
+        if kernel.can_be_accurate and not self.accurately:
+            self.accurately = True
+            return True
+        if self.travelled is None:
+            return False
+        far = self.travelled > 2 * self.whole.reach(self.best.dual)
+        return bool((unmet & (far | kernel.has_weights | self.accurately)).any())
 
     def focus(self, outputs: Indices) -> None:
         """Go on with some of the present outputs: not from their best iterates, whose dual objective may be lower."""

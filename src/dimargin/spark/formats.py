@@ -95,7 +95,7 @@ class CsvText(Format):
             lines = lines.filter(pc.not_equal(lines, pa.scalar(self.header, lines.type)))
         if not len(lines):
             return None
-        block, texts = _joined(lines), TextLabels()
+        block, texts = _joined(lines), TextLabels(self.path)
         try:
             pieces = list(self.layout.pieces(io.BytesIO(block), self.taken, texts, header=False))
         except pa.ArrowInvalid as error:
@@ -130,7 +130,7 @@ class TableRows(Format):
                 f"{self.path}: column {name!r} is missing, NaN or infinite; a finite number expected in every row"
             )
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            texts = TextLabels()
+            texts = TextLabels(self.path)
             places: Any = texts.codes(column)
             labels, wrong = np.array(texts.texts), (places < 0).any()
         else:

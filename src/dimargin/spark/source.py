@@ -25,9 +25,9 @@ from pyspark.sql.types import StructType
 
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.data import canonical
-from dimargin.estimators.validation import memory_of_process
 from dimargin.kernels import Floats, Indices
 from dimargin.keys import Keys, keys_of_ids, row_keys
+from dimargin.memory import memory_of_process
 from dimargin.parts import n_shards_for
 from dimargin.rows import Extent, Kernel, column_reach, column_sums, stacked
 from dimargin.shards import Shards

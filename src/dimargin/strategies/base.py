@@ -250,6 +250,10 @@ class Strategy(Options, ABC):
         """Bytes beside those of a solve."""
         return 0
 
+    def memory_of_columns(self, n_rows: int, n_features: int) -> int:
+        """Bytes of what has a number for every column, of sparse rows too."""
+        return 0
+
     def joins_all_rows(self, shape: TreeShape) -> bool:
         """Whether all rows come together in one place: at level 0 of a tree."""
         return shape.stop_level == 0

@@ -77,6 +77,10 @@ class DiP(Cascade):
         self._check_positive("n_clusters")
         self._check_count("sample_size")
 
+    def memory_of_columns(self, n_rows: int, n_features: int) -> int:
+        """Centres of clusters, which are dense, and those of the iteration before."""
+        return 8 * (2 * min(self.n_clusters, max(n_rows // 2, 1)) + 1) * n_features
+
     def _partition(self) -> Partition:
         return InputClusterPartition(self.n_clusters, self.sample_size)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from dimargin.parts import Part, whole_of
 from dimargin.shards import Shards
-from dimargin.solution import History, Status
+from dimargin.solution import History, Objectives, Status
 from dimargin.solvers import BlockCoordinateDescent
 from dimargin.strategies import levels
 from dimargin.strategies.base import LevelModel, Training
@@ -68,16 +68,18 @@ def look(training: Training, support: Part, number: int) -> Look:
         "objective": objectives.primal.tolist(),
         "relative_gap": objectives.worst_gap,
     }
-    status, reason = _verdict(training, entry, number)
+    status, reason = _verdict(training, objectives, entry, number)
     summary = Summary(0, facts.total, facts.total, support.n_rows, objectives, status, reason, 1, evaluations, [entry])
     found = LevelModel.of(support, support.coefficients, objectives.intercept)
     return Look(Level(0, [summary], rows), support, lambda: found)
 
 
-def _verdict(training: Training, entry: dict[str, Any], number: int) -> tuple[Status, str]:
+def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:
     gap, tol = entry["relative_gap"], training.limits.tol
     if gap <= tol and tol >= _EPSILON:
         return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
+    if objectives.met(tol).all():
+        return "precision", f"rounding alone may be a relative gap of {objectives.rounding.max():.2e}"
     if training.progress.check(entry):
         return "stopped", "a callback asked to stop"
     if training.limits.interrupted.is_set():

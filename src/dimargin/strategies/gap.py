@@ -17,7 +17,7 @@ from sklearn.utils import gen_batches
 from dimargin.kernels import Floats
 from dimargin.parts import Part
 from dimargin.shards import Shards, Sums
-from dimargin.solution import MarginLosses, Objectives
+from dimargin.solution import MarginLosses, Objectives, ObjectiveSums
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
 from dimargin.strategies.base import Facts
@@ -36,12 +36,15 @@ class Looked:
     dual : ndarray of shape (n_outputs, n)
     margins : ndarray of shape (n_outputs, n)
         Without intercept.
+    errors : ndarray of shape (n_outputs, n)
+        Bounds of their rounding.
     evaluations : int
     """
 
     losses: MarginLosses
     dual: Floats
     margins: Floats
+    errors: Floats
     evaluations: int
 
     @property
@@ -69,10 +72,9 @@ def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Li
     intercepts = np.zeros(len(support.problem.labels))
     if facts.intercept:
         intercepts = _best_intercepts(looked, facts)
-    primal, gap, evaluations = looked.aggregate(_sums, intercepts)
+    *sums, evaluations = looked.aggregate(_sums, intercepts)
     looked.release()
-    relative = gap / np.maximum(np.abs(primal), np.finfo(float).tiny)
-    return Objectives(primal, primal - gap, relative, intercepts), int(evaluations[0])
+    return ObjectiveSums(*sums).objectives(intercepts, exact.reach(support.coefficients)), int(evaluations[0])
 
 
 def look_from(part: Part, value: tuple[Part, int, Limits]) -> Looked:
@@ -80,13 +82,20 @@ def look_from(part: Part, value: tuple[Part, int, Limits]) -> Looked:
     support, n_threads, limits = value
     kernel, labels = support.problem.kernel.facing(part.problem.kernel, n_threads), part.problem.labels
     rows, columns, margins = np.arange(part.n_rows), np.arange(support.n_rows), np.zeros(labels.shape)
+    signed = support.problem.labels * support.coefficients
+    if kernel.has_weights:
+        weights = kernel.weights(columns, signed)
+        losses = part.problem.of_rows(rows, support.problem.total)
+        margins, errors = labels * kernel.scores(weights), kernel.score_errors(weights, columns, signed)
+        return Looked(losses, coefficients_of(part, support), margins, errors, 0)
     for some in gen_batches(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
         if limits.cancelled.is_set():
             raise Interrupted
-        scores = kernel.multiply(columns, support.problem.labels * support.coefficients, rows[some])
+        scores = kernel.multiply(columns, signed, rows[some])
         margins[:, some] = labels[:, some] * scores
     losses = part.problem.of_rows(rows, support.problem.total)
-    return Looked(losses, coefficients_of(part, support), margins, kernel.evaluations)
+    errors = kernel.product_errors(columns, signed)
+    return Looked(losses, coefficients_of(part, support), margins, errors, kernel.evaluations)
 
 
 def coefficients_of(part: Part, support: Part) -> Floats:
@@ -98,10 +107,8 @@ def coefficients_of(part: Part, support: Part) -> Floats:
 
 
 def _sums(looked: Looked, intercepts: Floats) -> Sums:
-    losses, dual, margins = looked.losses, looked.dual, looked.margins
-    shifted = losses.shifted(margins, intercepts)
-    primal = 0.5 * (dual * margins).sum(axis=1) + losses.values(shifted).sum(axis=1)
-    return primal, losses.gaps(dual, shifted).sum(axis=1), np.array([looked.evaluations], dtype=float)
+    sums = looked.losses.objective_sums(looked.dual, looked.margins, intercepts, looked.errors)
+    return *sums, np.array([looked.evaluations], dtype=float)
 
 
 def _best_intercepts(looked: Shards[Looked], facts: Facts) -> Floats:

@@ -57,6 +57,7 @@ def average(level: Level[Summary], total: float) -> Objectives:
         dual=share @ np.array([r.dual for r in results]),
         relative_gap=np.max([r.relative_gap for r in results], axis=0),
         intercept=share @ np.array([r.intercept for r in results]),
+        rounding=np.max([r.rounding for r in results], axis=0),
     )
 
 

@@ -1,0 +1,297 @@
+"""Every certificate is judged by code that shares nothing with the package: see `judge`."""
+
+import os
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from judge import (
+    Hinge,
+    Odm,
+    Problem,
+    SquaredHinge,
+    complaints,
+    judge,
+    judge_ball,
+    judge_plane,
+    judge_weights,
+    signed_coefficients,
+)
+from sklearn.exceptions import ConvergenceWarning
+
+import dimargin
+from dimargin import ODMClassifier, SVMClassifier
+
+# of all tests together three times as many; more of them: DIMARGIN_JUDGED=33000 pytest tests/test_certificates.py
+PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "1000"))
+judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
+fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
+
+powers = st.integers(-6, 6).map(lambda k: 10.0**k)
+KERNELS = st.one_of(
+    st.just({"kernel": "linear", "gamma": 1.0}),
+    st.fixed_dictionaries({
+        "kernel": st.just("poly"), "gamma": st.sampled_from([0.01, 0.5, 2.0]), "degree": st.integers(1, 3),
+        "coef0": st.sampled_from([0.0, 1.0]),
+    }),
+    st.fixed_dictionaries({
+        "kernel": st.sampled_from(["rbf", "laplacian"]), "gamma": st.sampled_from([1e-4, 0.1, 1.0, 30.0]),
+    }),
+)  # fmt: skip
+LOSSES = st.one_of(
+    st.builds(Hinge, st.floats(-4, 5).map(lambda k: 10.0**k)),
+    st.builds(SquaredHinge, st.floats(-4, 5).map(lambda k: 10.0**k)),
+    st.builds(
+        Odm,
+        st.floats(-2, 8).map(lambda k: 10.0**k),
+        st.sampled_from([0.05, 0.5, 1.0]),
+        st.sampled_from([0.0, 0.2, 0.9]),
+    ),
+)
+
+
+@st.composite
+def data(draw, most_rows=60, least_rows=2):
+    """Rows with ties, duplicates and constant columns, of any scale, with weights: easy to separate or not at all."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(least_rows, most_rows)), draw(st.integers(1, 4))
+    n_classes = draw(st.sampled_from([2, 2, 2, 3]))
+    X = rng.normal(size=(n, d))
+    shape = draw(st.sampled_from(["any", "ties", "duplicates", "constant", "far", "columns"]))
+    if shape == "ties":
+        X = np.round(X)
+    if shape == "duplicates":
+        X = X[rng.integers(0, max(2, n // 4), n)]
+    if shape == "constant":
+        X[:, 0] = 1.0
+    if shape == "far":
+        X += 100.0
+    if shape == "columns":
+        X *= 10.0 ** rng.uniform(-3, 3, d)
+    X *= draw(powers)
+    noise = draw(st.sampled_from([0.1, 1.0, 10.0]))
+    y = np.digitize(
+        rng.permutation(n) if shape == "far" else X[:, -1] / (abs(X[:, -1]).max() or 1) + noise * rng.normal(size=n),
+        [0.0, 1.0][: n_classes - 1],
+    )
+    y[:n_classes] = np.arange(n_classes)[:n]
+    weights = {
+        "one": np.ones(n), "any": rng.uniform(0.5, 2, n), "counts": rng.integers(1, 4, n).astype(float),
+        "wild": 10.0 ** rng.uniform(-4, 4, n),
+    }[draw(st.sampled_from(["one", "any", "any", "counts", "wild"]))]  # fmt: skip
+    return X, y, weights
+
+
+def labels_of(y):
+    classes = np.unique(y)
+    return np.array([np.where(y == c, 1.0, -1.0) for c in (classes[1:] if len(classes) == 2 else classes)])
+
+
+def fitted(machine, X, y, weights, ignored="nothing"):
+    """The machine, or None where it refuses the data in words."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", ignored)
+        try:
+            return machine.fit(X, y, sample_weight=weights)
+        except ValueError as refusal:
+            assert "column" in str(refusal) or "too " in str(refusal), refusal
+            return None
+
+
+def machine_for(loss, kernel, **parameters):
+    own = {k: v for k, v in kernel.items() if k != "kernel"}
+    if isinstance(loss, Odm):
+        return ODMClassifier(
+            lam=loss.lam, upsilon=loss.upsilon, theta=loss.theta, kernel=kernel["kernel"], **own, **parameters
+        )
+    name = "squared_hinge" if isinstance(loss, SquaredHinge) else "hinge"
+    return SVMClassifier(C=loss.C, loss=name, kernel=kernel["kernel"], **own, **parameters)
+
+
+def judged_by_its_coefficients(machine, problem, best=None):
+    signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
+    return complaints(machine, judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed))), best)
+
+
+@judged
+@given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-3, 1e-6, 1e-9]))
+def test_exact_machines(data, loss, kernel, intercept, tol):
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    parameters = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
+    machine = fitted(machine_for(loss, kernel, tol=tol, max_iter=200, strategy="exact", **parameters), X, y, weights)
+    if machine is not None:
+        problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
+        assert not judged_by_its_coefficients(machine, problem)
+
+
+def judged_by_its_objective(machine, problem, best):
+    """Of a machine whose coefficients are not those of a dual point."""
+    signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
+    truth = judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed)))
+    return complaints(machine, replace(truth, dual=np.full(len(signed), -np.inf)), best)
+
+
+def reached(problem, loss, kernel, intercept, X, y, weights):
+    """Objectives of another machine for the same problem, solved as well as can be."""
+    other = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
+    machine = fitted(machine_for(loss, kernel, tol=1e-9, max_iter=300, strategy="exact", **other), X, y, weights)
+    signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
+    return judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed))).upper
+
+
+STRATEGIES = [
+    {"strategy": "diodm", "n_levels": 1, "branching": 2},
+    {"strategy": "diodm", "n_levels": 1, "branching": 2, "stop_level": 1},
+    {"strategy": "cascade", "n_levels": 1, "branching": 2},
+    {"strategy": "dip", "n_levels": 1, "branching": 2},
+    {"strategy": "dc", "n_levels": 1, "branching": 2},
+    {"strategy": "landmark", "n_landmarks": 5},
+    {"strategy": dimargin.Landmark(polish=True), "n_landmarks": 5},
+]
+
+
+@fewer
+@given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from(STRATEGIES), st.sampled_from([1e-1, 1e-3, 1e-6]))
+def test_strategies(data, loss, kernel, intercept, strategy, tol):
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    if "landmark" in str(strategy["strategy"]).lower() and (intercept or type(loss) is Hinge):
+        return
+    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
+    machine = fitted(machine_for(loss, kernel, tol=tol, max_iter=100, **strategy, **own), X, y, weights)
+    if machine is None:
+        return
+    problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
+    best = reached(problem, loss, kernel, intercept, X, y, weights)
+    was = machine.certificate_
+    if was != "global":
+        machine.certify(X, y, weights)
+        machine.status_ = "certified"
+    judged_by = judged_by_its_coefficients if was == "global" else judged_by_its_objective
+    assert not judged_by(machine, problem, best)
+
+
+@fewer
+@given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from([-1.0, 0.5, 1.0, 1.3, 1e3]), st.booleans())
+def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven):
+    """Their coefficients may be outside the box, and their sum may be any: no point of the dual."""
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
+    machine = fitted(machine_for(loss, kernel, tol=1e-3, max_iter=100, strategy="exact", **own), X, y, weights)
+    if machine is None:
+        return
+    problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
+    best = reached(problem, loss, kernel, intercept, X, y, weights)
+    machine.dual_coef_ = machine.dual_coef_ * factor
+    if uneven:
+        machine.dual_coef_ *= np.random.default_rng(len(y)).uniform(0.5, 1.5, machine.dual_coef_.shape)
+    machine.certify(X, y, weights)
+    machine.status_ = "certified"
+    assert not judged_by_its_objective(machine, problem, best)
+
+
+@rarely
+@given(data(most_rows=900, least_rows=513), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]))
+def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
+    machine = fitted(machine_for(loss, kernel, tol=tol, max_iter=20, strategy="exact", **own), X, y, weights)
+    if machine is not None:
+        assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
+
+
+@fewer
+@given(
+    data(),
+    LOSSES,
+    st.booleans(),
+    st.sampled_from(["sparse", "function", "values"]),
+    st.sampled_from([1e-1, 1e-3, 1e-9]),
+)
+def test_own_kernels_and_sparse_rows(data, loss, intercept, how, tol):
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
+    kernel = {"kernel": "linear", "gamma": 1.0}
+    machine = machine_for(loss, kernel, tol=tol, max_iter=100, strategy="exact", **own)
+    if how != "sparse":  # of whole numbers, whose products are exact: rounding inside a user's kernel is not ours
+        X = np.rint(8 * np.random.default_rng(len(y)).normal(size=X.shape))
+        machine.set_params(kernel=(lambda A, B: A @ B.T) if how == "function" else "precomputed")
+    given = {"sparse": sp.csr_array(X), "function": X, "values": X @ X.T}[how]
+    if fitted(machine, given, y, weights) is not None:
+        assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
+
+
+@fewer
+@given(
+    data(),
+    st.floats(-4, 5).map(lambda k: 10.0**k),
+    KERNELS,
+    st.sampled_from([1e-1, 1e-3, 1e-6]),
+    st.sampled_from([1, 1, 3]),
+)
+def test_machines_of_core_sets(data, C, kernel, tol, n_sites):
+    X, y, weights = data
+    own = {k: v for k, v in kernel.items() if k != "kernel"}
+    machine = dimargin.CoreSetSVMClassifier(C=C, kernel=kernel["kernel"], **own, tol=tol, n_sites=n_sites, max_iter=100)
+    if len(y) >= 3 * n_sites and fitted(machine, X, y, weights) is not None:
+        problem = Problem(X, labels_of(y), weights, SquaredHinge(C / 2), kernel, offset=1.0)
+        signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
+        assert not complaints(machine, judge(problem, signed, np.zeros(len(signed))))
+
+
+@fewer
+@given(
+    data(), st.floats(-2, 8).map(lambda k: 10.0**k), st.sampled_from([0.05, 0.5, 1]), st.sampled_from([0.0, 0.2, 0.9]),
+    st.sampled_from(["newton", "newton", "dsvrg", "svrg", "csvrg"]), st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-9]),
+)  # fmt: skip
+def test_linear_machines(data, lam, upsilon, theta, solver, intercept, tol):
+    X, y, weights = data
+    own = {"lam": lam, "upsilon": upsilon, "theta": theta, "fit_intercept": intercept}
+    problem = Problem(X, labels_of(y), weights, Odm(lam, upsilon, theta), {"kernel": "linear", "gamma": 1.0}, intercept)
+    machine = fitted(dimargin.LinearODMClassifier(solver=solver, tol=tol, max_iter=30, **own), X, y, weights)
+    other = fitted(dimargin.LinearODMClassifier(solver="newton", tol=1e-12, **own), X, y, weights)
+    if machine is None or other is None:
+        return
+    best = judge_weights(problem, other.coef_, other.intercept_).upper
+    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
+    machine.certify(X, y, weights)
+    machine.status_ = "certified"
+    assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
+
+
+@fewer
+@given(
+    data(),
+    st.one_of(st.floats(-3, 4).map(lambda k: 10.0**k), st.just(np.inf)),
+    KERNELS,
+    st.sampled_from([1e-1, 1e-3, 1e-6]),
+)
+def test_balls(data, C, kernel, tol):
+    X, _, weights = data
+    own = {k: v for k, v in kernel.items() if k != "kernel"}
+    machine = dimargin.CoreSetSVDD(C=C, kernel=kernel["kernel"], **own, tol=tol, max_iter=100)
+    if fitted(machine, X, None, weights, ignored=".*Every row is an outlier") is not None:
+        problem = Problem(X, np.ones((1, len(X))), weights, SquaredHinge(C), kernel)
+        x = signed_coefficients(problem, machine.support_, machine.dual_coef_)[0]
+        assert not complaints(machine, judge_ball(problem, x, -machine.offset_, C))
+
+
+@fewer
+@given(data(), st.floats(-3, 4).map(lambda k: 10.0**k), KERNELS, st.sampled_from([1e-1, 1e-3, 1e-6]))
+def test_planes(data, C, kernel, tol):
+    X, _, weights = data
+    own = {k: v for k, v in kernel.items() if k != "kernel"}
+    machine = dimargin.OneClassCoreSetSVM(C=C, kernel=kernel["kernel"], **own, tol=tol, max_iter=100)
+    if fitted(machine, X, None, weights) is not None:
+        problem = Problem(X, np.ones((1, len(X))), weights, SquaredHinge(C), kernel)
+        x = signed_coefficients(problem, machine.support_, machine.dual_coef_)[0]
+        assert not complaints(machine, judge_plane(problem, x, machine.offset_, C))
