@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzz.hostile_messages import heard
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -13,7 +14,7 @@ from sklearn.svm import LinearSVC
 from dimargin.network.conditions import Conditions, Link, Outage, Partition
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.agreement import Agreement, Card
-from dimargin.network.programs.gadget import GadgetSettings
+from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.schema import Schema
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph
@@ -252,8 +253,8 @@ def test_cards_of_whom_the_learner_has_refused_change_nothing():
     simulator = run({name: site(name, X[two[k::2]], y[two[k::2]]) for k, name in enumerate("ab")}, 30)
     program = simulator.programs["a"]
     lie = next(action.message for action in simulator.programs["b"].wake(30.0, "round") if hasattr(action, "message"))
-    [reason] = refusals(program.receive(30.0, "b", msgspec.structs.replace(lie, iterate=lie.iterate * np.nan)))
-    assert reason == "its message has NaN or infinite values" and program.status()["refused"] == {"b": reason}
+    [reason] = refusals(heard(program, 30.0, "b", msgspec.structs.replace(lie, iterate=lie.iterate * np.nan)))
+    assert "iterate has NaN" in reason and program.status()["refused"] == {"b": reason}
     digest = program.schema.digest
     card = Card(**Schema.of(X, y, TERMS).plain(), rows={"b": [9, 9]}, sealed=True)
     assert not list(program.receive(31.0, "b", card)) and program.schema.digest == digest
@@ -371,14 +372,14 @@ def test_a_checkpoint_knows_whose_rows_it_is_of():
 def test_a_damaged_card_is_refused_by_name():
     X, y = three_classes()
     program = site("a", X, y)()
-    list(program.start(0.0, ["b"]))
+    list(program.start(0.0, list("bcd")))
     plain = program.schema.plain()
-    for change, text in (
-        ({"low": np.zeros(3)}, "limits of shapes"),
-        ({"low": np.full(4, np.nan)}, "NaN"),
-        ({"rows": {"b": [-1, 2]}}, "counts rows wrongly"),
+    for name, change, text in (
+        ("b", {"low": np.zeros(3)}, "limits of shapes"),
+        ("c", {"low": np.full(4, np.nan)}, "low has NaN"),
+        ("d", {"rows": {"b": [-1, 2]}}, r"Expected `int` >= 0 - at `$.rows[...][0]`"),
     ):
         card = Card(**(plain | {"rows": {"b": [1, 5]}, "sealed": False} | change))
-        [reason] = refusals(program.receive(1.0, "b", card))
-        assert text in reason and program.status()["refused"]["b"] == reason
-        assert not refusals(program.receive(1.0, "b", card))
+        [reason] = refusals(heard(program, 1.0, name, card))
+        assert text in reason and program.status()["refused"][name] == reason
+        assert not program.hears(name)

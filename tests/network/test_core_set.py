@@ -1,6 +1,5 @@
 """Core-set consensus: all sites end with the same few points, which are those that determine the ball of all."""
 
-import re
 from dataclasses import replace
 
 import msgspec
@@ -9,61 +8,25 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from ball_reference import quadratic_optimum
+from core_set_sites import EXACT, dealt, met, names_of, one_site, places_in, run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dimargin import CoreSetSVMClassifier, minimum_enclosing_ball
+from dimargin import minimum_enclosing_ball
 from dimargin.kernels import Kernel
 from dimargin.network.conditions import Conditions, Link, Outage
 from dimargin.network.messages import decoder, encode, pack, unpack
-from dimargin.network.program import Report, Send, Stop
-from dimargin.network.programs.candidates import Candidates, Named, points_of
+from dimargin.network.program import Send, Stop
+from dimargin.network.programs.candidates import Candidates
 from dimargin.network.programs.core_set import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import changing_digraphs, make_graph
 
-EXACT = CoreSetSettings(epsilon=0.0)
 
-
-def names_of(n_sites):
-    return [f"site{i:03}" for i in range(n_sites)]
-
-
-def dealt(X, n_sites, signs=None, settings=EXACT):
-    """Sites that hold every n_sites-th point."""
-    signs = np.ones(X.shape[0]) if signs is None else signs
-    return {
-        name: lambda name=name, i=i: CoreSetConsensus(name, X[i::n_sites], signs[i::n_sites], settings)
-        for i, name in enumerate(names_of(n_sites))
-    }
-
-
-def run(sites, graph, conditions=None, seed=0, until=400.0, after=0.0, forgetful=()):
-    """Until all agree; radii are watched on the way, but those of sites that lose their memory."""
-    simulator, ranks = Simulator(sites, graph, conditions, seed), {}
-
-    def agreed(_):
-        for name, program in simulator.programs.items():
-            rank = program.chosen.rank if program.chosen else (-np.inf, ())
-            assert name in forgetful or rank >= ranks.get(name, rank), "a radius fell"
-            ranks[name] = rank
-        return (
-            simulator.now > after
-            and len({*ranks.values()}) == 1
-            and len(ranks) == len(sites)
-            and all(r[1] for r in ranks.values())
-        )
-
-    end = simulator.run(until=until, watch=agreed)
-    assert end in ("watch", "stopped")
-    return simulator, next(iter(simulator.programs.values())).chosen
-
-
-def places_in(chosen, n_sites):
-    """Of the core-set in the array that was dealt."""
-    index = {name: i for i, name in enumerate(names_of(n_sites))}
-    return np.sort([index[site] + n_sites * row for site, row in chosen.points.names])
+@pytest.fixture
+def site():
+    return one_site()
 
 
 NETWORKS = {
@@ -71,6 +34,8 @@ NETWORKS = {
     "directed cycle": nx.cycle_graph(12, create_using=nx.DiGraph),
     "changing": changing_digraphs(12, 0.08, 1),
 }
+
+
 WEATHER = {
     "calm": Conditions(),
     "a third lost": Conditions(Link(loss=0.3)),
@@ -110,40 +75,6 @@ def test_any_points_on_any_network(n_sites, n, d, seed, on_a_grid, lossy):
     assert reach <= (1 + epsilon) * best * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.parametrize("kernel", [None, Kernel("rbf", gamma=0.5), Kernel("poly", gamma=0.5, degree=2, coef0=1.0)])
-def test_margin_machines(kernel):
-    """The L2-SVM of all rows, of sites that hold one class each."""
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(120, 2))
-    y = np.where(X[:, 0] + 0.3 * rng.normal(size=120) > 0, 1.0, -1.0)
-    order = np.argsort(y, kind="stable")
-    X, y, n_sites = X[order], y[order], 6
-    shards = np.array_split(np.arange(120), n_sites)
-    wanted = CoreSetSettings("margin", 1e-3, C=2.0, kernel=kernel, intercept=True)
-    sites = {
-        name: lambda name=name, rows=rows: CoreSetConsensus(name, X[rows], y[rows], wanted)
-        for name, rows in zip(names_of(n_sites), shards, strict=True)
-    }
-    _, chosen = run(sites, make_graph("ring", n_sites), Conditions(Link(loss=0.2)))
-    options = {"kernel": "linear"} if kernel is None else {
-        "kernel": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0
-    }  # fmt: skip
-    machine = CoreSetSVMClassifier(2.0, **options).fit(X, y)
-    rho = -chosen.value
-    assert 0.5 / rho == pytest.approx(machine.dual_objective_, rel=2e-3)
-    assert 0.5 / rho <= machine.dual_objective_ * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("C", [0.5, 10.0])
-def test_soft_descriptions(C):
-    X = np.random.default_rng(3).normal(size=(80, 3))
-    kernel = Kernel("rbf", gamma=0.5)
-    sites = dealt(X, 5, settings=CoreSetSettings("ball", 1e-6, C=C, kernel=kernel))
-    _, chosen = run(sites, make_graph("complete", 5))
-    values = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
-    assert chosen.value == pytest.approx(quadratic_optimum(values + np.eye(80) / C, np.ones(80)), rel=1e-5)
-
-
 @pytest.mark.parametrize("loses_memory", [False, True])
 def test_sites_that_crash_or_come_late(loses_memory):
     X = np.random.default_rng(4).normal(size=(48, 3))
@@ -170,107 +101,18 @@ def test_all_stop_with_the_same_set(network):
     assert simulator.now <= 4 * nx.diameter(graph) + 4
 
 
-def told(**changes):
-    """What a site says of a point far away."""
-    message = {
-        "sites": ["other"], "rows": np.array([0]), "X": np.array([[9.0, 9.0]]), "labels": np.ones(1),
-        "masses": np.ones(1), "quiet": 0,
-    }  # fmt: skip
-    message |= changes
-    try:
-        digest = points_of(message["sites"], message, 2).digest
-    except (ValueError, IndexError, TypeError):
-        digest = ""
-    return Candidates(**{"digest": digest, **message})
-
-
-def met(program, sender="other", **changes):
-    """What a site does with a message."""
-    return list(program.receive(0.0, sender, told(**changes)))
-
-
-@pytest.fixture
-def site():
-    program = CoreSetConsensus("here", np.array([[0.0, 0.0], [1.0, 0.0]]), np.ones(2), replace(EXACT, norm_bound=50.0))
-    list(program.start(0.0, ["other", "third"]))
-    list(program.wake(1.0, "round"))
-    return program
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"X": np.array([[np.nan, 0.0]])}, "NaN or infinite"),
-        ({"X": np.array([[np.inf, 0.0]])}, "NaN or infinite"),
-        ({"X": np.array([[1.0, 2.0, 3.0]])}, r"shape \(1, 3\), expected \(1, 2\)"),
-        ({"labels": np.array([0.5])}, "labels other than -1, 1"),
-        ({"digest": "0123"}, "another digest than it says"),
-        ({"value": np.nan}, "NaN or infinite"),
-        ({"labels": np.ones(2)}, "shape"),
-        ({"rows": np.array([0, 1])}, "shape"),
-        ({"masses": np.zeros(1)}, "weights that are not positive"),
-        ({"masses": np.array([np.nan])}, "weights that are not positive"),
-        ({"sites": []}, "for 0 points"),
-        ({"indices": np.array([0, 1]), "indptr": np.array([0, 2]), "X": np.ones(2)}, "columns of shapes"),
-        ({"X": np.array([[60.0, 0.0]])}, "norm of 60, expected at most 50"),
-        ({"sites": ["here"]}, "another site has its name"),
-        ({"sites": ["here"], "rows": np.array([7])}, "another site has its name"),
-        (
-            {
-                "sites": ["other"] * 2,
-                "rows": np.zeros(2, dtype=np.int64),
-                "X": np.ones((2, 2)),
-                "labels": np.ones(2),
-                "masses": np.ones(2),
-            },
-            "names a point twice",
-        ),
-    ],
-)
-def test_unsound_messages_are_refused(site, changes, words):
-    before = site.chosen
-    (report,) = met(site, **changes)
-    assert isinstance(report, Report) and report.what == "refused" and report.facts["site"] == "other"
-    assert re.search(words, report.facts["reason"])
-    assert not met(site)  # not listened to any more
-    list(site.wake(2.0, "round"))
-    assert site.chosen == before and "other" in site.status()["refused"]
-
-
-def test_one_name_for_two_points_is_refused(site):
-    assert not met(site)
-    list(site.wake(2.0, "round"))
-    assert ("other", 0) in site.chosen.points.names
-    (report,) = met(site, "third", X=np.array([[5.0, 5.0]]))
-    assert "row 0 of site 'other' is another point than others say" in report.facts["reason"]
-
-
 def test_quiet_is_what_anybody_knows_of(site):
     """Rounds since the last change, here or at any site that told of one."""
     for now in range(2, 9):
         list(site.wake(float(now), "round"))
-    alone = site.status()["quiet"]
-    message = site._message(site.chosen, site.chosen.points)
+    alone = site._quiet
+    message = site._message(site.chosen.points)
     list(site.receive(9.0, "other", message))
-    assert site.status()["quiet"] == alone > 3
+    assert site._quiet == alone > 3
     list(site.receive(9.0, "other", msgspec.structs.replace(message, quiet=2)))
-    assert site.status()["quiet"] == 2
+    assert site._quiet == 2
     assert not met(site, "third", X=np.array([[0.5, 0.0]]))  # another core-set, if a worse one
-    assert site.status()["quiet"] == 0
-
-
-def test_messages_of_other_rows_are_left_alone(site):
-    assert not met(site, schema="another") and not site._heard
-
-
-def test_equal_points_of_two_sites_are_two_points():
-    """Only their softness tells them apart: each carries half of the weight."""
-    wanted = CoreSetSettings("margin", 1e-9, C=1.0, kernel=Kernel("rbf"), intercept=False)
-    sites = dealt(np.zeros((2, 2)), 2, settings=wanted)
-    _, chosen = run(sites, make_graph("complete", 2))
-    assert chosen.points.names == (("site000", 0), ("site001", 0))
-    np.testing.assert_allclose(chosen.weights, 0.5)
-    assert -chosen.value == pytest.approx(1.5)
+    assert site._quiet == 0
 
 
 def test_state_and_rows_shared(site):
@@ -279,32 +121,10 @@ def test_state_and_rows_shared(site):
     assert site.shares == "rows" and site.rows_shared == 2 and not any(isinstance(a, Stop) for a in actions)
     again = CoreSetConsensus("here", site.own.X, site.own.labels, site.settings)
     again.restore(unpack(pack(site.checkpoint())))
-    assert again.chosen.rank == site.chosen.rank and again.status()["rows_shared"] == 2
+    assert again.chosen.rank == site.chosen.rank and again.rows_shared == 2
     list(again.start(0.0, ["other"]))
     list(again.wake(1.0, "round"))
     assert again.chosen.rank == site.chosen.rank
-
-
-def test_order_is_total():
-    """Of sets with the same radius the names decide, and they are the same however the points come."""
-    X = np.vstack([np.eye(3), -np.eye(3)])
-    points = Named(tuple((f"s{i}", 0) for i in range(6)), X, np.ones(6), np.ones(6))
-    whole = Chosen.of(points, EXACT)
-    for seed in range(5):
-        assert Chosen.of(points.take(np.random.default_rng(seed).permutation(6)), EXACT).rank == whole.rank
-    other = Chosen.of(points.take([1, 4]), EXACT)
-    assert other.rank[0] == whole.rank[0]
-    assert other.rank == whole.rank or (other.rank > whole.rank) != (whole.rank > other.rank)
-
-
-def test_weights_of_rows():
-    """A weight of two is a row given twice."""
-    X = np.random.default_rng(6).normal(size=(20, 2))
-    wanted = CoreSetSettings("ball", 1e-9, C=2.0)
-    twice = Named(tuple(("s", k) for k in range(40)), np.repeat(X, 2, axis=0), np.ones(40), np.ones(40))
-    once = Named(tuple(("s", k) for k in range(20)), X, np.ones(20), np.full(20, 2.0))
-    one, two = (Chosen.of(points, wanted) for points in (once, twice))
-    np.testing.assert_allclose(one.weights @ one.points.X, two.weights @ two.points.X, atol=1e-9)
 
 
 def test_sites_that_hear_one_another_do_not_send_what_the_other_has(site):
@@ -314,7 +134,7 @@ def test_sites_that_hear_one_another_do_not_send_what_the_other_has(site):
         return [len(a.message.sites) for a in site.wake(now, "round") if isinstance(a, Send) and a.to == "other"]
 
     assert sent(2.0) == [2]  # never heard
-    still = site._message(site.chosen, site.chosen.points.take([]))
+    still = site._message(site.chosen.points.take([]))
     for now in range(3, 6):
         list(site.receive(float(now), "other", still))
         assert sent(float(now)) == [0]
@@ -362,64 +182,6 @@ def test_points_that_are_appended(site):
 
 
 @pytest.mark.parametrize("machine", ["ball", "margin"])
-@pytest.mark.parametrize("epsilon", [0.3, 1e-2, 1e-4])
-def test_bounds_hold_once_all_agree(machine, epsilon):
-    """The objective over all rows is between them: nobody has a row farther out than epsilon allows."""
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(90, 2))
-    y = np.where(X[:, 0] > 0, 1.0, -1.0) if machine == "margin" else np.ones(90)
-    wanted = CoreSetSettings(machine, epsilon, C=2.0, kernel=Kernel("rbf", gamma=0.5))
-    _, chosen = run(dealt(X, 6, y, wanted), make_graph("ring", 6))
-    values = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)) * np.outer(y, y) + np.eye(90) / 2.0
-    best = quadratic_optimum(values, np.ones(90))
-    best = best if machine == "ball" else 0.5 / (1 - best)
-    least, most = wanted.bounds(chosen)
-    assert least <= best * (1 + 1e-5) and most >= best * (1 - 1e-5) and most <= least * (1 + 3 * epsilon)
-
-
-SPARSE = {"X": np.array([9.0]), "indices": np.array([1]), "indptr": np.array([0, 1])}
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"X": np.array([[0.0, 9.0]]), "indices": None, "indptr": None}, "columns of shapes"),
-        ({"indptr": None}, "no CSR array"),
-        ({"indices": np.array([2])}, "no CSR array"),
-        ({"indices": np.array([-1])}, "no CSR array"),
-        ({"indices": np.array([1], dtype=np.int32)}, "no CSR array"),
-        ({"indices": np.array([0, 1])}, "no CSR array"),
-        ({"indptr": np.array([0, 1, 1])}, "no CSR array"),
-        ({"indptr": np.array([0, 2])}, "no CSR array"),
-        ({"indptr": np.array([1, 1])}, "no CSR array"),
-        (
-            {
-                "sites": ["other"] * 2,
-                "rows": np.arange(2),
-                "labels": np.ones(2),
-                "masses": np.ones(2),
-                "indptr": np.array([0, 2, 1]),
-            },
-            "no CSR array",
-        ),
-        ({"X": np.ones((1, 1))}, "no CSR array"),
-        ({"X": np.zeros(1)}, "no canonical form"),
-        ({"X": np.ones(2), "indices": np.array([1, 0]), "indptr": np.array([0, 2])}, "no canonical form"),
-        ({"X": np.ones(2), "indices": np.array([1, 1]), "indptr": np.array([0, 2])}, "no canonical form"),
-        ({"X": np.array([np.nan])}, "NaN or infinite"),
-        ({"X": np.array([60.0])}, "norm of 60"),
-    ],
-)
-def test_sparse_rows_that_are_none_are_refused(changes, words):
-    X = sp.csr_array([[0.0, 0.0], [1.0, 0.0]])
-    site = CoreSetConsensus("here", X, np.ones(2), replace(EXACT, norm_bound=50.0))
-    list(site.start(0.0, ["other"]))
-    list(site.wake(1.0, "round"))
-    (report,) = met(site, **(SPARSE | changes))
-    assert re.search(words, report.facts["reason"]) and "other" in site.status()["refused"]
-
-
-@pytest.mark.parametrize("machine", ["ball", "margin"])
 def test_sparse_points_are_what_dense_ones_are(machine):
     rng = np.random.default_rng(9)
     X = sp.random_array((60, 12), density=0.3, rng=9, format="csr")
@@ -437,21 +199,8 @@ def test_sparse_points_are_what_dense_ones_are(machine):
     again = CoreSetConsensus("s", X, y, wanted)
     again.restore(unpack(pack(site.checkpoint())))
     assert again.chosen.rank == site.chosen.rank and again.chosen.points.digest == site.chosen.points.digest
-    message = site._message(site.chosen, site.chosen.points)
+    message = site._message(site.chosen.points)
     assert decoder((Candidates,))(encode(message)).digest == site._points_of(message).digest
-
-
-def test_names_of_other_points_are_found():
-    X = sp.random_array((20, 6), density=0.5, rng=0, format="csr")
-    for rows in (X, X.toarray()):
-        one = Named.of("a", 0, rows, np.ones(20))
-        assert one.differing(one.take(np.arange(19, -1, -1))) is None
-        assert one.differing(Named.of("b", 0, rows * 2, np.ones(20))) is None
-        moved = rows.copy()
-        moved[[7]] = moved[[7]] * 2 + (0 if sp.issparse(rows) else 1)
-        assert one.differing(Named.of("a", 0, moved, np.ones(20)).take([3, 7, 5])) == ("a", 7)
-        assert one.differing(Named.of("a", 0, rows, np.arange(20.0))) == ("a", 0)
-        assert one.differing(Named.of("a", 0, rows, np.ones(20), np.where(np.arange(20) == 9, 2.0, 1.0))) == ("a", 9)
 
 
 def test_neighbours_that_may_be_busy_are_given_time_to_answer():
@@ -472,7 +221,7 @@ def test_a_site_that_has_finished_is_not_undone_by_who_is_a_little_behind(site):
     for now in range(2, 30):
         list(site.wake(float(now), "round"))
     assert site.has_finished
-    same = site._message(site.chosen, site.chosen.points)
+    same = site._message(site.chosen.points)
     for quiet, finished in ((15, True), (3, False)):
         list(site.receive(30.0, "other", msgspec.structs.replace(same, quiet=quiet)))
         list(site.wake(31.0, "round"))
@@ -492,8 +241,8 @@ def test_a_state_of_rows_that_are_not_there_any_more_is_refused(site):
 class Boaster(CoreSetConsensus):
     """Says that its core-set is better than any."""
 
-    def _message(self, chosen, points):
-        return msgspec.structs.replace(super()._message(chosen, points), value=1e9)
+    def _message(self, points):
+        return msgspec.structs.replace(super()._message(points), value=1e9)
 
 
 def test_who_boasts_of_its_core_set_changes_nothing():
@@ -520,22 +269,52 @@ def test_nobody_exchanges_a_core_set_for_a_worse_one(seed):
         list(program.start(0.0, ["here", "other"]))
         list(program.wake(1.0, "round"))
     before = site.chosen.rank
-    list(site.receive(1.0, "other", boaster._message(boaster.chosen, boaster.chosen.points)))
+    list(site.receive(1.0, "other", boaster._message(boaster.chosen.points)))
     list(site.wake(2.0, "round"))
     assert site.chosen.rank >= before
 
 
 def test_of_core_sets_that_are_heard_the_best_is_computed_and_no_other(monkeypatch):
     rng, counted = np.random.default_rng(12), []
-    others = [Named.of(f"other{k}", 0, rng.normal(size=(3, 2)) * (k + 1), np.ones(3)) for k in range(5)]
+    others = [CoreSetConsensus(f"other{k}", rng.normal(size=(3, 2)) * (k + 1), np.ones(3), EXACT) for k in range(5)]
     site = CoreSetConsensus("here", np.zeros((1, 2)), np.ones(1), EXACT)
     list(site.start(0.0, []))
     list(site.wake(1.0, "round"))
-    for k, points in enumerate(others):
-        chosen = Chosen.of(points, EXACT)
-        assert not list(site.receive(1.0, f"other{k}", site._message(chosen, chosen.points)))
+    for other in others:
+        list(other.wake(1.0, "round"))
+        assert not list(site.receive(1.0, other.name, other._message(other.chosen.points)))
     of = Chosen.of
     monkeypatch.setattr(Chosen, "of", lambda points, settings: counted.append(points) or of(points, settings))
     list(site.wake(2.0, "round"))
-    best = max(others, key=lambda points: of(points, EXACT).value)
-    assert len(counted) == 2 and {name for name, _ in counted[0].names} == {best.names[0][0]}
+    best = max(others, key=lambda other: other.chosen.value)
+    assert len(counted) == 2 and {name for name, _ in counted[0].names} == {best.name}
+
+
+def test_a_site_without_rows_that_has_forgotten_all_is_told_again():
+    """It says that it has nothing: its neighbour thinks that it still has the core-set."""
+    X = np.random.default_rng(13).normal(size=(20, 3))
+    wanted = replace(EXACT, lease=5.0, quiet_rounds=10**6)
+    sites = {
+        name: lambda name=name, rows=rows: CoreSetConsensus(name, rows, np.ones(len(rows)), wanted)
+        for name, rows in (("full", X), ("empty", X[:0]))
+    }
+    forgetful = Conditions(outages=(Outage("empty", 20.0, 25.0, loses_memory=True),))
+    simulator = Simulator(sites, make_graph("complete", 2), forgetful)
+    for until in (15.0, 60.0):
+        simulator.run(until=until)
+        full, empty = simulator.programs["full"], simulator.programs["empty"]
+        assert empty.chosen is not None and empty.chosen.rank == full.chosen.rank
+        assert full._quiet > 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"), [("X", np.nan, "X has NaN"), ("X", 60.0, "norm of"), ("masses", 1e-320, "masses has")]
+)
+def test_a_state_whose_core_set_no_site_would_tell_of_is_refused(name, value, words):
+    site = one_site()
+    met(site)
+    list(site.wake(2.0, "round"))
+    state = unpack(pack(site.checkpoint()))
+    state[name].flat[0] = value
+    with pytest.raises(ValueError, match=words):
+        one_site().restore(state)

@@ -84,7 +84,7 @@ def test_nobody_is_done_while_a_neighbour_is_busy(site, rows):
     assert [machine._quiet for machine in site.machines] == quiet and not site.has_finished
     for now in range(30, 50):
         for machine in site.machines:
-            still = machine._message(machine.chosen, machine.chosen.points.take([]))
+            still = machine._message(machine.chosen.points.take([]))
             list(site.receive(float(now), "other", msgspec.structs.replace(still, quiet=99)))
         list(site.wake(float(now), "round"))
     assert site.has_finished

@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from fuzz.hostile_messages import heard
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
 
@@ -11,7 +12,8 @@ from dimargin.network.conditions import Conditions, Link, Outage, Partition
 from dimargin.network.learning import Learning, deal
 from dimargin.network.messages import pack, unpack
 from dimargin.network.program import Report, Send
-from dimargin.network.programs.gadget import Exchange, Gadget, GadgetSettings
+from dimargin.network.programs.gadget import Exchange, Gadget
+from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.hinge_rows import HingeRows, hinge_dual
 from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph
@@ -263,9 +265,9 @@ def test_a_site_that_sends_nonsense_is_refused_by_name(rows, what):
         sent[0] = np.nan if what == "NaN" else np.inf
         message = Exchange(type(message.mass)(*_fields(message.mass)[:-1], sent), message.steps, message.iterate)
     before = honest._push_sum.mass.copy()
-    (report,) = honest.receive(1.0, "b", message)
+    (report,) = heard(honest, 1.0, "b", message)
     assert isinstance(report, Report) and report.facts["site"] == "b"
-    assert ("expected (1, 7) for 7 features" if what == "features" else "NaN or infinite") in report.facts["reason"]
+    assert ("expected (1, 7) for 7 features" if what == "features" else "sent has NaN") in report.facts["reason"]
     assert_array_equal(honest._push_sum.mass, before)
     assert not [action for action in honest.wake(2.0, "round") if isinstance(action, Send)]
     assert not list(honest.receive(2.0, "b", exchange(gadget(rows), "a"))) and "b" in honest.status()["refused"]
@@ -409,3 +411,36 @@ def test_nothing_is_learnt_from_sums_that_cannot_be(rows):
     last = found.programs[4]
     assert objective(*rows, last.weights[0]) < 1.5 * objective(*rows, before.programs[4].weights[0])
     assert last.status()["waiting"]
+
+
+def test_who_has_less_than_nothing_left_gives_none_of_it(rows):
+    """What it got of a neighbour that has gone it may have given away: its mass is negative for a moment."""
+    program = gadget(rows)
+    exchange(program, "b")
+    list(program.receive(3.0, "b", exchange(gadget(rows), "a")))
+    program._push_sum.mass[program.weights.size] = -1.0
+    before = program._push_sum.edges["b"].sent.copy()
+    (said,) = (action.message for action in program.wake(4.0, "round") if isinstance(action, Send))
+    assert_array_equal(said.mass.sent, before)
+    program._push_sum.mass[program.weights.size] = 1.0
+    (said,) = (action.message for action in program.wake(5.0, "round") if isinstance(action, Send))
+    assert said.mass.sent[program.weights.size] > before[program.weights.size]
+
+
+def test_a_site_that_begins_is_not_led_by_one_of_two(rows):
+    late, message = gadget(rows), exchange(gadget(rows), "a")
+    list(late.start(0.0, ["b", "c"]))
+    for name, steps in (("b", 40), ("c", 10**12)):
+        list(late.receive(0.5, name, Exchange(message.mass, steps, message.iterate)))
+    list(late.wake(1.0, "round"))
+    assert 40 <= late.steps <= 41
+
+
+@pytest.mark.parametrize("name", ["weights", "average", "pull", "activity"])
+def test_a_state_with_values_that_are_none_is_refused(rows, name):
+    program = gadget(rows)
+    exchange(program)
+    state = unpack(pack(program.checkpoint()))
+    state[name].flat[0] = np.nan
+    with pytest.raises(ValueError, match=f"its {name} are NaN or infinite"):
+        gadget(rows).restore(state)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from dimargin.network.conditions import Conditions, Link, Outage, Partition
+from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.average import Average
 from dimargin.network.push_sum import Edge, PushSum
 from dimargin.network.simulator import Simulator
@@ -261,3 +262,21 @@ def test_checkpoints_hold_everything():
         second.life, second.knows, second.sequence, second.heard
     )  # fmt: skip
     assert_allclose(first.sent, second.sent)
+
+
+def test_states_that_no_site_can_have_are_healed_or_refused():
+    """Counters that a former version took from others are told to nobody; what went over such an edge is undone."""
+    site, other = PushSum(np.array([6.0, 1.0])), PushSum(np.array([0.0, 2.0]))
+    other.take("a", site.shares(["b"])["b"])
+    site.take("b", other.shares(["a"])["a"])
+    assert site.mass[1] != 1.0
+    state = unpack(pack(site.checkpoint()))
+    state["edges"]["b"]["life"] = 2**64 - 1
+    healed = PushSum.restore(state)
+    assert not healed.edges
+    assert_allclose(healed.mass, [6.0, 1.0])
+    for value in (np.nan, np.inf):
+        state = unpack(pack(site.checkpoint()))
+        state["edges"]["b"]["received"][0] = value
+        with pytest.raises(ValueError, match="NaN or infinite"):
+            PushSum.restore(state)

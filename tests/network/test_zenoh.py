@@ -370,6 +370,27 @@ def test_messages_to_who_is_not_there_are_dropped_and_counted(swarm):
         ZenohLink("a", SWARM, largest=64).send("b", bytes(65))
 
 
+def test_thousands_of_names_fill_no_table(swarm):
+    alice = swarm.join("alice")
+    session = swarm.intruder(alice.listening, "tcp/127.0.0.1:0")
+    tokens = [session.liveliness().declare_token(f"{SWARM}/alive/eve{k}/{MARK}") for k in range(1500)]
+    wait(lambda: len(swarm.neighbours("alice")) == 1023)  # and herself
+    names = [f"{SWARM}/inbox/alice/ghost{k}" for k in range(1500)]
+    for name in names:
+        publish(session, name, b"boo")
+    wait(lambda: alice.status()["refused"] >= 1500)
+    assert not swarm.received("alice") and len({*alice._alive, *alice._heard}) == 1024
+    for token in tokens:
+        token.undeclare()
+    wait(lambda: not swarm.neighbours("alice"))
+    swarm.join("bob", connect=alice.listening)
+    swarm.met("alice", "bob")  # there is room again
+    swarm.letter("bob", "alice", b"hello")
+    marks = [session.liveliness().declare_token(f"{SWARM}/alive/eve/{k:020d}-1") for k in range(100)]
+    wait(lambda: "eve" in swarm.neighbours("alice"))
+    wait(lambda: len(marks) == 100 and len(alice._alive["eve"]) == 16)
+
+
 def test_lost_messages_are_noticed(swarm):
     a = swarm.join("a")
     swarm.join("b", connect=a.listening)

@@ -56,10 +56,8 @@ def agree(
     graph = make_graph(topology, n_sites, random_state)
     check_reachable(graph, site_names(n_sites))
     quiet = 2 * nx.diameter(graph) + 1 if n_sites > 1 else 1
-    run = CoreSetRun(
-        X, signs, masses, site, n_sites, replace(settings, quiet_rounds=quiet), graph,
-        random_state=random_state,
-    )  # fmt: skip
+    settings = replace(settings, quiet_rounds=quiet)
+    run = CoreSetRun(X, signs, masses, site, n_sites, settings, graph, random_state=random_state)
     return run.run(limits.max_iter, limits.deadline, limits.interrupted)
 
 
@@ -71,6 +69,9 @@ def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
             raise ValueError(f"shards must be the number of every row's site; got an array of shape {shards.shape}")
         shards = shards[given]
     return deal(shards, codes, np.arange(len(given)), n_sites)
+
+
+_TINY = 1e-300  # rho that is rounding
 
 
 class Consensus(Strategy):
@@ -117,11 +118,17 @@ class Consensus(Strategy):
     def _outcome(self, training: Training, part: Part, runs: list[Agreed], seconds: float) -> Outcome:
         """The machines of the core-sets, certified over all rows."""
         problem, limits = part.problem, training.limits
-        dual = np.zeros(problem.labels.shape)
-        for g, run in zip(dual, runs, strict=True):
-            g[run.places(run.best)] = run.best.weights / -run.best.value
+        weights = np.zeros(problem.labels.shape)
+        for own, run in zip(weights, runs, strict=True):
+            own[run.places(run.best)] = run.best.weights
         precise = problem.with_kernel(problem.kernel.in_float64())
-        objectives = precise.objectives(dual, precise.margins(dual))
+        margins = precise.margins(weights)
+        # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in
+        # the length that all points count as having
+        rho = (weights * (margins + problem.pieces.curvature_right * weights)).sum(axis=1, keepdims=True)
+        share = np.where(rho > _TINY, 1 / np.maximum(rho, _TINY), 0.0)
+        dual = share * weights
+        objectives = precise.certified(dual)  # whose coefficients are rounded once more
         status: Status = next((run.status for run in runs if run.status != "converged"), "converged")
         reason = f"{status}: sites agreed on a core-set"
         if status == "converged" and objectives.worst_gap > limits.tol:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Event
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dimargin.balls.spaces import Points
 from dimargin.network.conditions import Conditions
-from dimargin.network.learning import site_names
+from dimargin.network.learning import site_names, watched
 from dimargin.network.programs.candidates import Named
 from dimargin.network.programs.core_set import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
@@ -69,20 +71,16 @@ class CoreSetRun:
         watch : callable, optional
             Called with every entry of the history, one a round; True ends the run.
         """
-        began, ends = time.perf_counter(), {"max_time": False, "stopped": False}
+        began = time.perf_counter()
         simulator = Simulator(self._programs(), self.graph, self.conditions, self.random_state)
         agreed = Agreed(self, simulator)
 
-        def look(_: Simulator) -> bool:
+        def look() -> bool:
             entry = agreed.look(time.perf_counter() - began)
-            ends["max_time"] = deadline is not None and time.perf_counter() > deadline
-            ends["stopped"] = (interrupted is not None and interrupted.is_set()) or (watch is not None and watch(entry))
-            return any(ends.values())
+            return watch is not None and watch(entry)
 
-        end = simulator.run(until=max_rounds + 0.75, watch=look)
-        early: Status = "max_time" if ends["max_time"] else "stopped" if ends["stopped"] else "max_iter"
+        agreed.status = watched(simulator, max_rounds, look, deadline, interrupted)
         agreed.look(time.perf_counter() - began)
-        agreed.status = "converged" if end == "stopped" else early
         return agreed
 
     def _programs(self) -> dict[str, Callable[[], CoreSetConsensus]]:
@@ -166,7 +164,10 @@ class Agreed:
 
     def _farthest(self, one: Chosen) -> float:
         """Distance of the farthest of all points from the centre of a ball."""
-        run, settings = self.run, self.run.settings
-        places = self.places(one)
-        everything = Named.of("", 0, run.X, run.signs, run.masses)
-        return float(settings.space(everything).distances(places, one.weights).max() ** 0.5)
+        return float(self._space.distances(self.places(one), one.weights).max() ** 0.5)
+
+    @cached_property
+    def _space(self) -> Points:
+        """All points."""
+        run = self.run
+        return run.settings.space(Named.of("", 0, run.X, run.signs, run.masses))

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.network.conditions import Conditions
-from dimargin.network.programs.gadget import Gadget, GadgetSettings
+from dimargin.network.programs.gadget import Gadget
+from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.hinge_rows import Floats, HingeRows, hinge_dual
 from dimargin.network.simulator import Simulator
+from dimargin.solution import Status
 
 SHARDS = ("random", "unequal", "sorted", "sorted_unequal")
 _LARGEST_TO_SMALLEST = 200.0  # rows of the sites of an unequal deal
@@ -70,6 +72,40 @@ def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], 
     return site
 
 
+def watched(
+    simulator: Simulator,
+    max_rounds: int,
+    look: Callable[[], bool],
+    deadline: float | None = None,
+    interrupted: Event | None = None,
+) -> Status:
+    """Run sites until all have stopped by themselves, or something ends the run before; the first tells which.
+
+    Parameters
+    ----------
+    simulator : Simulator
+        Of sites with a round a second.
+    max_rounds : int
+    look : callable
+        Called after every second of the simulation; True ends the run.
+    deadline : float, optional
+        On the clock of `time.perf_counter`.
+    interrupted : threading.Event, optional
+        Set it to end the run.
+    """
+    early: Status = "max_iter"
+
+    def is_enough(_: Simulator) -> bool:
+        nonlocal early
+        if look() or (interrupted is not None and interrupted.is_set()):
+            early = "stopped"
+        if deadline is not None and time.perf_counter() > deadline:
+            early = "max_time"
+        return early != "max_iter"
+
+    return "converged" if simulator.run(until=max_rounds + 0.75, watch=is_enough) == "stopped" else early
+
+
 @dataclass(frozen=True)
 class Learning:
     """Rows dealt to sites, what the sites do, and the network between them.
@@ -118,26 +154,22 @@ class Learning:
         evaluate : callable, optional
             Gives the accuracies of all sites, of shape (n_sites,), for every entry of the history.
         """
-        began, ends = time.perf_counter(), {"max_time": False, "stopped": False}
+        began = time.perf_counter()
         simulator = Simulator(self._programs(), self.graph, self.conditions, self.random_state)
         learnt = Learnt(self, simulator, evaluate)
         next_look = 1.0
 
-        def look(_: Simulator) -> bool:
+        def look() -> bool:
             nonlocal next_look
             rounds = learnt.n_rounds
-            ends["max_time"] = deadline is not None and time.perf_counter() > deadline
-            ends["stopped"] = interrupted is not None and interrupted.is_set()
-            if rounds >= next_look:
-                next_look = max(rounds + 1, rounds * _BETWEEN_LOOKS)
-                entry = learnt.look(time.perf_counter() - began)
-                ends["stopped"] |= watch is not None and watch(entry)
-            return any(ends.values())
+            if rounds < next_look:
+                return False
+            next_look = max(rounds + 1, rounds * _BETWEEN_LOOKS)
+            entry = learnt.look(time.perf_counter() - began)
+            return watch is not None and watch(entry)
 
-        end = simulator.run(until=max_rounds + 0.75, watch=look)
+        learnt.status = watched(simulator, max_rounds, look, deadline, interrupted)
         learnt.look(time.perf_counter() - began)
-        early = next((name for name, value in ends.items() if value), "max_iter")
-        learnt.status = "converged" if end == "stopped" else early
         return learnt
 
     def _programs(self) -> dict[str, Callable[[], Gadget]]:
@@ -163,7 +195,7 @@ class Learnt:
     ) -> None:
         self.learning, self.simulator, self._evaluate = learning, simulator, evaluate
         self.history: list[dict[str, Any]] = []
-        self.status = "stopped"
+        self.status: Status = "stopped"
 
     @property
     def programs(self) -> list[Gadget]:

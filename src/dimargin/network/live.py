@@ -10,20 +10,23 @@ import math
 import os
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from dimargin.network import limits
 from dimargin.network.links import Event, Failed, Link, Neighbours, Received
-from dimargin.network.messages import Message, MessageError, decoder, encode, pack
+from dimargin.network.messages import Message, MessageError, UnsoundError, decoder, encode, pack
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
-from dimargin.network.queues import Inbox, Outbox, Timers
+from dimargin.network.queues import Allowance, Inbox, Outbox, Timers
 from dimargin.network.state_file import StateError, read_state, write_state
 
 _POLL = 0.1  # seconds in which a stop is noticed: an Event cannot wake who waits for something else
 _SYNC_EVERY = 5.0
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
+_OTHERS = "(others)"  # whose traffic is counted together once the table is full; no site has this name
 
 
 class LiveSite:
@@ -31,6 +34,10 @@ class LiveSite:
 
     The program's clock counts the seconds since `run` began. Its methods are called by the thread of `run` alone. What
     it has learnt is in `state` before a message that may tell of it leaves.
+
+    No message ends it: who sends one that says what no sound site says, or that the program fails at, is not listened
+    to any more, and the program is told to undo what it has brought. What it sends itself is read by the same rules
+    before it leaves, and stays here where it breaks them. The log takes so many lines about other sites and messages.
 
     Parameters
     ----------
@@ -44,7 +51,8 @@ class LiveSite:
         Seconds that never go back.
     log : callable, optional
         Is given every report: what happened, and a dictionary of facts. The site's own are "started", "undecodable",
-        "flooded", "held back" and "stopped"; those of messages come at the first and every hundredth.
+        "broken" (the program has failed at a message; with the kind of the error and its place), "withheld", "flooded",
+        "held back", "lines left out" and "stopped"; those of messages come at the first and every hundredth.
     largest : int, optional
         Bytes that a message may have: what the link carries, unless less is wanted.
     bandwidth : float, optional
@@ -95,6 +103,8 @@ class LiveSite:
         self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
+        self._dropped: set[str] = set()  # who is not listened to any more, whatever the program thinks
+        self._lines: dict[str, Allowance] = {}  # about messages, by what happened
 
     def run(self, stop: threading.Event | None = None, max_time: float | None = None) -> str:
         """Run the program until it is told to stop; may be called once.
@@ -195,30 +205,60 @@ class LiveSite:
         self._tell_of_flood()
 
     def _receive(self, event: Received) -> None:
-        now, traffic = self._now(), self._of(event.sender)
+        now, sender, traffic = self._now(), event.sender, self._of(event.sender)
         traffic["messages_in"] += 1
         traffic["bytes_in"] += len(event.data)
         traffic["lost"] += event.lost
-        self._heard[event.sender] = now
+        if sender not in self._traffic:  # the table is full of others
+            return
+        self._heard[sender] = now
+        if sender in self._dropped or not self._program.hears(sender):
+            return
         try:
-            # a program may refuse what is sound as bytes but not as a message to it
-            actions = list(self._program.receive(now, event.sender, self._decode(event.data)))
+            message = self._decode(event.data)
         except MessageError as error:
-            traffic["undecodable"] += 1
-            facts = {"sender": event.sender, "reason": str(error), "count": traffic["undecodable"]}
-            self._tell_now_and_then("undecodable", traffic["undecodable"], facts)
-        else:
-            self._act(actions)
+            self._tell_of_undecodable(sender, error)
+            if isinstance(error, UnsoundError):
+                self._drop(now, sender, str(error))
+            return
+        failed = self._try(self._program.receive, now, sender, message)
+        if isinstance(failed, MessageError):  # sound by itself, but not to this program
+            self._tell_of_undecodable(sender, failed)
+        if failed is not None:
+            self._drop(now, sender, f"the program has failed at its message: {failed!r}")
+
+    def _drop(self, now: float, sender: str, reason: str) -> None:
+        """Listen to a sender no more, and have the program undo what it has brought."""
+        self._dropped.add(sender)
+        self._try(self._program.refuse, now, sender, reason)
+
+    def _try(self, happen: Callable[..., Iterable[Action]], *what: Any) -> Exception | None:
+        """Tell the program of a message and do what it wants, up to where it fails; how it does, if it does.
+
+        What it wanted before is done in any case: a site whose timer is lost has ended.
+        """
+        actions: list[Action] = []
+        failed = None
+        try:
+            for action in happen(*what):
+                actions.append(action)
+        except Exception as error:
+            failed = error
+            self._tell_of_messages("broken", {"error": repr(error), "place": _place(error)})
+        self._act(actions)
+        return failed
 
     def _act(self, actions: Iterable[Action]) -> None:
         letters: list[tuple[str, bytes]] = []
         for action in actions:
             if isinstance(action, Send):
-                letters.append((action.to, self._letter(action)))
+                data = self._letter(action)
+                if data is not None:
+                    letters.append((action.to, data))
             elif isinstance(action, Wake):
                 self._set_timer(action)
             elif isinstance(action, Report):
-                self._log(action.what, action.facts)
+                (self._tell_of_messages if "site" in action.facts else self._log)(action.what, action.facts)
             elif isinstance(action, Stop):
                 self._finished = self._finished or action.reason
         if letters:
@@ -226,8 +266,17 @@ class LiveSite:
         for to, data in letters:
             self._post(to, data)
 
-    def _letter(self, action: Send) -> bytes:
-        data = encode(action.message)
+    def _letter(self, action: Send) -> bytes | None:
+        """The bytes of a message; None where no sound site would send it, and its receiver would drop this one."""
+        try:
+            data = encode(action.message)
+            if len(data) <= self._largest:
+                self._decode(data)
+        except (MessageError, OverflowError) as error:
+            traffic = self._of(action.to)
+            traffic["dropped"] += 1
+            self._tell_now_and_then("withheld", traffic["dropped"], {"to": action.to, "reason": str(error)})
+            return None
         if len(data) > self._largest:
             raise MessageError(
                 f"site {self._link.name} sends {action.to} a {type(action.message).__name__} of {len(data)} bytes, "
@@ -293,14 +342,34 @@ class LiveSite:
         return self._clock() - self._began
 
     def _of(self, name: str) -> Counter[str]:
+        if name not in self._traffic and len(self._traffic) >= limits.SITES:
+            name = _OTHERS
         return self._traffic.setdefault(name, Counter(dict.fromkeys(_COUNTS, 0)))
 
     def _tell_of_flood(self) -> None:
         if (flooded := self._inbox.flooded) > self._flooded:
             before, self._flooded = self._flooded, flooded
             if before == 0 or before // 100 < flooded // 100:
-                self._log("flooded", {"messages": flooded})
+                self._tell_of_messages("flooded", {"messages": flooded})
+
+    def _tell_of_undecodable(self, sender: str, error: MessageError) -> None:
+        count = self._of(sender)["undecodable"] = self._of(sender)["undecodable"] + 1
+        self._tell_now_and_then("undecodable", count, {"sender": sender, "reason": str(error), "count": count})
 
     def _tell_now_and_then(self, what: str, count: int, facts: dict[str, Any]) -> None:
         if count == 1 or count % 100 == 0:
+            self._tell_of_messages(what, facts)
+
+    def _tell_of_messages(self, what: str, facts: dict[str, Any]) -> None:
+        """Log what others can make happen as often as they like; of each kind so many lines are written."""
+        lines = self._lines.setdefault(what, Allowance(limits.LINES, limits.LINES_A_SECOND))
+        if lines.take(self._now()):
+            if left_out := lines.forget():
+                self._log("lines left out", {"about": what, "lines": left_out})
             self._log(what, facts)
+
+
+def _place(error: BaseException) -> str:
+    """Where an error was raised, for who mends the program."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{os.path.basename(place.filename)}:{place.lineno} in {place.name}"

@@ -3,33 +3,87 @@
 A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries of them, and arrays.
 On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and MessagePack, in which an array is its dtype, its
 shape and its raw little-endian values.
+
+What a field may hold is said where it is declared, and checked once, when a message is decoded: by msgspec's `Meta` of
+numbers, texts, lists and dictionaries, by `Numbers` of arrays, and by `Message.contradiction` of fields that must fit
+one another.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import reduce
+from dataclasses import dataclass
+from functools import cache, reduce
 from operator import or_
-from typing import Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
+
+from dimargin.network import limits
 
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
-LARGEST = 64 * 2**20  # bytes of a message unless told otherwise
+LARGEST = limits.MESSAGE  # bytes of a message unless told otherwise
 _DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
+_NO_NUL = "^[^\\x00]*$"  # numpy cuts a text off at its last ones
 Array = np.ndarray[Any, np.dtype[Any]]
+_least, _largest = np.minimum.reduce, np.maximum.reduce  # NaN where there is one; for few numbers twice as fast as min
 
 
 class MessageError(ValueError):
     """Bytes are no message that this site understands; the text says why."""
 
 
+class UnsoundError(MessageError):
+    """Bytes are a message of a kind that this site understands, and say what no sound site would say."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What an array in a message may be: annotates its field.
+
+    Attributes
+    ----------
+    dimensions : tuple of int
+        How many there may be.
+    low, high : float
+        Range of the values, NaN never being in it.
+    dtype : str
+    """
+
+    dimensions: tuple[int, ...] = (1,)
+    low: float = -limits.NUMBER
+    high: float = limits.NUMBER
+    dtype: str = "<f8"
+
+    def fault(self, array: Array) -> str | None:
+        """Why it is another; None if it is not."""
+        if array.dtype.str != self.dtype:
+            return f"is of dtype {array.dtype.str}, expected {self.dtype}"
+        if array.ndim not in self.dimensions:
+            return f"has shape {array.shape}, expected {' or '.join(map(str, self.dimensions))} dimensions"
+        if array.size and not (_least(array, None) >= self.low and _largest(array, None) <= self.high):
+            return f"has NaN, infinite or other values that are not between {self.low:g} and {self.high:g}"
+        return None
+
+
+Count = Annotated[int, Meta(ge=0, le=limits.COUNT)]
+SiteName = Annotated[str, Meta(min_length=1, max_length=limits.NAME)]
+Text = Annotated[str, Meta(max_length=limits.TEXT, pattern=_NO_NUL)]
+Digest = Annotated[str, Meta(max_length=limits.DIGEST)]
+Finite = Annotated[float, Meta(ge=-limits.SUM, le=limits.SUM)]
+
+
 class Message(msgspec.Struct, frozen=True, tag_field="kind"):
     """Base of everything that sites send to one another."""
+
+    def contradiction(self) -> str | None:
+        """Why the fields, each of which may be as it is, do not fit one another; None if they do."""
+        return None
 
 
 def _array_out(value: Any) -> Any:
@@ -65,7 +119,7 @@ def encode(message: Message) -> bytes:
 
 
 def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
-    """What turns bytes into messages of these kinds.
+    """What turns bytes into messages of these kinds, and lets nothing else in.
 
     Parameters
     ----------
@@ -76,8 +130,8 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
     Returns
     -------
     callable
-        Raises MessageError for bytes that are too many, of another protocol version, damaged or of another kind. The
-        arrays of its messages are read-only.
+        Raises MessageError for bytes that are too many, of another protocol version, damaged or of another kind, and
+        UnsoundError for a message that says what cannot be. The arrays of its messages are read-only.
 
     Examples
     --------
@@ -93,6 +147,7 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
     dimargin.network.messages.MessageError: no sound message: Input data was truncated
     """
     decode = msgspec.msgpack.Decoder(reduce(or_, kinds), dec_hook=_array_in).decode
+    known = {str(kind.__struct_config__.tag) for kind in kinds}
     head = len(MAGIC) + 1
 
     def read(data: bytes) -> Message:
@@ -105,12 +160,57 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
                 f"a message of protocol version {data[len(MAGIC)]}, expected version {PROTOCOL_VERSION}: "
                 "all sites need the same"
             )
+        body = memoryview(data)[head:]
         try:
-            return decode(memoryview(data)[head:])
-        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
-            raise MessageError(f"no sound message: {error}") from error
+            message = decode(body)
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            is_known = _kind(body) in known
+            raise (UnsoundError if is_known else MessageError)(f"no sound message: {error}") from error
+        fault = _fault(message) or message.contradiction()
+        if fault is not None:
+            raise UnsoundError(f"no sound message: {fault}")
+        return message
 
     return read
+
+
+class _Tagged(msgspec.Struct):
+    kind: str
+
+
+_read_tag = msgspec.msgpack.Decoder(_Tagged).decode
+
+
+def _kind(body: memoryview) -> str | None:
+    """What kind of message these bytes say they are, if they can be read at all."""
+    try:
+        return _read_tag(body).kind
+    except (msgspec.DecodeError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+@cache
+def _arrays(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...]:
+    """Fields of a kind to look at: with what an array may be, or None of a part that has fields itself."""
+    found: list[tuple[str, Numbers | None]] = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        options = [hint, *get_args(hint)]
+        numbers = [one for option in options for one in getattr(option, "__metadata__", ()) if type(one) is Numbers]
+        if numbers:
+            found.append((name, numbers[0]))
+        elif any(isinstance(option, type) and issubclass(option, msgspec.Struct) for option in options):
+            found.append((name, None))
+    return tuple(found)
+
+
+def _fault(part: msgspec.Struct) -> str | None:
+    """Why a message, or a part of one, cannot be, as far as its arrays tell."""
+    for name, numbers in _arrays(type(part)):
+        value = getattr(part, name)
+        fault = None if value is None else _fault(value) if numbers is None else numbers.fault(value)
+        if fault is not None:
+            return fault if numbers is None else f"{name} {fault}"
+    return None
 
 
 def pack(state: Mapping[str, Any]) -> bytes:

@@ -75,7 +75,19 @@ class SiteProgram(ABC):
 
     @abstractmethod
     def receive(self, now: float, sender: str, message: Message) -> Iterable[Action]:
-        """A message has come, of one of the kinds of `messages`."""
+        """A message has come, of one of the kinds of `messages`; what can be wrong with it by itself is not.
+
+        What it says is compared with what this site knows before anything is changed: where a program fails midway, its
+        sender is refused, and what was changed before stays.
+        """
+
+    def hears(self, sender: str) -> bool:
+        """Whether it would look at what this sender says; what it would not is not even decoded."""
+        return True
+
+    def refuse(self, now: float, sender: str, reason: str) -> Iterable[Action]:
+        """Listen to a sender no more, who has said what no sound site says, and undo what it has brought."""
+        return ()
 
     @abstractmethod
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:

@@ -17,15 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from dimargin.network.messages import Array
+from dimargin.network import limits
+from dimargin.network.messages import Array, Count, Numbers
 
 Floats = NDArray[np.float64]
+Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
 
 
 class Mass(msgspec.Struct, frozen=True):
@@ -45,11 +48,11 @@ class Mass(msgspec.Struct, frozen=True):
         Sum of all shares since the edge started.
     """
 
-    life: int
-    knows: int
-    sequence: int
-    heard: int
-    sent: Array
+    life: Life
+    knows: Life
+    sequence: Count
+    heard: Count
+    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]
 
 
 @dataclass
@@ -146,7 +149,7 @@ class PushSum:
         edge, news = self.edge(sender), self.news(sender, mass)
         if self._has_lost_memory(edge, mass):
             self._undo(edge)
-            edge.life = mass.knows + 1
+            edge.life = min(mass.knows + 1, limits.LIVES)
             return False
         if mass.life > edge.knows:
             if edge.knows:  # the other end has undone the edge
@@ -179,7 +182,7 @@ class PushSum:
         edge = self.edges.get(neighbour)
         if edge is not None:
             self._undo(edge)
-            edge.life += 1
+            edge.life = min(edge.life + 1, limits.LIVES)
 
     def _undo(self, edge: Edge) -> None:
         self.mass = self.mass + (edge.sent - edge.received)
@@ -192,8 +195,22 @@ class PushSum:
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> PushSum:
-        """The mass that `checkpoint` described."""
+        """The mass that `checkpoint` described.
+
+        What went over an edge whose counters no site can have is undone, for nobody would read of it.
+
+        Raises
+        ------
+        ValueError
+            The sums are NaN or infinite, or of different lengths.
+        """
         found = cls(state["contribution"])
         found.mass = state["mass"]
         found.edges = {name: Edge(**edge) for name, edge in state["edges"].items()}
+        sums = [found.contribution, found.mass, *(x for e in found.edges.values() for x in (e.sent, e.received))]
+        if not all(one.shape == found.mass.shape and np.isfinite(one).all() for one in sums):
+            raise ValueError("its sums are NaN or infinite, or of different lengths")
+        for name, edge in list(found.edges.items()):
+            if max(edge.life, edge.knows) > limits.LIVES or max(edge.sequence, edge.heard) > limits.COUNT:
+                found._undo(found.edges.pop(name))
         return found

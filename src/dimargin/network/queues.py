@@ -1,4 +1,4 @@
-"""What waits at a live site: events that have come, timers, messages that may not leave yet."""
+"""What waits at a live site: events that have come, timers, messages that may not leave yet; and what it allows."""
 
 from __future__ import annotations
 
@@ -117,3 +117,27 @@ class Outbox:
         if not self._waiting or self._bandwidth is None:
             return math.inf
         return self._since + max(0.0, -self._credit) / self._bandwidth + 1e-3
+
+
+class Allowance:
+    """So many things at once, and so many a second on the average; what is beyond that is counted."""
+
+    def __init__(self, most: float, a_second: float) -> None:
+        self._most, self._a_second = most, a_second
+        self._left, self._since = most, 0.0
+        self._refused = 0
+
+    def take(self, now: float) -> bool:
+        """Whether one more is allowed now."""
+        self._left = min(self._most, self._left + self._a_second * (now - self._since))
+        self._since = now
+        if self._left < 1:
+            self._refused += 1
+            return False
+        self._left -= 1
+        return True
+
+    def forget(self) -> int:
+        """How many were refused since this was asked last."""
+        refused, self._refused = self._refused, 0
+        return refused

@@ -15,10 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.network import limits
 from dimargin.network.messages import pack
 
 Floats = NDArray[np.float64]
 Label = str | int | float
+
+_LEAST_SPREAD = 1e-100  # of a feature's values, below which they count as alike: it is divided by
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,11 @@ class Schema:
         Sorted.
     low, high : ndarray of shape (n_features,)
         Least and largest value of every feature.
+
+    Raises
+    ------
+    ValueError
+        No rows can be so: labels that are NaN or too many, limits that are none.
     """
 
     terms: Mapping[str, Any]
@@ -42,6 +50,24 @@ class Schema:
     labels: tuple[Label, ...]
     low: Floats
     high: Floats
+
+    def __post_init__(self) -> None:
+        low, high = self.low, self.high
+        if low.ndim != 1 or low.shape != high.shape:
+            raise ValueError(f"limits of shapes {low.shape} and {high.shape}")
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError("its limits have NaN or infinite values")
+        if (low > high).any() or max(-low.min(initial=0), high.max(initial=0)) > limits.NUMBER:
+            raise ValueError(f"its limits are not ordered, or larger than {limits.NUMBER:g}")
+        if self.feature_names is not None and len(self.feature_names) != len(low):
+            raise ValueError(f"{len(self.feature_names)} names for {len(low)} features")
+        if len(self.labels) > limits.LABELS:
+            raise ValueError(f"{len(self.labels)} labels, expected at most {limits.LABELS}")
+        if len({isinstance(label, str) for label in self.labels}) > 1:
+            raise ValueError("its labels are texts and numbers")
+        for label in self.labels:
+            if not isinstance(label, str) and not abs(label) <= limits.COUNT:
+                raise ValueError(f"a label is {label!r}, expected a text or a number of at most {limits.COUNT}")
 
     @classmethod
     def of(
@@ -91,8 +117,8 @@ class Schema:
     def difference(self, other: Schema) -> str | None:
         """Why rows of the other schema cannot be learnt from together with these; None if they can."""
         for name in sorted({*self.terms, *other.terms}):
-            here, there = self.terms.get(name), other.terms.get(name)
-            if here != there:
+            here, there = (schema.terms.get(name, "missing") for schema in (self, other))
+            if type(here) is not type(there) or here != there:  # True is one, and has another digest
                 return f"{name} is {there!r} there and {here!r} here"
         if (self.feature_names is None) != (other.feature_names is None):
             here, there = ("no names" if s.feature_names is None else "names" for s in (self, other))
@@ -128,7 +154,7 @@ class Schema:
         """By which features are multiplied; one where all values are alike, or without scaling."""
         spread = {"minmax": self.high - self.low, "maxabs": np.maximum(np.abs(self.low), np.abs(self.high))}
         size = spread.get(str(self.terms.get("scaling")), np.ones_like(self.low))
-        return 1 / np.where(size > 0, size, 1.0)
+        return 1 / np.where(size > _LEAST_SPREAD, size, 1.0)
 
     @property
     def shifts(self) -> Floats:
@@ -174,8 +200,14 @@ class Schema:
 
 
 def sorted_labels(labels: list[Any]) -> tuple[Label, ...]:
-    """Each once."""
-    return tuple(sorted(set(labels), key=lambda label: (isinstance(label, str), label)))
+    """Each once: of an integer and a floating-point number that are equal, the integer."""
+    if any(label != label for label in labels):  # NaN is unlike itself: every union would have one more
+        raise ValueError("a label is NaN, which is no label")
+    once: dict[Label, Label] = {}
+    for label in labels:
+        if label not in once or isinstance(label, int):
+            once[label] = label + 0.0 if isinstance(label, float) else label  # minus zero is zero
+    return tuple(sorted(once.values(), key=lambda label: (isinstance(label, str), label)))
 
 
 def _least(X: Any) -> Any:

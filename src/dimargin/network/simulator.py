@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.network.conditions import Conditions
-from dimargin.network.messages import LARGEST, Message, MessageError, decoder, encode, pack, unpack
+from dimargin.network.messages import LARGEST, Message, MessageError, UnsoundError, decoder, encode, pack, unpack
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 
 
@@ -175,11 +175,15 @@ class Simulator:
         if site.program is None or self.conditions.cut(self.now, sender, name):
             self.counts["lost"] += 1
             return
+        if not site.program.hears(sender):
+            return
         try:
             message = self._reader(site.program)(data)
         except MessageError as error:
             self.counts["undecodable"] += 1
             self.reports.append((self.now, name, Report("undecodable", {"sender": sender, "reason": str(error)})))
+            if isinstance(error, UnsoundError):
+                self._do(name, site, site.program.refuse(self._clock(site), sender, str(error)))
             return
         self.counts["delivered"] += 1
         self._do(name, site, site.program.receive(self._clock(site), sender, message))

@@ -43,9 +43,13 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     if _digest(body) != head[len(_MAGIC) + 1 :]:
         raise StateError(f"{os.fspath(path)} is damaged: its checksum does not fit; restore a copy, or remove it")
     try:
-        return unpack(body)
+        state = unpack(body)
     except MessageError as error:
-        raise StateError(f"{os.fspath(path)} is damaged: {error}") from error
+        raise StateError(f"{os.fspath(path)} is damaged: {str(error)[:300]}") from error
+    kinds = {"site": str, "incarnation": int, "program": dict}
+    if not (isinstance(state, dict) and all(isinstance(state.get(name), kind) for name, kind in kinds.items())):
+        raise StateError(f"{os.fspath(path)} is damaged: a site, its incarnation and its program expected")
+    return state
 
 
 def write_state(path: Path, body: bytes, sync: bool) -> None:

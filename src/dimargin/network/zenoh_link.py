@@ -29,6 +29,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
+from dimargin.network import limits
 from dimargin.network.certificates import Tls, check_certificate
 from dimargin.network.links import Event, Failed, Link, LinkError, Neighbours, Received
 from dimargin.network.messages import LARGEST
@@ -38,6 +39,8 @@ _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
 _ROUND = 0.01  # seconds between two looks at what cannot be waited for
 _SETTLING = 0.1  # of the lease, to meet the others before the name is used
 _PENDING = 256  # messages that may wait for one neighbour
+_MARKS = 16  # signs of life of one name at a time: two while one replaces another
+_MET = 16 * limits.SITES  # signs of life that are remembered
 
 
 class ZenohLink(Link):
@@ -113,7 +116,7 @@ class ZenohLink(Link):
         self._life = 0  # how often a session was opened
         self._mark = ""  # when this life began, and its session: so sort the signs of life of one name
         self._alive: dict[str, set[str]] = {}  # marks by name: two while one replaces another
-        self._met: set[str] = set()  # all marks of this life
+        self._met: dict[str, None] = {}  # marks of this life, the oldest first
         self._senders: dict[str, _Sender] = {}
         self._dropped: Counter[str] = Counter()
         self._numbers: Counter[str] = Counter()
@@ -319,7 +322,7 @@ class ZenohLink(Link):
         sender = self._last_of(sample, "inbox", self.name)
         number = bytes(sample.attachment) if sample.attachment is not None else b""
         with self._lock:
-            if sender is None or sender == self.name or not self._is_wanted(sender) or len(number) != 8:
+            if sender is None or not self._is_wanted(sender) or len(number) != 8 or not self._has_room_for(sender):
                 self._refused += 1
                 return
             place = int.from_bytes(number, "little")
@@ -336,13 +339,17 @@ class ZenohLink(Link):
         with self._lock:
             if life != self._life or self._session is None:
                 return
+            if not self._has_room_for(name):
+                return
             marks = self._alive.setdefault(name, set())
             before = self._names()
-            if sample.kind == self._zenoh.SampleKind.PUT:
-                marks.add(mark)
-                self._met.add(mark)
-            else:
+            if sample.kind != self._zenoh.SampleKind.PUT:
                 marks.discard(mark)
+            elif len(marks) < _MARKS:
+                marks.add(mark)
+                self._met[mark] = None
+                if len(self._met) > _MET:
+                    del self._met[next(iter(self._met))]
             after = self._names()
             if before != after:
                 self._deliver(Neighbours(after))
@@ -353,6 +360,16 @@ class ZenohLink(Link):
             patience = threading.Timer(1.5 * self._lease + 0.5, self._give_way, (mark,))
             patience.daemon = True
             patience.start()
+
+    def _has_room_for(self, name: str) -> bool:
+        """Whether the tables may get this name, for which they lose those of whom there is no sign of life."""
+        if name in self._alive or name in self._heard:
+            return True
+        if len({*self._alive, *self._heard}) >= limits.SITES:
+            for gone in [one for one in {*self._alive, *self._heard, *self._numbers} if not self._alive.get(one)]:
+                for table in (self._alive, self._heard, self._numbers, self._dropped):
+                    table.pop(gone, None)
+        return len(name) <= limits.NAME and len({*self._alive, *self._heard}) < limits.SITES
 
     def _give_way(self, mark: str) -> None:
         with self._lock:

@@ -49,7 +49,7 @@ class CoreSetOptions(SiteOptions):
     tol: float = 1e-3
 
     @property
-    def least_labels(self) -> int:  # type: ignore[override]
+    def least_labels(self) -> int:
         """Two of the classifier, none of detectors."""
         return 2 if self.kind == "svm" else 0
 
@@ -86,7 +86,7 @@ class CoreSetOptions(SiteOptions):
         return replace(
             agreed, codes=codes, interval=self.interval, lease=self.lease,
             quiet_rounds=round(_QUIET * self.lease / self.interval), norm_bound=_BEYOND * max(longest_row(schema), 1.0),
-            most_messages=self.most_messages * max(1, len(codes)), schema=schema.digest,
+            mass_bounds=(1.0, 1.0), most_messages=self.most_messages * max(1, len(codes)), schema=schema.digest,
         )  # fmt: skip
 
     def _kernel(self, schema: Schema) -> Kernel:

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.files.model_format import Step
+from dimargin.network import limits
 from dimargin.network.programs.exchange import Exchange
-from dimargin.network.programs.gadget import Gadget, GadgetSettings
+from dimargin.network.programs.gadget import Gadget
+from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.hinge_rows import HingeRows
 from dimargin.network.schema import Schema
 from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
@@ -27,7 +29,7 @@ class GossipOptions(SiteOptions):
         As in `dimargin.GossipSVMClassifier`.
     """
 
-    program, shares, messages, least_labels = "gadget", "parameters", (Exchange,), 2
+    program, shares, messages = "gadget", "parameters", (Exchange,)
 
     alpha: float = 1e-4
     gradient: Literal["tracked", "local"] = "tracked"
@@ -36,12 +38,22 @@ class GossipOptions(SiteOptions):
     step_size: str | float = "auto"
     fit_intercept: bool = True
 
+    @property
+    def least_labels(self) -> int:
+        """Two."""
+        return 2
+
     def own_terms(self) -> dict[str, Any]:
         """Those of the program."""
         return {
             "loss": "hinge", "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
             "fit_intercept": self.fit_intercept,
         }  # fmt: skip
+
+    def message_size(self, schema: Schema) -> int:
+        """Weights, what the labels pull at, and statistics of features."""
+        n_outputs, width = 1 if len(schema.labels) == 2 else len(schema.labels), schema.n_features + 1
+        return 8 * ((2 * n_outputs + 3) * width + 2 * n_outputs + 1)
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
         """Scaled, with signs."""
@@ -57,8 +69,9 @@ class GossipOptions(SiteOptions):
         return GadgetSettings(
             alpha=self.alpha, gradient=self.gradient, batch_size=self.batch_size, gossip_rounds=self.gossip_rounds,
             step_size=self.step_size, interval=self.interval, lease=self.lease,
-            norm_bound=10 * np.sqrt(len(schema.labels)) * radius / self.alpha,  # |w| <= radius / alpha
-            mass_bound=10 * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0),
+            # |w| <= radius / alpha
+            norm_bound=min(10 * np.sqrt(len(schema.labels)) * radius / self.alpha, limits.NUMBER),
+            mass_bound=min(10 * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER),
             most_messages=self.most_messages, schema=schema.digest,
         )  # fmt: skip
 

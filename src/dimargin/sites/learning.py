@@ -91,6 +91,14 @@ class LearningSite(SiteProgram):
         """For the program."""
         yield from self.agreement.receive(now, sender, message)
 
+    def hears(self, sender: str) -> bool:
+        """As the program does."""
+        return self.agreement.hears(sender)
+
+    def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
+        """By the program."""
+        yield from self.agreement.refuse(now, sender, reason)
+
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """For the program."""
         yield from self.agreement.neighbours_changed(now, neighbours)
@@ -162,11 +170,11 @@ class LearningSite(SiteProgram):
             self._written = content
 
     def _notes(self) -> dict[str, Any]:
-        status, schema = self.agreement.status(), self.agreement.schema
+        schema = self.agreement.schema
         return {
             "site": self.name,
             "schema": {"digest": schema.digest, "terms": dict(schema.terms), "labels": list(schema.labels),
-                       "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": status["sites"]},
+                       "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": self.agreement.counts},
             "label": self._first.label, "zero_based": self._first.zero_based,
         }  # fmt: skip
 

@@ -10,13 +10,17 @@ that fits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
+from itertools import islice
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from dimargin.network.messages import Array, Message
+from dimargin.network import limits
+from dimargin.network.messages import Array, Count, Message, Numbers, SiteName, Text
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
 from dimargin.network.programs.hinge_rows import stacked
@@ -25,6 +29,12 @@ from dimargin.network.schema import Schema
 
 _TIMER = "card"
 _CARDS_EVERY = 20  # rounds of cards between two, once the schema is sealed
+_SCHEMA = ("terms", "feature_names", "labels", "low", "high")
+
+_Number = Meta(ge=-limits.COUNT, le=limits.COUNT)
+_Label = Text | Annotated[int, _Number] | Annotated[float, _Number]
+_Limits = Annotated[Array, Numbers()]
+_Sites = Meta(max_length=limits.SITES)
 
 
 class Card(Message, frozen=True, tag="card"):
@@ -38,13 +48,25 @@ class Card(Message, frozen=True, tag="card"):
         Whether the sender learns under this schema.
     """
 
-    terms: dict[str, str | int | float | bool | None]
-    feature_names: list[str] | None
-    labels: list[str | int | float]
-    low: Array
-    high: Array
-    rows: dict[str, list[int]]
+    terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=limits.TERMS)]
+    feature_names: Annotated[list[Text], Meta(max_length=limits.FEATURES)] | None
+    labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)]
+    low: _Limits
+    high: _Limits
+    rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
     sealed: bool
+
+    def schema(self) -> Schema:
+        """Of which it tells; raises ValueError where there is none such."""
+        return Schema.from_plain({name: getattr(self, name) for name in _SCHEMA})
+
+    def contradiction(self) -> str | None:
+        """Why there is no such schema."""
+        try:
+            self.schema()
+        except ValueError as error:
+            return f"its card is damaged: {error}"
+        return None
 
 
 class Agreement(SiteProgram):
@@ -97,6 +119,7 @@ class Agreement(SiteProgram):
         self._near = Neighbourhood(max(settle, 4 * interval), most_messages)
         self._differing: set[str] = set()  # of those who are refused: whom a card that fits would bring back
         self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
+        self._widened: Counter[str] = Counter()  # how often cards of a neighbour have brought something new
         self._changed_at = 0.0
         self._ticks = 0
 
@@ -129,11 +152,28 @@ class Agreement(SiteProgram):
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
         """A card, or what the learner is told."""
+        if not self.hears(sender):
+            return
         if isinstance(message, Card):
-            if sender not in self._refused or sender in self._differing:
-                yield from self._take(now, sender, message)
+            yield from self._take(now, sender, message)
         elif self.learner is not None and sender not in self._near.refused:
             yield from self.learner.receive(now, sender, message)
+
+    def hears(self, sender: str) -> bool:
+        """All but those who were refused for good, by this site or its learner."""
+        if sender in self._near.refused:
+            return sender in self._differing
+        return self.learner is None or self.learner.hears(sender)
+
+    def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
+        """For good, and as if it had brought no rows; labels and features that it told of stay."""
+        self._differing.discard(sender)
+        self._cards.pop(sender, None)
+        self._near.refuse(sender, reason)
+        if self.learner is not None:
+            self.learner.leave(sender)
+        yield Report("refused", {"site": sender, "reason": reason})
+        yield from self._tell_learner_who_is_there(now)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Others are near now; those that are new are shown the card."""
@@ -150,10 +190,10 @@ class Agreement(SiteProgram):
         fault = self.schema.difference(schema)
         if fault is not None:
             raise ValueError(f"the new rows do not fit those before: {fault}")
+        before, united = self.schema, self.schema.union(schema, limits=not self.sealed)
         self.X, self.y = stacked(self.X, X), np.concatenate([self.y, y.astype(np.result_type(self.y, y))])
         self.rows[self.name] = [self.rows[self.name][0] + 1, len(self.y)]
-        before = self.schema
-        self.schema = self.schema.union(schema, limits=not self.sealed)
+        self.schema = united
         if self.learner is None:
             self._changed_at = now
         elif self.schema.digest != before.digest:
@@ -168,15 +208,10 @@ class Agreement(SiteProgram):
         """Judge a card, and unite with what it says."""
         fault = self._near.hear(now, sender)
         if fault is not None:
-            self._differing.discard(sender)
-            yield from self._refuse(now, sender, fault)
+            yield from self.refuse(now, sender, fault)
             return
-        try:
-            other = Schema.from_plain(_plain(card))
-        except (TypeError, ValueError) as error:
-            yield from self._differs(now, sender, f"its card is damaged: {error}")
-            return
-        fault = _unsound(card) or self.schema.difference(other)
+        other = card.schema()
+        fault = self.schema.difference(other) or self._excess(other)
         if fault is not None:
             yield from self._differs(now, sender, fault)
             return
@@ -191,16 +226,19 @@ class Agreement(SiteProgram):
         """Refuse a site, and show it the card once, so that it learns why."""
         self._near.heard.pop(name, None)
         if self._near.refused.get(name) != reason:
+            yield from self.refuse(now, name, reason)
             self._differing.add(name)
-            yield from self._refuse(now, name, reason)
             yield from self._show([name])
 
-    def _refuse(self, now: float, name: str, reason: str) -> Iterator[Action]:
-        self._near.refuse(name, reason)
-        if self.learner is not None:
-            self.learner.leave(name)
-        yield Report("refused", {"site": name, "reason": reason})
-        yield from self._tell_learner_who_is_there(now)
+    def _excess(self, other: Schema) -> str | None:
+        """Why there is no learning from rows of both schemas together; None if there is."""
+        try:
+            size = self._recipe.message_size(self.schema.union(other))
+        except ValueError as error:
+            return f"together with those here it has {error}"
+        if size > limits.MESSAGE:
+            return f"its features and labels make messages of {size} bytes, expected at most {limits.MESSAGE}"
+        return None
 
     def _tell_learner_who_is_there(self, now: float) -> Iterator[Action]:
         if self.learner is not None:
@@ -212,16 +250,18 @@ class Agreement(SiteProgram):
         return {**({} if self.learner is None else self.learner.neighbourhood.refused), **self._near.refused}
 
     def _unite(self, now: float, sender: str, other: Schema, card: Card) -> Iterator[Action]:
-        before, known = self.schema, dict(self.rows)
-        for name, (version, count) in card.rows.items():
-            if version > self.rows.get(name, [0, 0])[0]:
-                self.rows[name] = [version, count]
+        before, known = self.schema, self.rows.keys()
         if card.sealed and not self.sealed:  # its limits stay
-            self.schema = other.union(self.schema, limits=False)
+            united = other.union(before, limits=False)
         else:
-            self.schema = self.schema.union(other, limits=card.sealed or not self.sealed)
-        is_new = self.schema.digest != before.digest
-        if is_new or known.keys() != self.rows.keys():
+            united = before.union(other, limits=card.sealed or not self.sealed)
+        is_new = united.digest != before.digest
+        if is_new and self._widened[sender] >= limits.WIDENINGS:
+            yield from self.refuse(now, sender, f"its cards have brought something new {limits.WIDENINGS} times")
+            return
+        self._widened[sender] += is_new
+        self.schema, self.rows = united, self._counted(sender, card)
+        if is_new or known != self.rows.keys():
             self._changed_at = now
         self._cards[sender] = other.digest
         if self.sealed and is_new:
@@ -230,6 +270,21 @@ class Agreement(SiteProgram):
             yield from self._seal(now)
         if is_new or other.digest != self.schema.digest or (self.sealed and not card.sealed):
             yield from self._show([sender])
+
+    def _counted(self, sender: str, card: Card) -> dict[str, list[int]]:
+        """Rows of all sites after a card.
+
+        How many a site has, only it can say: this site knows, neighbours are believed of themselves, and of those who
+        are too far away to be heard the newest count that anybody knows.
+        """
+        rows = dict(self.rows)
+        for name, (version, count) in card.rows.items():
+            knows_better = name == self.name or (name != sender and name in self._cards)
+            if knows_better or (name not in rows and len(rows) >= limits.SITES):
+                continue
+            if name == sender or version > rows.get(name, [0, 0])[0]:
+                rows[name] = [version, count]
+        return rows
 
     def _is_settled(self, now: float) -> bool:
         """Whether it is time to seal: classes, the expected sites or silence, and neighbours that think alike."""
@@ -311,8 +366,11 @@ class Agreement(SiteProgram):
         own = self.schema
         self.sealed = bool(state["sealed"])
         self.schema = before.union(own, limits=not self.sealed)
-        version, count = state["rows"][self.name]
-        self.rows = {**state["rows"], self.name: [version + (count != len(self.y)), len(self.y)]}
+        # what an earlier version of this program was told, of this site too, may be what no site would say
+        told = {name: [version, count] for name, (version, count) in state["rows"].items() if _is_count(version, count)}
+        version, count = told.pop(self.name, [0, -1])
+        self.rows = dict(islice(told.items(), limits.SITES - 1))
+        self.rows[self.name] = [version + (count != len(self.y)), len(self.y)]
         if state["learner"] is not None:
             self.learner = self._made()
             if self.schema.digest == before.digest:
@@ -321,16 +379,6 @@ class Agreement(SiteProgram):
                 self.learner.inherit(state["learner"], self.schema, before)
 
 
-def _plain(card: Card) -> dict[str, Any]:
-    return {name: getattr(card, name) for name in ("terms", "feature_names", "labels", "low", "high")}
-
-
-def _unsound(card: Card) -> str | None:
-    """Why a card cannot be."""
-    if card.low.ndim != 1 or card.low.shape != card.high.shape:
-        return f"its card is damaged: limits of shapes {card.low.shape} and {card.high.shape}"
-    if not (np.isfinite(card.low).all() and np.isfinite(card.high).all()):
-        return "its card is damaged: its limits have NaN or infinite values"
-    if any(len(entry) != 2 or min(entry) < 0 for entry in card.rows.values()):
-        return "its card is damaged: it counts rows wrongly"
-    return None
+def _is_count(*numbers: Any) -> bool:
+    """Whether these can be counts of something that goes on."""
+    return all(isinstance(number, int) and 0 <= number < limits.COUNT for number in numbers)

@@ -6,16 +6,19 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
+from msgspec import Meta
 from msgspec.structs import asdict
 
 from dimargin.balls.active_set import Floats
-from dimargin.network.messages import Array, Message, pack
+from dimargin.network import limits
+from dimargin.network.messages import Array, Count, Digest, Finite, Message, Numbers, SiteName, pack
 
 Name = tuple[str, int]  # of a point: site and row
+_Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
 
 
 class Candidates(Message, frozen=True, tag="candidates"):
@@ -46,18 +49,28 @@ class Candidates(Message, frozen=True, tag="candidates"):
     indices, indptr : ndarray or None
     """
 
-    sites: list[str]
-    rows: Array
-    X: Array
-    labels: Array
-    masses: Array
-    quiet: int
-    value: float = 0.0
-    digest: str = ""
-    output: int = 0
-    schema: str = ""
-    indices: Array | None = None
-    indptr: Array | None = None
+    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]
+    rows: _Places
+    X: Annotated[Array, Numbers((1, 2))]
+    labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)]
+    masses: Annotated[Array, Numbers(low=limits.LEAST_MASS, high=limits.MOST_MASS)]
+    quiet: Count
+    value: Finite = 0.0
+    digest: Digest = ""
+    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0
+    schema: Digest = ""
+    indices: _Places | None = None
+    indptr: _Places | None = None
+
+    def contradiction(self) -> str | None:
+        """Columns of other lengths than there are points, or rows that are no CSR array."""
+        k = len(self.sites)
+        columns = (self.labels, self.masses, self.rows)
+        if any(column.shape != (k,) for column in columns):
+            return f"its core-set has columns of shapes {[column.shape for column in columns]} for {k} points"
+        if self.indices is None and self.indptr is None:
+            return None if self.X.ndim == 2 and len(self.X) == k else f"its core-set has shape {self.X.shape}"
+        return _no_csr(self.X, self.indices, self.indptr, k)
 
 
 @dataclass(frozen=True)
@@ -136,19 +149,22 @@ def points_of(sites: Iterable[str], fields: Mapping[str, Any], width: int) -> Na
     return Named(names, X, fields["labels"], fields["masses"])
 
 
-def unsound(message: Candidates, own: Named, norm_bound: float, codes: Collection[float]) -> str | None:
+def unsound(
+    message: Candidates, own: Named, norm_bound: float, mass_bounds: tuple[float, float], codes: Collection[float]
+) -> str | None:
     """What no site that learns from rows like its own, with these codes of labels, would say."""
     k, width = len(message.sites), own.X.shape[1]
-    columns = (message.labels, message.masses, message.rows)
-    if (message.indices is not None) != sp.issparse(own.X) or any(column.shape != (k,) for column in columns):
-        return f"its core-set has columns of shapes {[column.shape for column in columns]} for {k} points"
-    fault = _unsound_rows(message, k, width)
-    if fault is not None:
-        return fault
-    if not (np.isfinite(message.X).all() and np.isfinite(message.value) and np.isin(message.labels, list(codes)).all()):
-        return f"its core-set has NaN or infinite values, or labels other than {', '.join(f'{c:g}' for c in codes)}"
-    if not (np.isfinite(message.masses).all() and (message.masses > 0).all()):
-        return "its core-set has weights that are not positive"
+    if (message.indices is not None) != sp.issparse(own.X):
+        return "its core-set is stored in another form than here: " + ("dense" if sp.issparse(own.X) else "sparse")
+    if message.indices is None and message.X.shape != (k, width):
+        return f"its core-set has shape {message.X.shape}, expected {(k, width)}"
+    if message.indices is not None and message.indices.max(initial=0) >= width:
+        return f"its core-set has feature {message.indices.max()}, expected less than {width}"
+    if not np.isin(message.labels, list(codes)).all():
+        return f"its core-set has labels other than {', '.join(f'{c:g}' for c in codes)}"
+    low, high = mass_bounds
+    if k and not low <= message.masses.min() <= message.masses.max() <= high:
+        return f"its core-set has rows of weights that are not between {low:g} and {high:g}"
     points = points_of(message.sites, asdict(message), width)
     longest = float(np.sqrt((points.X * points.X).sum(axis=1).max(initial=0.0)))
     if longest > norm_bound:
@@ -158,23 +174,12 @@ def unsound(message: Candidates, own: Named, norm_bound: float, codes: Collectio
     return None
 
 
-def _unsound_rows(message: Candidates, k: int, width: int) -> str | None:
-    X, indices, indptr = message.X, message.indices, message.indptr
-    if indices is None:
-        return None if X.shape == (k, width) else f"its core-set has shape {X.shape}, expected {(k, width)}"
-    sound = (
-        indptr is not None
-        and indices.dtype == indptr.dtype == np.int64
-        and X.ndim == 1
-        and indices.shape == X.shape
-        and indptr.shape == (k + 1,)
-        and indptr[0] == 0
-        and indptr[-1] == len(X)
-        and (np.diff(indptr) >= 0).all()
-        and ((indices >= 0) & (indices < width)).all()
-    )
-    if not sound:
-        return f"its core-set is no CSR array of shape {(k, width)}"
+def _no_csr(X: Array, indices: Array | None, indptr: Array | None, k: int) -> str | None:
+    """Why these are not k rows of a CSR array in canonical form; None if they are."""
+    if indices is None or indptr is None or X.ndim != 1 or indices.shape != X.shape or indptr.shape != (k + 1,):
+        return f"its core-set is no CSR array of {k} rows"
+    if indptr[0] != 0 or indptr[-1] != len(X) or (np.diff(indptr) < 0).any():
+        return f"its core-set is no CSR array of {k} rows"
     starts = np.zeros(len(X) + 1, dtype=bool)
     starts[indptr] = True
     ascending = (np.diff(indices) > 0) | starts[1:-1] if len(X) else True

@@ -37,11 +37,12 @@ import numpy as np
 from msgspec.structs import asdict
 
 from dimargin.balls.active_set import Floats
-from dimargin.network.messages import Message
+from dimargin.network.messages import Message, decoder, encode
 from dimargin.network.neighbourhood import Neighbourhood
-from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
+from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.candidates import Candidates, Named, points_of, stored, unsound
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings, rank
+from dimargin.network.programs.learner import Listener
 
 _BUSY = 60.0  # seconds that a neighbour may be thought to be busy
 _PATIENCE = 4  # rounds in which a neighbour's answer may come before it is sent the points again
@@ -65,7 +66,7 @@ class Spoken:
     told: int = -_PATIENCE - 1
 
 
-class CoreSetConsensus(SiteProgram):
+class CoreSetConsensus(Listener):
     """One site.
 
     Parameters
@@ -124,8 +125,7 @@ class CoreSetConsensus(SiteProgram):
         if self._have_all_spoken():
             self._quiet, self._counted = self._quiet + 1, self.rounds
         self._improve()
-        if self.chosen is not None:
-            yield from self._tell(self.chosen)
+        yield from self._tell()
         # what others know of sends it back a little all the time
         had_finished, least = self.has_finished, self.settings.quiet_rounds / (2 if self.has_finished else 1)
         self.has_finished = self.chosen is not None and self._quiet > least
@@ -141,12 +141,10 @@ class CoreSetConsensus(SiteProgram):
             return
         fault = near.hear(now, sender) or self._fault(message)
         if fault is not None:
-            near.refuse(sender, fault)
-            self.leave(sender)
-            yield Report("refused", {"site": sender, "reason": fault})
+            yield from self.refuse(now, sender, fault)
             return
         self._spoken[sender] = replace(self._known(sender), theirs=message.digest, heard=self.rounds)
-        if self.chosen is not None and message.digest == self.chosen.points.digest:
+        if message.digest == self._points.digest:
             self._quiet = min(self._quiet, message.quiet)
             return
         self._quiet = 0
@@ -205,30 +203,35 @@ class CoreSetConsensus(SiteProgram):
         return best
 
     @property
+    def _points(self) -> Named:
+        """Of the core-set; none before there is one."""
+        return self.own.take([]) if self.chosen is None else self.chosen.points
+
+    @property
     def _core_sets(self) -> list[Named]:
         """Of the core-sets that are known."""
-        return [*([] if self.chosen is None else [self.chosen.points]), *(one.points for one in self._heard.values())]
+        return [self._points, *(one.points for one in self._heard.values())]
 
     def _pooled(self) -> Named:
         """All own points, and those of others that are in a core-set, each once and in the order of their names."""
-        parts = Named.joined(self._core_sets or [self.own.take([])])
+        parts = Named.joined(self._core_sets)
         foreign = {name: k for k, name in enumerate(parts.names) if name[0] != self.name}
         return Named.joined([parts.take([foreign[name] for name in sorted(foreign)]), self.own])
 
     # ---- messages ------------------------------------------------------------------------------------------------
 
-    def _tell(self, chosen: Chosen) -> Iterator[Action]:
-        """The core-set, to all who may not have it; the others hear that it is still the same."""
-        near, digest = self.neighbourhood, chosen.points.digest
-        whole, short = (self._message(chosen, points) for points in (chosen.points, chosen.points.take([])))
-        lacking = [name for name in near.spoken_to if self._may_lack(name, digest)]
-        new = sorted({row for site, row in chosen.points.names if site == self.name} - self.given) if lacking else []
+    def _tell(self) -> Iterator[Action]:
+        """The core-set, to all who may not have it; others hear that it is still the same, or that there is none."""
+        near, points = self.neighbourhood, self._points
+        whole, short = (self._message(some) for some in (points, points.take([])))
+        lacking = [name for name in near.spoken_to if self._may_lack(name, points.digest)]
+        new = sorted({row for site, row in points.names if site == self.name} - self.given) if lacking else []
         if new:
             self.given.update(new)
             yield Report("rows shared", {"rows": new, "all": len(self.given), "output": self.settings.output})
         for name in near.spoken_to:
             if name in lacking:
-                self._spoken[name] = replace(self._known(name), sent=digest, told=self.rounds)
+                self._spoken[name] = replace(self._known(name), sent=points.digest, told=self.rounds)
             yield Send(name, whole if name in lacking else short)
 
     def _may_lack(self, name: str, digest: str) -> bool:
@@ -245,13 +248,14 @@ class CoreSetConsensus(SiteProgram):
     def _known(self, name: str) -> Spoken:
         return self._spoken.get(name, Spoken())
 
-    def _message(self, chosen: Chosen, points: Named) -> Candidates:
+    def _message(self, points: Named) -> Candidates:
         """That the core-set is this one, with its points or without any."""
         rows = np.array([row for _, row in points.names], dtype=np.int64)
         sites, settings = [site for site, _ in points.names], self.settings
         return Candidates(
-            sites=sites, rows=rows, labels=points.labels, masses=points.masses, quiet=self._quiet, value=chosen.value,
-            digest=chosen.points.digest, output=settings.output, schema=settings.schema, **stored(points.X),
+            sites=sites, rows=rows, labels=points.labels, masses=points.masses, **stored(points.X), quiet=self._quiet,
+            value=0.0 if self.chosen is None else self.chosen.value, digest=self._points.digest,
+            output=settings.output, schema=settings.schema,
         )  # fmt: skip
 
     def _points_of(self, message: Candidates) -> Named:
@@ -259,8 +263,7 @@ class CoreSetConsensus(SiteProgram):
 
     def _fault(self, message: Candidates) -> str | None:
         """Why a message cannot be from a sound site; None if it can."""
-        settings = self.settings
-        fault = unsound(message, self.own, settings.norm_bound, settings.codes)
+        fault = self._unsound(message)
         if fault is not None:
             return fault
         points = self._points_of(message)
@@ -273,6 +276,10 @@ class CoreSetConsensus(SiteProgram):
             if (name := known.differing(points)) is not None:
                 return f"row {name[1]} of site {name[0]!r} is another point than others say"
         return None
+
+    def _unsound(self, message: Candidates) -> str | None:
+        settings = self.settings
+        return unsound(message, self.own, settings.norm_bound, settings.mass_bounds, settings.codes)
 
     def _not_mine(self, points: Named) -> int | None:
         """A row that is said to be of this site, and is not as here."""
@@ -290,17 +297,9 @@ class CoreSetConsensus(SiteProgram):
         """How many of the own rows have left this site."""
         return len(self.given)
 
-    def status(self) -> dict[str, Any]:
-        """For a person."""
-        return {
-            "round": self.rounds, "steps": self.changes, "neighbours": sorted(self.neighbourhood.spoken_to),
-            "refused": dict(self.neighbourhood.refused), "rows_shared": self.rows_shared,
-            "core_set": 0 if self.chosen is None else len(self.chosen.points.names), "quiet": self._quiet,
-        }  # fmt: skip
-
     def checkpoint(self) -> dict[str, Any]:
         """The core-set, and what has left; the same from round to round, where nothing is new."""
-        points = self.own.take([]) if self.chosen is None else self.chosen.points
+        points = self._points
         sites, rows = [site for site, _ in points.names], np.array([row for _, row in points.names], dtype=np.int64)
         return {
             "changes": self.changes, "given": sorted(self.given), "sites": sites, "rows": rows,
@@ -310,9 +309,12 @@ class CoreSetConsensus(SiteProgram):
     def restore(self, state: dict[str, Any]) -> None:
         """Go on; the own points are looked at again, for there may be more.
 
-        Raises ValueError where those that others have are not what they were.
+        Raises ValueError where those that others have are not what they were, or no sound site would have them.
         """
         self.changes, self.given = state["changes"], set(state["given"])
+        fault = self._unsound(_said(state))
+        if fault is not None:
+            raise ValueError(fault)
         points = points_of(state["sites"], state, self.own.X.shape[1])
         strange = self._not_mine(points)
         if strange is not None:
@@ -322,3 +324,10 @@ class CoreSetConsensus(SiteProgram):
             )
         if points.names:
             self.chosen = Chosen.of(points, self.settings)
+
+
+def _said(state: dict[str, Any]) -> Candidates:
+    """The core-set of a checkpoint as if a neighbour had told of it, by the rules for messages."""
+    columns: dict[str, Any] = {name: state.get(name) for name in ("sites", "rows", "X", "labels", "masses")}
+    message = Candidates(**columns, quiet=0, indices=state.get("indices"), indptr=state.get("indptr"))
+    return decoder((Candidates,))(encode(message))  # type: ignore[return-value]

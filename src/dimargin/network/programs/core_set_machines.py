@@ -54,7 +54,7 @@ class CoreSetMachines(Learner):
         ]
         for machine in self.machines:
             machine.neighbourhood = self.neighbourhood
-        self.rounds = self.steps = 0
+        self.rounds = 0
 
     # ---- events --------------------------------------------------------------------------------------------------
 
@@ -70,7 +70,6 @@ class CoreSetMachines(Learner):
         had_finished = self.has_finished
         for machine in self.machines:
             yield from _but((Wake, Stop), machine.wake(now, name))
-        self._count_steps()
         if self.has_finished and not had_finished:
             yield Report("converged", self._facts())
             yield Stop("quiet")
@@ -81,12 +80,11 @@ class CoreSetMachines(Learner):
         assert isinstance(message, Candidates)
         if sender in self.neighbourhood.refused or message.schema != self.settings.schema:
             return
-        if 0 <= message.output < len(self.machines):
+        if message.output < len(self.machines):
             yield from self.machines[message.output].receive(now, sender, message)
         else:
             reason = f"it tells of machine {message.output}, expected one of {len(self.machines)}"
-            self.neighbourhood.refuse(sender, reason)
-            yield Report("refused", {"site": sender, "reason": reason})
+            yield from self.refuse(now, sender, reason)
         if sender in self.neighbourhood.refused:
             self.leave(sender)
 
@@ -107,6 +105,11 @@ class CoreSetMachines(Learner):
             machine.leave(name)
 
     # ---- what it has come to -------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """How often a core-set has changed."""
+        return sum(machine.changes for machine in self.machines)
 
     @property
     def has_finished(self) -> bool:
@@ -138,10 +141,6 @@ class CoreSetMachines(Learner):
         """Go on."""
         for machine, own in zip(self.machines, state["machines"], strict=True):
             machine.restore(own)
-        self._count_steps()
-
-    def _count_steps(self) -> None:
-        self.steps = sum(machine.changes for machine in self.machines)
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
         """Begin anew, for points are others under a wider schema; but what has left the site has left it."""

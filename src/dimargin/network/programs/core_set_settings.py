@@ -56,6 +56,8 @@ class CoreSetSettings:
         back.
     norm_bound : float
         Of points; who sends longer ones is refused.
+    mass_bounds : (float, float)
+        Least and largest weight of a row; who sends others is refused.
     most_messages : float
         A second, of one neighbour; who sends more is refused likewise.
     schema : str
@@ -74,6 +76,7 @@ class CoreSetSettings:
     interval: float = 1.0
     lease: float = np.inf
     norm_bound: float = np.inf
+    mass_bounds: tuple[float, float] = (0.0, np.inf)
     most_messages: float = np.inf
     schema: str = ""
 

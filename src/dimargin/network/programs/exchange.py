@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 
-from dimargin.network.messages import Array, Message
+from dimargin.network.messages import Array, Count, Digest, Message, Numbers
 from dimargin.network.push_sum import Mass, PushSum
 
 
@@ -23,14 +25,14 @@ class Exchange(Message, frozen=True, tag="exchange"):
     """
 
     mass: Mass
-    steps: int
-    iterate: Array
-    schema: str = ""
+    steps: Count
+    iterate: Annotated[Array, Numbers((2,))]
+    schema: Digest = ""
 
     def fault(
         self, sender: str, push_sum: PushSum, shape: tuple[int, int], norm_bound: float, mass_bound: float
     ) -> str | None:
-        """Why this cannot be from a sound site of the same kind; None if it can.
+        """Why this cannot be from a sound site that learns what the receiver does; None if it can.
 
         Parameters
         ----------
@@ -45,11 +47,13 @@ class Exchange(Message, frozen=True, tag="exchange"):
         if sent.shape != push_sum.mass.shape or (len(iterate) and iterate.shape != shape):
             wrong = iterate.shape if len(iterate) else sent.shape
             return f"its message has shape {wrong}, expected {shape} for {shape[1]} features"
-        if not (np.isfinite(sent).all() and np.isfinite(iterate).all()):
-            return "its message has NaN or infinite values"
         if norm_bound < np.inf and np.linalg.norm(iterate) > norm_bound:
             return f"its weights have a norm of {np.linalg.norm(iterate):.3g}, expected at most {norm_bound:.3g}"
-        news = push_sum.news(sender, self.mass) if mass_bound < np.inf else None
-        if news is not None and (added := np.abs(news).max()) > mass_bound:
+        news = push_sum.news(sender, self.mass)
+        if news is None:
+            return None
+        if (added := np.abs(news).max()) > mass_bound:
             return f"its message adds {added:.3g} to a sum, expected at most {mass_bound:.3g}"
+        if (rows := news[shape[0] * shape[1]]) < 0:
+            return f"its message takes {-rows:.3g} rows away, which no site does"
         return None

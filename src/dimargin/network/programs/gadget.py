@@ -32,15 +32,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dimargin.network import limits
 from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.exchange import Exchange
+from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.hinge_rows import Floats, HingeRows, Look, hinge_dual
 from dimargin.network.programs.learner import Learner
 from dimargin.network.programs.progress import Progress
@@ -50,61 +51,6 @@ from dimargin.network.schema import Schema
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
-
-
-@dataclass(frozen=True)
-class GadgetSettings:
-    """What all sites do alike.
-
-    Attributes
-    ----------
-    alpha : float
-        Weight of the regulariser; the paper's lambda.
-    gradient : {"tracked", "local"}
-    batch_size : int or None
-        Rows that a step looks at, drawn with replacement; None is all.
-    gossip_rounds : int or float
-        Rounds for every step; a number below one is a tolerance: as many as it takes for the site's own estimate to
-        change by less than this share in a round.
-    step_size : "auto", "pegasos" or float
-        What the first step is about as long as: what the rows' curvature allows (steps.py), ``1/alpha``, or a number.
-    projection : bool
-    stop : {"objective", "quiet"}
-        By the objective of all rows: when it has stayed within a share of `tol` in the second half of the steps, or
-        the dual objective is that close; by the paper's rule: when a step is shorter than `tol`. In both cases
-        `n_quiet` times running.
-    tol : float
-    n_quiet : int
-    interval : float
-        Seconds between rounds.
-    lease : float
-        Seconds of silence after which a neighbour counts as gone, and all that came from it is undone. Infinite where
-        those that one sends to do not send back.
-    norm_bound : float
-        Of sound weights; who sends larger ones is refused, and what it has brought undone.
-    mass_bound : float
-        Of what one message may add to any sum, likewise.
-    most_messages : float
-        A second, of one neighbour; who sends more is refused likewise.
-    schema : str
-        Digest of what rows mean here.
-    """
-
-    alpha: float = 1e-4
-    gradient: Literal["tracked", "local"] = "tracked"
-    batch_size: int | None = None
-    gossip_rounds: int | float = 1
-    step_size: str | float = "auto"
-    projection: bool = False
-    stop: Literal["objective", "quiet"] = "objective"
-    tol: float = 2e-3
-    n_quiet: int = 3
-    interval: float = 1.0
-    lease: float = 20.0
-    norm_bound: float = np.inf
-    mass_bound: float = np.inf
-    most_messages: float = np.inf
-    schema: str = ""
 
 
 class Means(NamedTuple):
@@ -195,9 +141,7 @@ class Gadget(Learner):
                     self._iterates[sender] = message.iterate
             fault = near.judge(sender, is_new)
         if fault is not None:
-            near.refuse(sender, fault)
-            self.leave(sender)
-            yield Report("refused", {"site": sender, "reason": fault})
+            yield from self.refuse(now, sender, fault)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Share with others from now on."""
@@ -263,7 +207,9 @@ class Gadget(Learner):
         self._waiting_since = None
         if near.heard:
             self._has_met = True
-            self.steps = max(self.steps, int(np.median(list(self._leads.values()) or [0])))
+            leads = sorted(self._leads.values()) or [0]
+            lead = leads[(len(leads) - 1) // 2]  # of two, the one that a single liar cannot raise
+            self.steps = max(self.steps, min(lead, limits.COUNT // 2))
             if self._iterates:  # of those who go on, while this site has begun or come back
                 self.weights = np.mean(list(self._iterates.values()), axis=0)
         return True
@@ -279,7 +225,13 @@ class Gadget(Learner):
             yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema))
 
     def _takes_shares(self, name: str) -> bool:
-        """Whether a neighbour is heard and answers: shares that nobody takes would drain this site."""
+        """Whether a neighbour is heard and answers: shares that nobody takes would drain this site.
+
+        While an edge was undone a moment ago and less than nothing is left, nobody is given that: rows that are taken
+        away are what no sound site sends.
+        """
+        if self._mass_of_rows < 0:
+            return False
         if np.isinf(self.settings.lease):
             return True
         return name in self.neighbourhood.heard and self._push_sum.unanswered(name) <= _UNANSWERED
@@ -465,8 +417,11 @@ class Gadget(Learner):
     def restore(self, state: dict[str, Any]) -> None:
         """Go on; quiet steps and what neighbours said are learnt anew, and rows may have become others since.
 
-        Neighbours that were refused get another chance.
+        Neighbours that were refused get another chance. Raises ValueError where the state has NaN or infinite values.
         """
+        for name in ("weights", "average", "dual", "pull", "activity"):
+            if not np.isfinite(state[name]).all():
+                raise ValueError(f"its {name} are NaN or infinite")
         self.weights, self.average = state["weights"], state["average"]
         known = min(self.rows.n_rows, state["dual"].shape[1])
         self.dual[:, :known] = state["dual"][:, :known]

@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
 from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
-from dimargin.network.program import SiteProgram
+from dimargin.network.program import Action, Report, SiteProgram
 from dimargin.network.schema import Schema
 
 
-class Learner(SiteProgram):
-    """A site program that learns from rows, which may become more, under a schema, which may become wider.
+class Listener(SiteProgram):
+    """A site program that listens no more to a neighbour who has said what no sound site says.
 
     Attributes
     ----------
     neighbourhood : Neighbourhood
         Whom it hears, and whom it has refused.
-    rounds, steps : int
-        So far.
     """
 
     neighbourhood: Neighbourhood
-    rounds: int
-    steps: int
+
+    def hears(self, sender: str) -> bool:
+        """Say whether a sender has not been refused."""
+        return sender not in self.neighbourhood.refused
+
+    def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
+        """Listen to a sender no more, and undo what it has brought as far as `leave` can."""
+        self.neighbourhood.refuse(sender, reason)
+        self.leave(sender)
+        yield Report("refused", {"site": sender, "reason": reason})
+
+    @abstractmethod
+    def leave(self, name: str) -> None:
+        """Undo what a neighbour has brought, as far as that can be."""
+
+
+class Learner(Listener):
+    """A site program that learns from rows, which may become more, under a schema, which may become wider."""
 
     @property
     @abstractmethod
@@ -36,10 +51,6 @@ class Learner(SiteProgram):
     @abstractmethod
     def append(self, rows: Any) -> None:
         """More rows of this site, as `Recipe.rows` gives them."""
-
-    @abstractmethod
-    def leave(self, name: str) -> None:
-        """Undo what a neighbour has brought, as far as that can be."""
 
     @abstractmethod
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
@@ -57,13 +68,19 @@ class Recipe(ABC):
     ----------
     shares, messages
         As in `SiteProgram`, of the learner.
-    least_labels : int
-        That all sites together must have before it can begin.
     """
 
     shares: Literal["parameters", "rows"]
     messages: tuple[type[Message], ...]
-    least_labels: int
+
+    @property
+    @abstractmethod
+    def least_labels(self) -> int:
+        """How many labels all sites together must have before it can begin."""
+
+    def message_size(self, schema: Schema) -> int:
+        """Bytes of the longest message of sites that learn under a schema, its texts aside."""
+        return 16 * schema.n_features  # the card
 
     @abstractmethod
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> Any:

@@ -91,7 +91,8 @@ class Steps:
             self._damp(1.0)
         elif size > 0:
             if self._last_size > 0:
-                self._damp(float((step * self._last).sum()) / (size * self._last_size) ** 0.5)
+                # no product of the two, which may be too small for float64
+                self._damp(float((step * self._last).sum()) / size**0.5 / self._last_size**0.5)
             self._last, self._last_size = gradient, size
         return step / self.damping
 
