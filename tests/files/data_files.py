@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
 from dimargin.files import DataFileError, libsvm, read_data, tables
+from dimargin.files import csv_text as csv_reader
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 DENSE = np.random.default_rng(0).normal(size=(60, 5)).round(3)
@@ -28,6 +29,7 @@ def small_pieces(monkeypatch, size):
     """Pieces of so many bytes for each module that reads by pieces."""
     monkeypatch.setattr(libsvm, "PIECE", size)
     monkeypatch.setattr(tables, "PIECE", size)
+    monkeypatch.setattr(csv_reader, "PIECE", size)
 
 
 def libsvm_text(X, y):

@@ -203,7 +203,7 @@ def test_options_of_csv(options, written):
 
 @pytest.mark.parametrize("label", ['"x\n"', '"\nx"', '"x\ny"'])
 def test_a_label_with_a_line_break_is_refused_wherever_it_stands(label, written):
-    """A reader of whole files may strip it, but here the next call may begin at this break."""
+    """The next call may begin at this break."""
     path = written("rows.csv", f"a,y\n1,z\n2,{label}\n3,z\n")
     with pytest.raises(DataFileError, match=f"{path}, line 3: the label in column 'y' has a line break"):
         GrowingFile(path).read()

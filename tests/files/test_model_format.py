@@ -1,9 +1,11 @@
 """Model files of plain values: written without scikit-learn, read with it."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import bounded
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
@@ -137,3 +139,50 @@ def test_raw_files(tmp_path):
 def test_the_kept_file_is_written_again_with_the_same_bytes(tmp_path):
     kept = Path(__file__).parent.parent / "data" / "model_format_1.dimargin"
     assert model_format.file_content(*read_raw(kept)) == kept.read_bytes()
+
+
+@pytest.mark.parametrize("dtype", ["<U500000000", "<U100000000", "(3,)U1", "<f8", "S3"])
+def test_labels_that_would_fill_the_memory_or_are_none(dtype):
+    with pytest.raises(ValueError, match="labels of type"):
+        decode({"labels": ["ham", "spam"], "dtype": dtype}, {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_small_file_that_claims_long_labels(tmp_path):
+    fitted, _ = machine()
+    path = tmp_path / "m"
+    write_model(path, [Step("machine", "LinearODMClassifier", {}, {k: getattr(fitted, k) for k in ENOUGH})])
+    header, arrays = read_raw(path)
+    header["steps"][0]["attributes"]["classes_"]["dtype"] = "<U500000000"
+    path.write_bytes(model_format.file_content(header, arrays))
+    said = bounded.run("from dimargin.files import load", f"load({str(path)!r})", megabytes=300)
+    assert said.startswith(f"ModelFileError {path} is no sound model: 3 labels of type <U500000000"), said
+
+
+def test_a_header_is_not_too_long(tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    write_model(path, [Step("machine", "Unknown", {"a": 1}, {})], {"note": "x" * 1000})
+    monkeypatch.setattr(model_format, "_LONGEST_HEADER", 1000)
+    with pytest.raises(ModelFileError, match=f"{path} has a header of 1[0-9]{{3}} letters, at most 1000 expected"):
+        read_raw(path)
+    with pytest.raises(TypeError, match=r"a model file holds 1000 letters beside its arrays; this model has 1\d{3}"):
+        write_model(path, [Step("machine", "Unknown", {"a": 1}, {})], {"note": "x" * 1000})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_model_that_does_not_fit_is_an_error_with_the_reason(tmp_path):
+    path = tmp_path / "m"
+    write_model(path, [Step("machine", "LinearODMClassifier", {}, {"coef_": np.zeros((1, 3 * 10**7))})])
+    said = bounded.run("from dimargin.files import load", f"load({str(path)!r})", megabytes=300)
+    assert said.startswith(f"ModelFileError {path}") and "needs more memory than there is" in said, said
+
+
+def test_info_tells_what_a_file_says(tmp_path):
+    fitted, _ = machine()
+    path = tmp_path / "m"
+    write_model(path, [Step("machine", "LinearODMClassifier", {}, {k: getattr(fitted, k) for k in ENOUGH})])
+    done = subprocess.run(
+        [sys.executable, "-m", "dimargin", "info", path, "--json"], capture_output=True, text=True, check=True
+    )
+    facts = json.loads(done.stdout)
+    assert facts["classes"] == ["eggs", "ham", "spam"] and not {"status", "relative_duality_gap"} & set(facts)

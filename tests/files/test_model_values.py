@@ -82,3 +82,16 @@ def test_other_kinds_are_refused():
     for lie in ({"name": "x"}, {"name": "rbf", "command": "x"}):
         with pytest.raises((ValueError, TypeError)):
             decode_rows({"row_transform": {"kernel": lie, "center": None, "dtype": "float64"}}, {})
+
+
+@pytest.mark.parametrize(
+    "offsets", [[0, 2, 0], [0, 2, -1], [0, 3, 2], [1, 1, 2], [0.0, 1.0, 2.0], [[0, 1, 2]]], ids=repr
+)
+def test_offsets_of_sparse_rows_rise_from_zero(offsets):
+    """SciPy lets some of these pass, and writes beyond the ends of arrays when it sorts such rows."""
+    arrays = {}
+    encoded = encode_rows(sp.csr_array([[1.0, 0.0], [0.0, 2.0]]), "vectors", arrays)
+    assert decode_rows(encoded, arrays).toarray().tolist() == [[1, 0], [0, 2]]
+    arrays["vectors.indptr"] = np.array(offsets)
+    with pytest.raises(ValueError, match="offsets of sparse rows do not rise from zero"):
+        decode_rows(encoded, arrays)

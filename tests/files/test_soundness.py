@@ -6,6 +6,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_moons
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from test_model import tampered
 
 import dimargin as dm
@@ -283,6 +285,9 @@ OF_SPARSE = {
     "an offset beyond the data": written("support_vectors_.indptr", 10**6),
     "offsets that fall": written("support_vectors_.indptr", 0, 2),
     "fewer offsets": made("support_vectors_.indptr", lambda a: a[:-1]),
+    "offsets that end with zero": written("support_vectors_.indptr", 0),
+    "offsets below zero": written("support_vectors_.indptr", -5),
+    "offsets of fractions": made("support_vectors_.indptr", lambda a: a.astype(np.float64)),
     "fewer numbers": made("support_vectors_.data", lambda a: a[:-1]),
     "whole numbers": made("support_vectors_.data", lambda a: a.astype(np.int64)),
     "a centre": lambda h, a: (a.update(centre=np.zeros(3)), transform(center={"array": "centre"})(h, a)),
@@ -370,3 +375,150 @@ def test_whatever_stands_in_a_header_is_refused_or_scores(tmp_path_factory, kind
         assert "no sound model" in str(error)
     else:
         assert loaded.score_samples(X).shape == (60,)
+
+
+# ---- classifiers and scalers -----------------------------------------------------------------------------------------
+
+MOONS = make_moons(40, noise=0.2, random_state=0)
+TRAINED = {
+    "odm": lambda: dm.ODMClassifier().fit(*MOONS),
+    "svm of values": lambda: dm.SVMClassifier(kernel="precomputed").fit(MOONS[0] @ MOONS[0].T, MOONS[1]),
+    "linear": lambda: dm.LinearODMClassifier().fit(*MOONS),
+    "minmax": lambda: make_pipeline(MinMaxScaler(), dm.LinearODMClassifier()).fit(*MOONS),
+    "standard": lambda: make_pipeline(StandardScaler(), dm.LinearODMClassifier()).fit(*MOONS),
+    "maxabs": lambda: make_pipeline(MaxAbsScaler(), dm.LinearODMClassifier()).fit(*MOONS),
+}
+
+
+def set_parameter(**values):
+    return lambda h, a: h["steps"][0]["parameters"].update(values)
+
+
+def named(names):
+    return lambda h, a: h["steps"][0]["attributes"].update(feature_names_in_=names)
+
+
+def left_out(*names):
+    def lie(header, arrays):
+        for name in names:
+            del header["steps"][0]["attributes"][name]
+
+    return lie
+
+
+def array_of(name, make):
+    def lie(header, arrays):
+        name_of_step = header["steps"][0]["name"]
+        arrays[f"{name_of_step}.{name}"] = np.ascontiguousarray(make(arrays[f"{name_of_step}.{name}"]))
+
+    return lie
+
+
+def labels(*values, dtype="|O"):
+    return {"labels": list(values), "dtype": dtype}
+
+
+OF_STEPS = {
+    "no width": left_out("n_features_in_"),
+    "a width of text": told(n_features_in_="2"),
+    "a width that is true": told(n_features_in_=True),
+    "half a width": told(n_features_in_=2.0),
+    "one name of two": named(labels("a")),
+    "names that are numbers": named(labels(1, 2)),
+    "a list of names": named({"list": ["a", "b"]}),
+}
+OF_CLASSIFIERS = OF_STEPS | {
+    "threads of text": set_parameter(n_jobs="many"),
+    "half a thread": set_parameter(n_jobs=1.5),
+    "no thread": set_parameter(n_jobs=0),
+    "a status that is a number": told(status_=3),
+    "a gap of text": told(duality_gap_="small"),
+    "an objective of text": told(objective_="low"),
+    "a history of text": told(history_="long"),
+    "a history of numbers": told(history_={"list": [1]}),
+    "half a pass": told(n_iter_=1.5),
+    "one class twice": told(classes_=labels("a", "a")),
+    "one class": told(classes_=labels("a")),
+    "a class that is none": told(classes_=labels("a", None)),
+    "classes in a list": told(classes_={"list": [0, 1]}),
+    "classes that are lists": told(classes_=labels({"list": []}, {"list": [1]})),
+    "an infinite intercept": array_of("intercept_", lambda a: np.full_like(a, np.inf)),
+    "an intercept of whole numbers": array_of("intercept_", lambda a: a.astype(np.int64)),
+}
+OF_MACHINES = OF_CLASSIFIERS | {
+    "places of fractions": array_of("support_", lambda a: a.astype(np.float64)),
+    "a negative place": array_of("support_", lambda a: a - 100),
+    "a place beyond the rows": array_of("support_", lambda a: a + 100),
+    "rows of text": told(_n_given="many"),
+    "a kernel that is a number": set_parameter(kernel=3),
+}
+OF_CLASSES = {
+    "odm": OF_MACHINES
+    | {
+        "a vector that is no number": array_of("support_vectors_", lambda a: a * np.nan),
+        "values that were not given": told(_transform={"precomputed_kernel": True}),
+    },
+    "svm of values": OF_MACHINES | {"fewer columns than rows": told(n_features_in_=39)},
+    "linear": OF_CLASSIFIERS
+    | {
+        "coefficients of whole numbers": array_of("coef_", lambda a: a.astype(np.int64)),
+        "weights that are no number": array_of("_partial.0", lambda a: a * np.nan),
+        "a weight of text": lambda h, a: h["steps"][0]["attributes"]["_partial"]["tuple"].__setitem__(1, "x"),
+    },
+    "minmax": OF_STEPS
+    | {
+        "no scale": left_out("scale_"),
+        "no minimum": left_out("min_"),
+        "nothing at all": left_out("scale_", "min_", "data_min_", "data_max_", "data_range_"),
+        "a scale of text": told(scale_="wide"),
+        "a scale that is no number": array_of("scale_", lambda a: a * np.nan),
+        "one range": array_of("scale_", lambda a: a[:1]),
+        "a clip of text": set_parameter(clip="some"),
+    },
+    "standard": OF_STEPS
+    | {
+        "no mean": left_out("mean_"),
+        "no scale": left_out("scale_"),
+        "a mean of none": told(mean_={"tuple": []}),
+        "whole means": array_of("mean_", lambda a: a.astype(np.int64)),
+        "a copy of text": set_parameter(copy="some"),
+    },
+    "maxabs": OF_STEPS | {"no scale": left_out("scale_"), "two scales": array_of("scale_", lambda a: np.stack([a, a]))},
+}
+
+
+@pytest.fixture(scope="module")
+def trained_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    for kind, train in TRAINED.items():
+        dm.save(train(), folder / kind)
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "lie"), [(kind, lie) for kind in OF_CLASSES for lie in OF_CLASSES[kind]])
+def test_a_step_that_lies_is_refused(kind, lie, trained_files, tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes((trained_files / kind).read_bytes())
+    dm.load(path)
+    tampered(path, OF_CLASSES[kind][lie])
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(path)
+
+
+@pytest.mark.parametrize(
+    "notes", [None, [], {"label": 1.5}, {"label": ["y"]}, {"zero_based": "x"}, {"zero_based": []}], ids=repr
+)
+def test_notes_that_commands_cannot_read_are_refused(notes, trained_files, tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes((trained_files / "odm").read_bytes())
+    tampered(path, lambda header, arrays: header.update(notes=notes))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(path)
+
+
+def test_a_scaler_needs_only_what_it_scales_by(tmp_path):
+    scaler = StandardScaler(with_mean=False)
+    model = make_pipeline(scaler, dm.LinearODMClassifier()).fit(sp.csr_array(MOONS[0]), MOONS[1])
+    dm.save(model, tmp_path / "m")
+    tampered(tmp_path / "m", left_out("mean_") if hasattr(scaler, "mean_") and scaler.mean_ is not None else left_out())
+    assert dm.load(tmp_path / "m").predict(MOONS[0]).shape == (40,)

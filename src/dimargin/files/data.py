@@ -6,6 +6,7 @@ frees each piece as soon as it is copied, so that a file is never in memory twic
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import os
@@ -18,6 +19,7 @@ from dimargin.files.csv_text import read_csv
 from dimargin.files.libsvm import read_libsvm
 from dimargin.files.pieces import DataFileError, DataSet, open_data
 from dimargin.files.tables import arrow_explained, read_parquet
+from dimargin.memory import out_of_memory
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
@@ -118,11 +120,15 @@ def explained(path: Path) -> Iterator[None]:
     """Errors of readers and decompressors as those of a data file."""
     try:
         yield
+    except MemoryError as error:
+        raise DataFileError(f"{path}: {out_of_memory('what is in it')}") from error
     except _DAMAGED as error:
         raise DataFileError(f"{path} is damaged or cut short: {error}") from error
     except UnicodeDecodeError as error:
         raise DataFileError(f"{path}: {error}") from error
     except OSError as error:
+        if error.errno == errno.ENOMEM:  # of a mapping of pages
+            raise DataFileError(f"{path}: {out_of_memory('what is in it')}") from error
         if error.errno is None:  # not the system's, but what bz2 and Parquet's reader say
             raise DataFileError(f"{path} is damaged: {error}") from error
         raise

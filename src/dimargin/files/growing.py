@@ -8,28 +8,26 @@ from __future__ import annotations
 import csv
 import io
 import os
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dimargin.files.csv_rows import BOM
 from dimargin.files.csv_text import CsvLayout
 from dimargin.files.data import check_width, explained, format_taking
 from dimargin.files.libsvm import LibsvmRows, parse_light
+from dimargin.files.lines import blocks_of_lines
 from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, is_compressed, open_data
-from dimargin.files.tables import TableColumns, TextLabels, has_break
+from dimargin.files.tables import TableColumns, TextLabels
 
 _PAUSE = 0.1  # seconds between two looks at a file that may be being written
 _KEPT = 4096  # bytes before the place where reading goes on, by which the file is known again
-_BOM = b"\xef\xbb\xbf"
-_IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
 
 
 class GrowingFile:
@@ -127,13 +125,13 @@ class GrowingFile:
             size = about.st_size
             if not is_compressed(file):
                 self._check_last_line(file)
-                lines = _Lines(file, size - done, whole=self._is_first and _is_quiet(file, about))
+                lines = self._lines(file, most=size - done, whole=self._is_first and _is_quiet(file, about))
                 file.seek(done)
                 data = self._rows.read(lines)
                 size = done + lines.taken
             elif not done:
                 with open_data(self.path) as stream:
-                    data = self._rows.read(_Lines(stream, sys.maxsize, whole=True))
+                    data = self._rows.read(self._lines(stream))
             elif size > done:
                 raise DataFileError(f"{self.path} is compressed, and so cannot grow, but did; plain text expected")
             else:
@@ -141,6 +139,9 @@ class GrowingFile:
             self._place = _Place.until(file, size)
         self._is_first = False
         return data
+
+    def _lines(self, stream: BinaryIO, **limits: Any) -> _Lines:
+        return _Lines(blocks_of_lines(stream, self.path, PIECE, first_line=self._rows.next_line, **limits))
 
     def _check_last_line(self, file: BinaryIO) -> None:
         """Raise DataFileError if a line went on that had been taken for whole."""
@@ -202,11 +203,7 @@ class _Lines:
 
     Parameters
     ----------
-    stream : binary file
-    size : int
-        Bytes to read at most.
-    whole : bool
-        Whether what is behind the last end of line is a line, too.
+    blocks : iterator of bytes
 
     Attributes
     ----------
@@ -214,25 +211,14 @@ class _Lines:
         Bytes in the blocks so far.
     """
 
-    def __init__(self, stream: BinaryIO, size: int, whole: bool) -> None:
+    def __init__(self, blocks: Iterator[bytes]) -> None:
         self.taken = 0
-        self._stream, self._left, self._whole = stream, size, whole
+        self._blocks = blocks
 
     def __iter__(self) -> Iterator[bytes]:
-        parts: list[bytes] = []  # of a line that goes on
-        while block := self._stream.read(min(PIECE, self._left)):
-            self._left -= len(block)
-            end = block.rfind(b"\n") + 1
-            if end:
-                yield self._given(b"".join([*parts, block[:end]]))
-                parts = []
-            parts.append(block[end:])
-        if self._whole and any(parts):
-            yield self._given(b"".join(parts))
-
-    def _given(self, block: bytes) -> bytes:
-        self.taken += len(block)
-        return block
+        for block in self._blocks:
+            self.taken += len(block)
+            yield block
 
 
 # ---- formats ---------------------------------------------------------------------------------------------------------
@@ -289,7 +275,7 @@ class _CsvText(_Rows):
     def read(self, lines: Iterable[bytes]) -> DataSet:
         blocks, table = iter(lines), self._table
         if table is None:
-            start = next(blocks, b"").removeprefix(_BOM)
+            start = next(blocks, b"").removeprefix(BOM)
             if not start:
                 return _no_rows(self._n_features or 0)
             table = self._begun(start)
@@ -316,14 +302,16 @@ class _CsvRows:
     """Rows of CSV, piece by piece, and the labels that occurred in them; the counterpart of `LibsvmRows`."""
 
     def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int) -> None:
-        self.next_line, self.texts = next_line, TextLabels()
+        self.next_line, self.texts = next_line, TextLabels(path)
         self._path, self._layout, self._columns = path, layout, columns
 
     def pieces(self, blocks: Iterable[bytes]) -> Iterator[Piece]:
         """Rows and codes of labels of blocks of whole lines."""
         for block in blocks:
             try:
-                piece = self._parsed(block)
+                piece = self._layout.block(block, self._columns, self.texts)
+            except DataFileError:
+                raise
             except (ValueError, csv.Error) as error:
                 fault = self._layout.first_fault(io.BytesIO(block), self._columns, False, self._name)
                 raise DataFileError(fault or f"{self._name(1, [])} or later: {error}") from error
@@ -332,27 +320,3 @@ class _CsvRows:
 
     def _name(self, line: int, row: list[str]) -> str:
         return f"{self._path}, line {self.next_line + line - 1}"
-
-    def _parsed(self, block: bytes) -> Piece:
-        """Fast where all is well; raises ValueError or csv.Error without saying where it is not."""
-        lines = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=self._layout.delimiter)
-        rows, width, place = [row for row in lines if row], len(self._layout.names), self._columns.place
-        if set(map(len, rows)) - {width}:
-            raise ValueError("rows of different width")
-        fields, y = list(chain.from_iterable(rows)), None
-        if place is not None:
-            y = self._codes(fields[place::width])
-            del fields[place::width]
-        if "".join(fields).encode().translate(None, _IN_NUMBERS):
-            raise ValueError("a field is no number")
-        X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), len(self._columns.wanted))
-        if not np.isfinite(X).all():
-            raise ValueError("a value is missing, NaN or infinite")
-        return Piece(X, y)
-
-    def _codes(self, labels: list[str]) -> NDArray[np.int32]:
-        code_of = {text: -1 if has_break(text) else self.texts.code(text) for text in dict.fromkeys(labels)}
-        codes = np.array([code_of[text] for text in labels], dtype=np.int32)
-        if (codes < 0).any():
-            raise ValueError("a label is missing")
-        return codes

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.files.lines import blocks_of_lines
 from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values, short
 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
@@ -28,13 +29,9 @@ DENSE = 0.5
 
 def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based: bool | None) -> DataSet:
     """Read a stream of LIBSVM text; parameters as in `read_data`."""
-
-    def blocks() -> Iterator[bytes]:
-        while block := stream.read(PIECE):
-            yield block + stream.readline()
-
     rows = LibsvmRows(path)
-    return rows.joined(Pieces(path, rows.pieces(blocks())), n_features, zero_based)
+    collected = Pieces(path, rows.pieces(blocks_of_lines(stream, path, PIECE)))
+    return rows.joined(collected, n_features, zero_based)
 
 
 def parse_fast(block: bytes) -> Parsed:
@@ -120,7 +117,9 @@ class LibsvmRows:
                 )
             width = n_features
         make = collected.dense if collected.density(width) >= DENSE else collected.sparse
-        return DataSet(make(base, width), label_values(collected.y), zero_based=from_zero)  # type: ignore[arg-type]
+        X, y = make(base, width), collected.y
+        assert y is not None  # every line has its label
+        return DataSet(X, label_values(y, own=True), zero_based=from_zero)
 
 
 def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_fast) -> Parsed:
@@ -143,6 +142,10 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
     ------
     DataFileError
     """
+    place = block.find(b"\0")
+    if place >= 0:  # where one parser ends a line and the other does not
+        line = block.count(b"\n", 0, place)
+        raise DataFileError(f"{name(line)}: a NUL byte; text expected")
     try:
         X, y = parse(block)
     except (ValueError, OverflowError) as error:
@@ -151,7 +154,7 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
         text = lines[bad].decode(errors="replace").strip()
         raise DataFileError(
             f"{name(bad)}: {short(text)!r} is not LIBSVM text, which reads "
-            f"'label feature:value feature:value ...' with features in order ({error})"
+            f"'label feature:value feature:value ...' with features in order ({short(str(error), 200)})"
         ) from error
     finite = np.isfinite(X.data)
     if not (np.isfinite(y).all() and finite.all()):

@@ -16,6 +16,7 @@ from dimargin.estimators.data import canonical
 from dimargin.estimators.validation import check_finite
 from dimargin.files.libsvm import DENSE
 from dimargin.kernels import Floats, Indices, Kernel, RowTransform
+from dimargin.sparse_columns import narrowed
 from dimargin.threads import effective_n_threads
 from dimargin.user_kernels import Transform, UserKernel, kernel_matrix
 
@@ -111,18 +112,18 @@ class LibsvmModel:
         ValueError
             For a value that is missing or infinite, or fewer columns than the support vectors need.
         """
-        X = canonical(check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False))
+        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False)
         check_finite(X)
+        X = canonical(X)
         n, width = X.shape
         if width < self.n_columns:
             raise ValueError(f"X has {width} columns, but a support vector uses column {self.n_columns}")
         values = np.repeat(-self.rho[:, None], n, axis=1)
         if not self.support_vectors.shape[0]:
             return values.T
-        vectors, columns = self.support_vectors, slice(None)
+        vectors = self.support_vectors
         if self.kernel is None:
             transform: Transform = UserKernel(None)
-            columns = vectors.data.astype(np.int64)
         else:
             vectors = _widened(vectors, width)
             if not sp.issparse(X) and vectors.nnz >= DENSE * vectors.shape[0] * width:
@@ -131,7 +132,7 @@ class LibsvmModel:
         sparse = self.kernel is not None and sp.issparse(vectors)
         of_class = np.split(np.arange(vectors.shape[0]), np.cumsum(self.n_support)[:-1])
         for batch in gen_batches(n, _ROWS_AT_ONCE):
-            part = X[batch][:, columns]
+            part: Any = X[batch] if self.kernel is not None else _of_columns(X[batch], vectors.data.astype(np.int64))
             part = sp.csr_array(part) if sparse else part.toarray() if sp.issparse(part) else part
             matrix = kernel_matrix(transform, vectors, queries=part, n_threads=effective_n_threads(n_jobs))
             # one pass over the support vectors of a class serves all its pairs
@@ -149,6 +150,14 @@ class LibsvmModel:
             votes[:, a] += first
             votes[:, b] += ~first
         return np.asarray(self.labels[votes.argmax(axis=1)])
+
+
+def _of_columns(X: Any, columns: Indices) -> Floats:
+    """Dense rows of these columns."""
+    X, kept = narrowed(X)
+    places = np.minimum(np.searchsorted(kept, columns), len(kept) - 1)
+    values: Floats = X[:, places].toarray() if sp.issparse(X) else X[:, places]
+    return np.where(kept[places] == columns, values, 0.0)
 
 
 def _widened(X: Any, width: int) -> Any:

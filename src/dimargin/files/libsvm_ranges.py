@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from dimargin.files.pieces import DataFileError, short
 from dimargin.files.writing import write_file
 from dimargin.kernels import Floats, Indices
+from dimargin.sparse_columns import narrowed
 
 _NUMBERS_AT_ONCE = 2**20  # bounds the scratch memory
 
 
 def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -> Floats:
     """From [least, largest] to [lower, upper], with the operations in LIBSVM's order, so that they are its numbers."""
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         between = lower + (upper - lower) * (values - least) / (largest - least)
     return np.where(values == least, lower, np.where(values == largest, upper, between))
 
@@ -55,10 +56,11 @@ class FeatureRanges:
         cls, X: Any, y: NDArray[Any], lower: float, upper: float, label_limits: tuple[float, float] | None = None
     ) -> FeatureRanges:
         """Ranges of data whose column j is feature j + 1; zeros that a sparse row leaves out count."""
+        X, columns = narrowed(X)
         least, largest = _extremes(X)
         varying = np.flatnonzero(least < largest)
         labels = None if label_limits is None else (*label_limits, float(y.min()), float(y.max()))
-        return cls(lower, upper, varying + 1, least[varying], largest[varying], labels)
+        return cls(lower, upper, columns[varying] + 1, least[varying], largest[varying], labels)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write LIBSVM's range file; raises OSError if it cannot be written."""
@@ -95,8 +97,9 @@ class FeatureRanges:
 
     def unknown(self, X: Any) -> list[int]:
         """Features that vary in X but have no range: they are left out of what is written."""
+        X, columns = narrowed(X)
         least, largest = _extremes(X)
-        varying = np.flatnonzero(least < largest) + 1
+        varying = columns[least < largest] + 1
         return sorted({*varying.tolist()} - {*self.features.tolist()})
 
     def lines(self, X: Any, y: NDArray[Any]) -> Iterator[str]:
@@ -109,8 +112,10 @@ class FeatureRanges:
         y : ndarray of shape (n,)
         """
         varying = self.least != self.largest
-        columns = self.features[varying] - 1
-        width = max(X.shape[1], int(columns.max(initial=0)) + 1)
+        X, given = narrowed(X)
+        known = np.union1d(given, self.features[varying] - 1)  # columns, which are then numbered by their places here
+        X = _spread(X, np.searchsorted(known, given), len(known))
+        columns, width = np.searchsorted(known, self.features[varying] - 1), len(known)
         least, largest = np.zeros(width), np.zeros(width)
         least[columns], largest[columns] = self.least[varying], self.largest[varying]
         # zeros of these columns become something else
@@ -124,12 +129,20 @@ class FeatureRanges:
             values = _scaled(rows.data, self.lower, self.upper, least[at], largest[at])
             written = (least[at] != largest[at]) & (values != 0)
             ends = np.concatenate([[0], np.cumsum(written)])[rows.indptr]
-            pairs = list(map("{}:{:g} ".format, (at[written] + 1).tolist(), values[written].tolist()))
+            pairs = list(map("{}:{:g} ".format, (known[at[written]] + 1).tolist(), values[written].tolist()))
             heads = [f"{label:.17g} " for label in labels[begin : begin + step].tolist()]
             yield "".join(
                 "".join([head, *pairs[first:last], "\n"])
                 for head, first, last in zip(heads, ends[:-1], ends[1:], strict=True)
             )
+
+
+def _spread(X: Any, places: Indices, width: int) -> Any:
+    """Rows with more columns: theirs at these places, the others empty."""
+    if X.shape[1] == width:
+        return X
+    rows = sp.csr_array(X)
+    return sp.csr_array((rows.data, places[rows.indices], rows.indptr), shape=(X.shape[0], width))
 
 
 def _extremes(X: Any) -> tuple[Floats, Floats]:

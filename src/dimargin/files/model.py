@@ -37,7 +37,15 @@ from dimargin.files.model_format import (
     write_model,
 )
 from dimargin.files.model_values import decode_rows, encode_rows
-from dimargin.files.soundness import check_detector, check_linear_machine, check_machine, check_scaler
+from dimargin.files.pieces import short
+from dimargin.files.soundness import (
+    check_detector,
+    check_linear_machine,
+    check_machine,
+    check_scaler,
+    check_step,
+)
+from dimargin.memory import out_of_memory
 from dimargin.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.user_kernels import UserKernel
@@ -142,9 +150,25 @@ def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]
         steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
         model = _model_of(steps, bool(header["pipeline"]))
         check_is_fitted(model)
+        _check_notes(header)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-        raise ModelFileError(f"{path} is no sound model: {error}") from error
+        raise ModelFileError(f"{path} is no sound model: {short(str(error), 400)}") from error
+    except MemoryError as error:
+        raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
     return model, header
+
+
+def _check_notes(header: Mapping[str, Any]) -> None:
+    """Raise ValueError for what commands read of the header, of another kind than `save` writes."""
+    notes = header["notes"]
+    sound = (
+        isinstance(header["dimargin_version"], str)
+        and isinstance(notes, dict)
+        and isinstance(notes.get("label"), (str, int, type(None)))
+        and notes.get("zero_based") in (None, True, False)
+    )
+    if not sound:
+        raise ValueError("its version or notes are none")
 
 
 # ---- steps and values that are not plain -----------------------------------------------------------------------------
@@ -178,6 +202,7 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     estimator = make(**{key: _decode(value, arrays) for key, value in step["parameters"].items()})
     for key, value in step["attributes"].items():
         setattr(estimator, key, _decode(value, arrays))
+    check_step(estimator)
     if isinstance(estimator, KernelMarginClassifier):
         check_machine(estimator)
     elif isinstance(estimator, MarginClassifier):

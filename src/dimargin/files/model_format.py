@@ -21,9 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
 from dimargin.files.writing import write_file
+from dimargin.memory import out_of_memory
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
+_LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
+_MOST_OF_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -164,22 +167,33 @@ def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
             if _KEY not in metadata:
                 raise ModelFileError(f"{path} is a safetensors file, but no dimargin model")
             checksum, _, text = metadata[_KEY].partition("\n")
+            if len(text) > _LONGEST_HEADER:
+                raise ModelFileError(f"{path} has a header of {len(text)} letters, at most {_LONGEST_HEADER} expected")
             header = json.loads(text)
             if not isinstance(header, dict) or not isinstance(header.get("format_version"), int):
                 raise ModelFileError(f"{path} is damaged: its header names no format version")
             if header["format_version"] != FORMAT_VERSION:
                 raise ModelFileError(
-                    f"{path} has format version {header['format_version']}, written by dimargin "
-                    f"{header.get('dimargin_version')}; dimargin {version('dimargin')} reads version {FORMAT_VERSION}"
+                    f"{path} has format version {str(header['format_version'])[:20]}, written by dimargin "
+                    f"{str(header.get('dimargin_version'))[:20]}; dimargin {version('dimargin')} reads version "
+                    f"{FORMAT_VERSION}"
                 )
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            arrays = {name: _array(file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except ModelFileError:
         raise
     except (SafetensorError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} is no model file, or damaged: {error}") from error
+        raise ModelFileError(f"{path} is no model file, or damaged: {str(error)[:300]}") from error
+    except MemoryError as error:
+        raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
     if checksum != _checksum(text, arrays):
         raise ModelFileError(f"{path} is damaged: its checksum does not match")
     return header, arrays
+
+
+def _array(file: Any, name: str) -> NDArray[Any]:
+    np.empty(file.get_slice(name).get_shape())  # a MemoryError, where safetensors would panic
+    array: NDArray[Any] = file.get_tensor(name)
+    return array
 
 
 def is_model_file(start: bytes) -> bool:
@@ -190,6 +204,8 @@ def is_model_file(start: bytes) -> bool:
 def file_content(header: Mapping[str, Any], arrays: Arrays) -> bytes:
     """The bytes of a model file."""
     text = json.dumps(header)
+    if len(text) > _LONGEST_HEADER:
+        raise TypeError(f"a model file holds {_LONGEST_HEADER} letters beside its arrays; this model has {len(text)}")
     # one entry of metadata, because safetensors writes several in any order
     return to_safetensors(arrays, {_KEY: f"{_checksum(text, arrays)}\n{text}"})
 
@@ -268,5 +284,7 @@ def decode(
         dtype = np.dtype(value["dtype"])
         if dtype.kind not in "OU":
             raise ValueError(f"labels of type {dtype}")
+        if dtype.kind == "U" and dtype.itemsize * len(labels) > _MOST_OF_LABELS:
+            raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MOST_OF_LABELS} bytes")
         return labels.astype(dtype)
     return decode_other(value, arrays)

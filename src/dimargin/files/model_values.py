@@ -59,6 +59,9 @@ def decode_rows(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     """
     if "csr" in value:
         data, indices, indptr = (decode(value["csr"][key], arrays) for key in ("data", "indices", "indptr"))
+        # SciPy does not look at these where the last of them is zero, and then writes beyond the ends
+        if indptr.dtype.kind != "i" or indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+            raise ValueError("the offsets of sparse rows do not rise from zero")
         matrix = sp.csr_array((data, indices, indptr), shape=tuple(value["shape"]))
         matrix.check_format(full_check=True)
         return matrix

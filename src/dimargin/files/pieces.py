@@ -16,6 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.memory import memory_of_process, out_of_memory
+
 PIECE = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
@@ -87,13 +89,17 @@ class Pieces:
     def __init__(self, path: Path, pieces: Iterator[Piece]) -> None:
         self._parts: list[Any] = []
         labels: list[Any] = []
+        held, most = 0, memory_of_process()
         for piece in pieces:
+            held += _size(piece.X) + (0 if piece.y is None else piece.y.nbytes)
+            if held > most:  # before the system ends the process
+                raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
             self._parts.append(_set_apart(piece.X))
             labels.append(None if piece.y is None else _set_apart(piece.y))
         self._rows = sum(part.shape[0] for part in self._parts)
         if not self._rows:
             raise DataFileError(f"{path} has no rows")
-        self.y: NDArray[Any] | None = None if labels[0] is None else np.concatenate(labels)
+        self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
 
     def dense(self, first: int, width: int) -> NDArray[np.float64]:
         """Columns from `first` on, as many as `width`; the pieces are used up."""
@@ -113,19 +119,37 @@ class Pieces:
                 self._parts[k] = _set_apart(sp.csr_array(part))
         stored, at = sum(part.nnz for part in self._parts), 0
         values, columns = np.empty(stored), np.empty(stored, dtype=np.int32)
-        offsets = np.cumsum(np.concatenate([[0], *(np.diff(part.indptr) for part in self._parts)]))
-        offsets = offsets.astype(np.int32 if stored <= np.iinfo(np.int32).max else np.int64)  # as columns, if it can be
+        # as columns, if it can be
+        offsets = np.zeros(self._rows + 1, dtype=np.int32 if stored <= np.iinfo(np.int32).max else np.int64)
         self._parts.reverse()
+        row = 0
         while self._parts:
             part = self._parts.pop()
             values[at : at + part.nnz], columns[at : at + part.nnz] = part.data, part.indices - first
-            at += part.nnz
+            np.add(part.indptr[1:], at, out=offsets[row + 1 : row + 1 + part.shape[0]], dtype=offsets.dtype)
+            at, row = at + part.nnz, row + part.shape[0]
         return sp.csr_array((values, columns, offsets), shape=(self._rows, width))
 
     def density(self, width: int) -> float:
         """Share of the numbers that are not zero, in rows of this width."""
         stored = sum(part.nnz if sp.issparse(part) else np.count_nonzero(part) for part in self._parts)
         return float(stored / max(1, self._rows * width))
+
+
+def _size(X: Any) -> int:
+    """Bytes of a piece once it is set apart."""
+    return int(12 * X.nnz + 4 * X.shape[0] if sp.issparse(X) else X.nbytes)
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """All in one array; the parts are used up."""
+    joined, at = np.empty(sum(map(len, parts)), dtype=np.result_type(*parts)), 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        joined[at : at + len(part)] = part
+        at += len(part)
+    return joined
 
 
 def _set_apart(array: Any) -> Any:
@@ -139,8 +163,11 @@ def _set_apart(array: Any) -> Any:
     return copy
 
 
-def label_values(labels: NDArray[Any]) -> NDArray[Any]:
-    """Integers where all labels are, else floating-point numbers, else what they are."""
+def label_values(labels: NDArray[Any], own: bool = False) -> NDArray[Any]:
+    """Integers where all labels are, else floating-point numbers, else what they are.
+
+    With `own`, the array is given away, and floating-point numbers become integers where they are.
+    """
     if labels.dtype.kind not in "fUO":
         return labels
     try:
@@ -150,12 +177,17 @@ def label_values(labels: NDArray[Any]) -> NDArray[Any]:
     least, largest = numbers.min(), numbers.max()
     if not np.isfinite([least, largest]).all():  # texts such as "inf"
         return labels
-    if max(-least, largest) >= 2**53:
+    chunks = [slice(k, k + PIECE) for k in range(0, len(numbers), PIECE)]
+    if max(-least, largest) >= 2**53 or any((numbers[s] != np.floor(numbers[s])).any() for s in chunks):
         return numbers
-    integers = numbers.astype(np.int64)
-    return integers if np.array_equal(integers, numbers) else numbers
+    if not own:
+        return numbers.astype(np.int64)
+    integers: NDArray[Any] = numbers.view(np.int64)
+    for s in chunks:
+        integers[s] = numbers[s]
+    return integers
 
 
-def short(text: str) -> str:
+def short(text: str, most: int = 60) -> str:
     """The beginning of a text, for a message."""
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -16,19 +16,78 @@ from dimargin.user_kernels import UserKernel
 _LARGEST = 1e150  # norm of prepared rows: beyond, no kernel's values are computed
 
 
+# what prediction by a scaler reads, unless the parameter of this name is off
+_SCALERS: dict[str, dict[str, str | None]] = {
+    "MinMaxScaler": {"scale_": None, "min_": None},
+    "StandardScaler": {"scale_": "with_std", "mean_": "with_mean"},
+    "MaxAbsScaler": {"scale_": None},
+}
+
+
+def check_step(step: Any) -> None:
+    """Raise ValueError for what no step can do without, or what commands tell of it, of another kind than it has."""
+    width, names = step.n_features_in_, vars(step).get("feature_names_in_", np.array([""], dtype=object))
+    threads = vars(step).get("n_jobs")
+    sound = (
+        _is_whole(width)
+        and 0 < width < 2**62
+        and isinstance(names, np.ndarray)
+        and ("feature_names_in_" not in vars(step) or names.shape == (width,))
+        and all(isinstance(name, str) for name in names.flat)
+        and (threads is None or (_is_whole(threads) and threads != 0))
+        and isinstance(vars(step).get("kernel", ""), str)
+    )
+    if not sound:
+        raise ValueError("its width, names of columns, kernel or n_jobs are none")
+    _check_certificate(vars(step))
+
+
+def _check_certificate(told: dict[str, Any]) -> None:
+    history = told.get("history_", [])
+    sound = (
+        all(isinstance(told.get(name, ""), str) for name in ("status_", "certificate_"))
+        and _is_amount(told.get("duality_gap_", 0.0))
+        and all(_is_amount(told.get(name, 0.0)) for name in ("objective_", "dual_objective_"))
+        and _is_whole(told.get("n_iter_", 1))
+        and isinstance(history, list)
+        and all(isinstance(entry, dict) for entry in history)
+    )
+    if not sound:
+        raise ValueError("its certificate or history is none")
+
+
+def _check_classes(classes: Any) -> None:
+    """Raise ValueError unless these are two different labels or more."""
+    sound = (
+        isinstance(classes, np.ndarray)
+        and classes.ndim == 1
+        and len(classes) >= 2
+        and (classes.dtype.kind in "biufU" or all(isinstance(label, (str, int, float)) for label in classes.tolist()))
+        and len(set(classes.tolist())) == len(classes)
+        and (classes.dtype.kind != "f" or bool(np.isfinite(classes).all()))
+    )
+    if not sound:
+        raise ValueError("its classes are no labels")
+
+
 def check_machine(machine: Any) -> None:
     """Raise ValueError for arrays that the compiled core would read beyond their ends."""
+    _check_classes(machine.classes_)
     n_vectors, n_features = machine.support_vectors_.shape
     n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
     sound = (
         machine.dual_coef_.shape == (n_outputs, n_vectors)
         and machine.intercept_.shape == (n_outputs,)
+        and _is_whole(machine._n_given)
+        and machine.support_.dtype.kind == "i"
         and machine.support_.shape == (n_vectors,)
+        and bool(((machine.support_ >= 0) & (machine.support_ < machine._n_given)).all())
         and n_features == (0 if machine.kernel == "precomputed" else machine.n_features_in_)
-        and len(machine.classes_) >= 2
+        and (machine.kernel != "precomputed" or machine._n_given == machine.n_features_in_)
+        and isinstance(machine._transform, UserKernel) == (machine.kernel == "precomputed")
         and _fits_transform(machine.support_vectors_, machine._transform)
-        and all(a.dtype.kind == "f" for a in (machine.dual_coef_, machine.intercept_, machine.support_vectors_))
-        and np.isfinite(machine.dual_coef_).all()
+        and all(map(_is_matrix, (machine.support_vectors_, machine.dual_coef_)))
+        and _is_real(machine.intercept_)
         and (machine._router is None or _fits(machine._router, machine.support_vectors_))
         and (machine._router is None or _fits_outputs(machine._router, n_outputs))
     )
@@ -38,15 +97,17 @@ def check_machine(machine: Any) -> None:
 
 def check_linear_machine(machine: Any) -> None:
     """Raise ValueError for arrays that do not fit together."""
+    _check_classes(machine.classes_)
     n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
     partial = vars(machine).get("_partial", (np.zeros((n_outputs, machine.n_features_in_ + 1)), 0.0))
     sound = (
-        len(machine.classes_) >= 2
-        and machine.coef_.shape == (n_outputs, machine.n_features_in_)
+        machine.coef_.shape == (n_outputs, machine.n_features_in_)
         and machine.intercept_.shape == (n_outputs,)
-        and all(a.dtype.kind == "f" and np.isfinite(a).all() for a in (machine.coef_, machine.intercept_))
+        and all(map(_is_real, (machine.coef_, machine.intercept_)))
         and len(partial) == 2
+        and _is_real(partial[0])
         and partial[0].shape == (n_outputs, machine.n_features_in_ + 1)
+        and _finite(partial[1])
     )
     if not sound:
         raise ValueError("its arrays do not fit together")
@@ -101,6 +162,17 @@ def _is_real(values: Any) -> bool:
 
 def _is_number(*values: Any, of: Any = (int, float)) -> bool:
     return all(isinstance(value, of) for value in values)
+
+
+def _is_whole(*values: Any) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether this is a number, or one for every class."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fi" and value.ndim == 1
+    return isinstance(value, float) or (_is_whole(value) and abs(value) < 2**63)
 
 
 def _finite(*values: Any) -> bool:
@@ -172,8 +244,14 @@ def _whole(values: Any, low: int, high: int) -> bool:
 
 
 def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
-    """Raise ValueError for attributes of another number of columns."""
+    """Raise ValueError for attributes that are missing or no numbers, or of another number of columns."""
+    kind, shape = type(scaler).__name__, (scaler.n_features_in_,)
+    scaler._validate_params()
+    for name, parameter in _SCALERS[kind].items():
+        needed = parameter is None or getattr(scaler, parameter)
+        if needed and not (_is_real(getattr(scaler, name, None)) and getattr(scaler, name).shape == shape):
+            raise ValueError(f"{name} of the {kind} is not a finite number for each of its {shape[0]} columns")
     for name in attributes:
         values = getattr(scaler, name, None)
-        if isinstance(values, np.ndarray) and values.ndim and values.shape != (scaler.n_features_in_,):
-            raise ValueError(f"{name} of the {type(scaler).__name__} does not fit its {scaler.n_features_in_} columns")
+        if isinstance(values, np.ndarray) and values.ndim and values.shape != shape:
+            raise ValueError(f"{name} of the {kind} does not fit its {shape[0]} columns")

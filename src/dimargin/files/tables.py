@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values
+from dimargin.files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values, short
 
 _BUFFER = 2**16  # bytes of a column of a Parquet file read at a time
 _LABEL_NAMES = ("label", "target", "class", "y")
+_MOST_LABELS = 2**20  # of text: each takes some hundred bytes, and is a class
+_SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at its length, for labels of fixed width
 MISSING = ("", "nan")  # texts that are no labels
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
@@ -55,7 +57,7 @@ class TableColumns:
         known = set(names)
         if len(known) < len(names):
             double = Counter(names).most_common(1)[0][0]
-            raise DataFileError(f"{path}: two columns are called {double!r}")
+            raise DataFileError(f"{path}: two columns are called {short(double)!r}")
         missing = [name for name in columns or [] if name not in known]
         if missing:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
@@ -63,7 +65,9 @@ class TableColumns:
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != place]
         elif place is not None and names[place] in columns:
-            raise DataFileError(f"{path}: column {names[place]!r} is the label, but also named among the features")
+            raise DataFileError(
+                f"{path}: column {short(names[place])!r} is the label, but also named among the features"
+            )
         return cls(place, None if place is None else names[place], list(columns))
 
     @property
@@ -96,14 +100,22 @@ def _label_place(
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:10])) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+    return ", ".join(repr(short(name)) for name in names[:10]) + (
+        f" and {len(names) - 10} more" if len(names) > 10 else ""
+    )
 
 
 class TextLabels:
-    """Text labels as codes, so that each text is kept once."""
+    """Text labels as codes, so that each text is kept once.
 
-    def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
+    Parameters
+    ----------
+    path : path-like
+        For messages.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._path, self._codes = path, dict[str, int]()
 
     def codes(self, column: Any) -> NDArray[np.int32]:
         """Codes, -1 for what is missing or, as a quote is not closed, holds the lines that follow."""
@@ -115,9 +127,15 @@ class TextLabels:
 
     def code(self, text: str) -> int:
         """The same of one text."""
+        if has_break(text):
+            return -1
         text = text.strip()
-        wrong = text.lower() in MISSING or has_break(text)
-        return -1 if wrong else self._codes.setdefault(text, len(self._codes))
+        if text.lower() in MISSING:
+            return -1
+        code = self._codes.setdefault(text, len(self._codes))
+        if code >= _MOST_LABELS:
+            raise DataFileError(f"{self._path} has more than {_MOST_LABELS} different labels; which column holds them?")
+        return code
 
     @property
     def texts(self) -> list[str]:
@@ -125,8 +143,13 @@ class TextLabels:
         return list(self._codes)
 
     def values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
-        """Labels behind codes."""
-        return label_values(np.array(self.texts))[codes]
+        """Labels behind codes: strings of fixed width unless a long one would make all the others long."""
+        values = label_values(np.array(self.texts, dtype=object))
+        if values.dtype == object:
+            longest = max(map(len, self.texts))
+            if longest <= _SHORT or 4 * longest * len(codes) <= _FIXED_WIDTH:
+                values = values.astype(str)
+        return values[codes]
 
 
 def has_break(text: str) -> bool:
@@ -149,6 +172,8 @@ def arrow_explained(path: Path) -> Iterator[None]:
 
     try:
         yield
+    except pa.ArrowMemoryError:
+        raise
     except pa.ArrowException as error:
         raise DataFileError(f"{path}: {error}") from error
 
@@ -165,14 +190,16 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
         for name in taken.wanted:
             kind = schema.field(name).type
             if not _is_numeric(kind):
-                raise DataFileError(f"{path}: column {name!r} holds {kind}; numbers expected")
-        texts, is_text = TextLabels(), False
+                raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected")
+        texts, is_text = TextLabels(path), False
         if taken.label is not None:
             kind = schema.field(taken.label).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
             if not (is_text or _is_numeric(kind) or pa.types.is_null(kind)):
-                raise DataFileError(f"{path}: column {taken.label!r} holds {kind}; numbers or text expected as labels")
+                raise DataFileError(
+                    f"{path}: column {short(taken.label)!r} holds {kind}; numbers or text expected as labels"
+                )
 
         def pieces() -> Iterator[Piece]:
             first = 0
@@ -182,8 +209,8 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
                 if not finite.all():
                     row, column = np.argwhere(~finite)[0]
                     raise DataFileError(
-                        f"{path}, row {first + row}: column {taken.wanted[column]!r} is missing, NaN or infinite; "
-                        "a finite number expected"
+                        f"{path}, row {first + row}: column {short(taken.wanted[column])!r} is missing, NaN or "
+                        "infinite; a finite number expected"
                     )
                 y = None
                 if taken.label is not None:
@@ -194,8 +221,8 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
                         missing = ~np.isfinite(y)
                     if missing.any():
                         raise DataFileError(
-                            f"{path}, row {first + int(missing.argmax())}: the label in column {taken.label!r} is "
-                            "missing, NaN or infinite"
+                            f"{path}, row {first + int(missing.argmax())}: the label in column {short(taken.label)!r} "
+                            "is missing, NaN or infinite"
                         )
                 first += batch.num_rows
                 yield Piece(X, y)

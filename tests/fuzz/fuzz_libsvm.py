@@ -1,0 +1,49 @@
+"""LIBSVM text, plain and compressed, by the reader of whole files and the one of growing files."""
+
+import zlib
+
+from dimargin.files import DataFileError, GrowingFile, growing, libsvm, read_data
+
+from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
+
+growing._PAUSE = 0  # nobody else writes the file
+
+
+def _number(rng):
+    return rng.choice(SOME_NUMBERS) if rng.random() < 0.02 else rng.choice(["1", "-1", "0.5", "2e-3", "7"])
+
+
+def _line(rng):
+    label, query = (
+        _number(rng),
+        rng.choice(["", "", "", " qid:1", " qid:", " qid", " qid:x"]) if rng.random() < 0.1 else "",
+    )
+    features, at = [], rng.choice([0, 1, 1])
+    for _ in range(rng.choice([0, 1, 2, 2, 3, 6])):
+        features.append(f"{at if rng.random() < 0.98 else _number(rng)}:{_number(rng)}")
+        at += rng.choice([1, 1, 2, 2, 2, 30, 0, -1]) if rng.random() < 0.1 else rng.choice([1, 2])
+    comment = rng.choice([" # x", "#", " #1:1"]) if rng.random() < 0.05 else ""
+    return f"{label}{query} {rng.choice([' ', ' ', '  ', chr(9)]).join(features)}{comment}"
+
+
+def generate(rng):
+    end = rng.choice(["\n", "\n", "\n", "\r\n", "\n\n"])
+    text = end.join(_line(rng) for _ in range(rng.choice([0, 1, 2, 3, 5, 12])))
+    data = (text + rng.choice(["", end])).encode()
+    data = mutated(rng, data) if rng.random() < 0.5 else data
+    data = compressed(rng, data)
+    return mutated(rng, data) if rng.random() < 0.1 else data
+
+
+def check(data):
+    libsvm.PIECE = growing.PIECE = (24, 100, 2**20)[zlib.crc32(data) % 3]
+    path, outcomes = file("rows.svm", data), []
+    for read in (read_data, lambda path: GrowingFile(path).read()):
+        try:
+            outcomes.append(read(path))
+        except DataFileError as error:
+            check_refusal(error, path)
+            outcomes.append(None)
+    if outcomes[1] is not None and not outcomes[1].X.shape[0]:
+        outcomes[1] = None  # nothing to read yet, which is an error of a file that does not grow
+    assert same(*outcomes), f"two readers, two outcomes: {outcomes}"

@@ -1,0 +1,155 @@
+"""Hostile messages into real programs, before and after their sites have agreed, as a live site takes them in."""
+
+import functools
+import pickle
+import random
+
+import msgspec
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin.network import limits
+from dimargin.network.messages import encode, pack
+from dimargin.network.program import Send
+from dimargin.network.programs.agreement import Agreement
+from dimargin.network.schema import Schema
+from dimargin.sites.core_set import CoreSetOptions
+from dimargin.sites.gossip import GossipOptions
+
+try:
+    from .hostile_messages import Listening, hostile, plain, together
+except ImportError:  # as a module of a test
+    from fuzz.hostile_messages import Listening, hostile, plain, together
+
+NAMES = ("north", "south")
+_QUICK = {"interval": 0.05, "lease": 2.0}
+_STEP = 0.05
+
+
+class World:
+    """Two honest sites that learn together, and a third whose genuine messages hostile ones are made of."""
+
+    def __init__(self, options, scaling, sparse, settled):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(36, 3)), np.arange(36) % 3 % 2
+        X[:, 0] += 2.0 * y
+        terms = {"program": options.program, "scaling": scaling, "features_counted_from": 1 if sparse else None}
+        terms |= options.own_terms()
+        X = sp.csr_array(np.pad(X, ((0, 0), (0, 1100)))) if sparse else X
+        names = None if sparse else ("a", "b", "c")
+
+        def site(name, k):
+            schema = Schema.of(X[k::3], y[k::3] if options.uses_labels else np.zeros(0), terms, names)
+            program = Agreement(
+                name, X[k::3], y[k::3], schema, options, n_sites=3 if settled else 9, settle=0.2, interval=_STEP
+            )
+            return Listening(name, program, [other for other in (*NAMES, "eve") if other != name])
+
+        sites = [site(name, k) for k, name in enumerate((*NAMES, "eve"))]
+        together(sites, 2.0 if settled else 3 * _STEP, _STEP)
+        self.sites, eve = sites[:2], sites[2]
+        assert all(site.program.sealed == settled and "eve" in site.program.rows for site in self.sites)
+        eve.wake(eve.now + _STEP)
+        said = {plain(data)["kind"]: data for to, data in eve.taken("north")}
+        card = next(iter(eve.program._show(["north"])))
+        assert isinstance(card, Send)
+        self.genuine = list({**said, "card": encode(card.message)}.values())
+        self._kept = [pickle.dumps((site.program, site.site._timers, site.now)) for site in self.sites]
+        self.begin_anew()
+        self.before = [_known(site) for site in self.sites]
+
+    def begin_anew(self):
+        """As if nothing had been heard."""
+        for site, kept in zip(self.sites, self._kept, strict=True):
+            site.program, site.site._timers, site.now = pickle.loads(kept)
+            site.site._program = site.program
+            site.said.clear()
+            site.taken()
+            for table in ("_dropped", "_traffic", "_heard", "_lines"):
+                getattr(site.site, table).clear()
+
+
+def _known(site):
+    """All that a site has learnt, what it knows of edges to others aside: a refused sender leaves no other trace."""
+    state = site.program.checkpoint()
+    sums = (state["learner"] or {}).get("push_sum", {})
+    for name in ("edges", "mass"):  # which is what it was but for rounding
+        sums.pop(name, None)
+    return pack(state)
+
+
+_WORLDS = [
+    (GossipOptions(alpha=0.01, **_QUICK), "minmax", False, False),
+    (GossipOptions(alpha=0.01, **_QUICK), "minmax", False, True),
+    (CoreSetOptions(**_QUICK), "minmax", False, False),
+    (CoreSetOptions(**_QUICK), "minmax", False, True),
+    (CoreSetOptions(kind="svdd", **_QUICK), "maxabs", True, True),
+    (GossipOptions(alpha=0.01, gradient="local", **_QUICK), "maxabs", True, True),
+]
+_FEW = 4  # names of senders who may speak twice; others do so once, for who is refused is not heard again
+_BATCHES = (1, 1, 4, 16, 32, 64)
+
+
+@functools.cache
+def _world(k):
+    return World(*_WORLDS[k])
+
+
+def generate(rng: random.Random) -> bytes:
+    """The number of a world, and messages with the numbers of who says them and of who hears them."""
+    k, messages = rng.randrange(len(_WORLDS)), []
+    for place in range(rng.choice(_BATCHES)):
+        data = hostile(rng.choice(_world(k).genuine), rng)
+        times = 2 if rng.random() < 0.1 else 1
+        eve = rng.randrange(_FEW) if rng.random() < 0.2 else _FEW + place
+        messages += [(eve, rng.randrange(1, 4), data)] * times
+    return bytes([k]) + msgspec.msgpack.encode(messages)
+
+
+def check(data: bytes) -> None:
+    """Raise where a site ends, is poisoned, fails by a fault of its own, or has two honest sites part."""
+    world = _world(data[0] % len(_WORLDS)) if data else _world(0)
+    try:
+        messages = msgspec.msgpack.decode(data[1:], type=list[tuple[int, int, bytes]])
+    except (msgspec.DecodeError, ValueError):
+        messages = [(0, 1, data[1:])]
+    try:
+        believed = [False, False]  # who is refused only later may have brought something within bounds before
+        for number, hearers, message in messages:
+            eve = f"eve{number}" if number else "eve"
+            for k, site in enumerate(world.sites):
+                if hearers >> k & 1:
+                    site.hear(eve, message)
+                    believed[k] |= site.program.hears(eve)
+        _judge(world, believed)
+    finally:
+        world.begin_anew()
+
+
+def _judge(world, believed):
+    """Where all senders were refused at once nothing has changed; in any case sites go on for three rounds."""
+    for site, before, was_believed in zip(world.sites, world.before, believed, strict=True):
+        assert was_believed or _known(site) == before, "who was refused has left a trace"
+    together(world.sites, 3 * _STEP, _STEP)
+    for site, other in zip(world.sites, NAMES[::-1], strict=True):
+        assert not [facts for what, facts in site.said if what in ("broken", "withheld")], list(site.said)
+        assert other not in site.program.status()["refused"], site.program.status()["refused"]
+        _is_sound(site)
+
+
+def _is_sound(site):
+    program = site.program
+    assert len(program.rows) <= limits.SITES and len(program.schema.labels) <= limits.LABELS
+    assert program.rows[site.name] == [1, 12], "somebody else has said how many rows there are"
+    assert len(site.site._traffic) <= limits.SITES + 1
+    learner = program.learner
+    if learner is None:
+        return
+    if hasattr(learner, "machines"):
+        for machine in learner.machines:
+            assert machine.chosen is None or np.isfinite(machine.chosen.value)
+            assert machine._quiet >= 0
+    else:
+        mass = learner._push_sum.mass
+        assert np.isfinite(mass).all() and np.isfinite(learner.weights).all() and np.isfinite(learner.average).all()
+        assert learner.steps < 10**6

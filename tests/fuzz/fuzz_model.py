@@ -1,0 +1,171 @@
+"""Model files, the checksum made valid again, and predictions and certificates by those that are loaded."""
+
+import contextlib
+import copy
+import functools
+import io
+import json
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+import typer.main
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+import dimargin as dm
+from dimargin.cli.app import app
+from dimargin.files import ModelFileError, load_with_header, model_format, save
+
+from .inputs import check_refusal, file, folder, mutated
+
+_JUNK = [
+    None,
+    True,
+    0,
+    -1,
+    1,
+    2,
+    0.5,
+    1e300,
+    10**400,
+    float("nan"),
+    "x",
+    "",
+    [],
+    {},
+    {"list": []},
+    {"tuple": []},
+    {"dict": []},
+    {"array": "machine.dual_coef_"},
+    {"array": "machine.coef_"},
+    {"labels": ["a", "b"], "dtype": "<U1"},
+    {"labels": ["a"], "dtype": "<U500000000"},
+    {"labels": [], "dtype": "|O"},
+    {"labels": [1, None], "dtype": "|O"},
+    {"labels": ["a"], "dtype": "(1000000,1000000)f8"},
+    {"precomputed_kernel": True},
+    {"strategy": "Exact", "parameters": {}},
+    {"csr": {}, "shape": [1, 2]},
+    {"router": {}},
+    {"list": [{"dict": [["a", 1]]}]},
+    "precomputed",
+    "linear",
+    2**31,
+    2**63,
+]
+
+
+command = typer.main.get_command(app)
+
+
+@functools.cache
+def sources():
+    """Header and arrays of sound models."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = _fitted()
+    found = []
+    for model in models:
+        save(model, folder / "source", {"label": "y", "zero_based": None})
+        found.append(model_format.read_raw(folder / "source"))
+    return found
+
+
+def _fitted():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 3))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=24) > 0, "ham", "spam")
+    three = np.arange(24) % 3
+    return [
+        dm.ODMClassifier().fit(X, y),
+        dm.SVMClassifier(fit_intercept=True).fit(sp.csr_array(X), y),
+        dm.SVMClassifier(kernel="precomputed").fit(X @ X.T, three),
+        dm.LinearODMClassifier().fit(X, three),
+        dm.CoreSetSVMClassifier().fit(X, y),
+        dm.CoreSetSVDD().fit(X),
+        dm.OneClassCoreSetSVM(kernel="linear").fit(X),
+        dm.CoreSetSVDD(kernel="linear").fit(sp.csr_array(X)),
+        dm.OneClassCoreSetSVM(kernel="precomputed").fit(X @ X.T),
+        dm.SVMClassifier(strategy=dm.DivideAndConquer(prediction="bcm"), n_levels=1, stop_level=1).fit(X, y),
+        dm.GossipSVMClassifier(n_sites=2, max_iter=3).fit(X, y),
+        *(
+            Pipeline([("scaler", scaler), ("machine", dm.LinearODMClassifier(max_iter=1))]).fit(X, y)
+            for scaler in (MinMaxScaler(), StandardScaler(), MaxAbsScaler())
+        ),
+    ]
+
+
+def _places(value, path=()):
+    """Paths to all values."""
+    if isinstance(value, (dict, list)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*path, key)
+            yield from _places(inner, (*path, key))
+
+
+def _other(rng, array):
+    """An array that is nearly the same."""
+    change = rng.randrange(8)
+    if change == 0:
+        return array.astype(rng.choice([np.int64, np.int32, np.float32, np.uint8, np.bool_]))
+    if change == 1:
+        return array[..., :-1] if array.ndim else array
+    if change == 2:
+        return array.ravel()
+    if change == 3:
+        return array[None]
+    if change == 4:
+        return array[:0] if array.ndim else array
+    if array.size:
+        array = array.copy()
+        odd = [np.nan, np.inf, -np.inf, 1e308, 0.0, -1.0] if array.dtype.kind == "f" else [0, -1, 1, 2**31 - 1]
+        with np.errstate(all="ignore"), contextlib.suppress(ValueError, OverflowError):
+            array.flat[rng.randrange(array.size)] = rng.choice(odd)
+    return array
+
+
+def generate(rng):
+    header, arrays = rng.choice(sources())
+    header, arrays = copy.deepcopy(header), dict(arrays)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        if rng.random() < 0.6:
+            *way, last = rng.choice(list(_places(header)))
+            at = functools.reduce(lambda value, key: value[key], way, header)
+            if rng.random() < 0.15:
+                del at[last]
+            else:
+                at[last] = copy.deepcopy(rng.choice(_JUNK))
+        elif arrays:
+            name = rng.choice(sorted(arrays))
+            arrays[name] = np.ascontiguousarray(_other(rng, arrays[name]))
+    if rng.random() < 0.1:
+        text = mutated(rng, json.dumps(header).encode()).decode(errors="replace")
+        metadata = {model_format._KEY: f"{model_format._checksum(text, arrays)}\n{text}"}
+        return model_format.to_safetensors(arrays, metadata)
+    data = model_format.file_content(header, arrays)
+    return mutated(rng, data) if rng.random() < 0.1 else data
+
+
+def check(data):
+    path = file("model.dimargin", data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model, _ = load_with_header(path)
+        except ModelFileError as error:
+            return check_refusal(error, path)
+        width = model.n_features_in_
+        if width < 10_000:
+            rng = np.random.default_rng(0)
+            for X in (rng.normal(size=(3, width)), sp.random_array((3, width), density=0.3, format="csr", rng=rng)):
+                try:
+                    model.predict(X)
+                except ValueError as error:  # numbers too large for the kernel, sparse rows for a scaler that centres
+                    text = str(error)
+                    assert any(word in text for word in ("too large", "center", "infinity", "NaN")), text
+                except TypeError as error:
+                    assert "parse" in str(error), error  # dense rows are needed, scikit-learn says
+        with contextlib.redirect_stdout(io.StringIO()):
+            command.main(["info", str(path), "--json"], standalone_mode=False)
+            command.main(["info", str(path)], standalone_mode=False)

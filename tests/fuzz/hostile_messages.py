@@ -1,0 +1,452 @@
+"""Messages that no sound site sends, made of genuine ones, and live sites that hear them without a network."""
+
+import math
+import struct
+
+import msgspec
+import numpy as np
+
+from dimargin.network.links import Link, Received
+from dimargin.network.live import LiveSite
+from dimargin.network.messages import UnsoundError, decoder, encode
+
+HEAD = b"dm\x01"
+
+# ---- sites that hear -------------------------------------------------------------------------------------------------
+
+
+def heard(program, now, sender, message):
+    """The actions of a program that is sent a message, or is told that its sender said what cannot be."""
+    try:
+        message = decoder(program.messages)(encode(message))
+    except UnsoundError as error:
+        return list(program.refuse(now, sender, str(error)))
+    return list(program.receive(now, sender, message))
+
+
+class Nowhere(Link):
+    """A link that keeps what was sent."""
+
+    def __init__(self, name, largest=2**26):
+        self.name, self.largest, self.sent = name, largest, []
+
+    def open(self, deliver):
+        pass
+
+    def send(self, to, data):
+        self.sent.append((to, data))
+
+    def neighbours(self):
+        return ()
+
+    def close(self):
+        pass
+
+
+class Listening:
+    """A live site whose clock and events are in the caller's hands."""
+
+    def __init__(self, name, program, neighbours=("eve",), **options):
+        self.name, self.now, self.said, self.program, self.link = name, 0.0, [], program, Nowhere(name)
+        self.site = LiveSite(
+            program,
+            self.link,
+            clock=lambda: self.now,
+            log=lambda what, facts: self.said.append((what, facts)),
+            **options,
+        )
+        self.site._restore()
+        self.site._act(program.start(0.0, neighbours))
+
+    def hear(self, sender, message):
+        """A message, or its bytes; what was logged meanwhile."""
+        before = len(self.said)
+        self.site._receive(Received(sender, message if isinstance(message, bytes) else encode(message)))
+        return self.said[before:]
+
+    def wake(self, until):
+        """Wake the program whenever it wants to be."""
+        while (due := self.site._timers.next()) <= until:
+            self.now = max(self.now, due)
+            self.site._act(self.program.wake(self.now, self.site._timers.pop(self.now)))
+        self.now = max(self.now, until)
+
+    def taken(self, to=None):
+        """What was sent since this was called last, to some site or all."""
+        sent, self.link.sent = self.link.sent, []
+        return [(name, data) for name, data in sent if to in (None, name)]
+
+
+def together(sites, seconds, step):
+    """Let sites talk to one another for so long; what they say to others is forgotten."""
+    by_name = {site.name: site for site in sites}
+    for _ in range(math.ceil(seconds / step)):
+        for site in sites:
+            site.wake(site.now + step)
+        for site in sites:
+            for to, data in site.taken():
+                if to in by_name:
+                    by_name[to].hear(site.name, data)
+
+
+# ---- genuine messages as plain values, and back ----------------------------------------------------------------------
+
+
+def plain(data):
+    """Fields of a message, in which an array is [dtype, shape, bytes]."""
+    return msgspec.msgpack.decode(data[3:])
+
+
+def packed(fields):
+    """The message of these fields."""
+    return HEAD + msgspec.msgpack.encode(fields)
+
+
+def array(values, dtype="<f8"):
+    """Of a message."""
+    values = np.asarray(values, dtype)
+    return [dtype, list(values.shape), values.tobytes()]
+
+
+def values_of(field):
+    """Of an array of a message."""
+    return np.frombuffer(field[2], field[0]).reshape(field[1]).copy()
+
+
+def spoilt(field, value, rng):
+    """An array with this value at a place."""
+    values = values_of(field).astype("<f8")
+    if values.size:
+        values.flat[rng.randrange(values.size)] = value
+    else:
+        values = np.full((1,) * max(values.ndim, 1), value)
+    return array(values)
+
+
+NUMBERS = (math.nan, math.inf, -math.inf, 1e300, -1e300, 1.7e308)
+INTEGERS = (-1, 2**31, 2**32, 2**53, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -(2**63))
+
+
+# ---- what eve says ---------------------------------------------------------------------------------------------------
+# Every function is given the fields of a genuine message and returns those of a hostile one, or bytes.
+
+
+def arrays_of(fields):
+    """Paths of the arrays in a message."""
+    found = [(fields, name) for name, value in fields.items() if _is_array(value)]
+    if "mass" in fields:
+        found += [(fields["mass"], "sent")]
+    return found
+
+
+def _is_array(value):
+    return isinstance(value, list) and len(value) == 3 and isinstance(value[2], bytes)
+
+
+def _at_an_array(change):
+    def of(fields, rng):
+        part, name = rng.choice(arrays_of(fields))
+        part[name] = change(part[name], rng)
+        return fields
+
+    return of
+
+
+def _integers_of(fields):
+    found = [(fields, name) for name in ("steps", "quiet", "output") if name in fields]
+    return found + [(fields["mass"], name) for name in ("life", "knows", "sequence", "heard") if "mass" in fields]
+
+
+def _at_an_integer(fields, rng):
+    places = _integers_of(fields)
+    if not places:
+        name = rng.choice(list(fields["rows"]))
+        fields["rows"][name] = [rng.choice(INTEGERS), rng.choice(INTEGERS)]
+        return fields
+    part, name = rng.choice(places)
+    part[name] = rng.choice(INTEGERS)
+    return fields
+
+
+def _other_type(fields, rng):
+    name = rng.choice([name for name in fields if name != "kind"])
+    fields[name] = rng.choice([None, True, 7, -1.5, "x", b"\x00", [], {}, [[[]]], {"a": {"b": 1}}, math.nan])
+    return fields
+
+
+def _without(fields, rng):
+    del fields[rng.choice(list(fields))]
+    return fields
+
+
+def _flipped(fields, rng):
+    data = bytearray(packed(fields))
+    for _ in range(rng.randint(1, 4)):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return bytes(data)
+
+
+def _cut(fields, rng):
+    data = packed(fields)
+    return data[: rng.randrange(len(data))]
+
+
+def _noise(fields, rng):
+    return HEAD + rng.randbytes(rng.randrange(60))
+
+
+def _stranger(fields, rng):
+    return rng.choice([b"", b"dm", b"GET / HTTP/1.1\r\n\r\n", b"dm\x02" + packed(fields)[3:], b"\x80\x04pickle"])
+
+
+def _unknown(fields, rng):
+    return {**fields, "kind": rng.choice(["", "card\x00", "Card", "evil", "share"])}
+
+
+def _deep(fields, rng):
+    name = rng.choice([name for name in fields if name != "kind"]).encode()
+    return HEAD + b"\x81" + bytes([0xA0 + len(name)]) + name + b"\x91" * rng.choice([100, 10_000]) + b"\x00"
+
+
+def _bomb(fields, rng):
+    """Says that it is very long."""
+    head = rng.choice([b"\xdd", b"\xdf", b"\xdb", b"\xc6"]) + struct.pack(">I", rng.choice([2**32 - 1, 2**31, 2**20]))
+    return HEAD + rng.choice([b"", b"\x82\xa4kind\xa4card\xa4rows", b"\x82\xa4kind\xa4card\xa6labels"]) + head
+
+
+def _twice(fields, rng):
+    """The same field two times, of which the second is another."""
+    one, two = (msgspec.msgpack.encode(part) for part in (fields, _other_type(dict(fields), rng)))
+    return HEAD + bytes([0x80 + 2 * len(fields)]) + one[1:] + two[1:] if len(fields) < 8 else HEAD + one + two
+
+
+def _text(fields, rng):
+    bad = rng.choice(["a\x00", "x" * 2000, "", "\u202e", "y" * 256])
+    if "sites" in fields:
+        fields["sites"] = [bad] * max(1, len(fields["sites"]))
+    elif "rows" in fields and isinstance(fields["rows"], dict):
+        fields["rows"][bad] = [1, 1]
+        fields["labels"] = [*fields["labels"], bad] if rng.random() < 0.5 else fields["labels"]
+    else:
+        fields["schema"] = bad * 40
+    return fields
+
+
+ANY = {
+    "no-dimensions": _at_an_array(lambda field, rng: array(rng.choice([0.0, 1.0, math.nan]))),
+    "three-dimensions": _at_an_array(lambda field, rng: array(np.zeros((1, 2, 3)))),
+    "no-rows": _at_an_array(lambda field, rng: array(np.zeros(rng.choice([(0,), (0, 3), (3, 0), (0, 0)])))),
+    "other-length": _at_an_array(lambda field, rng: array(np.ones(rng.choice([1, 2, 5, 1000])))),
+    "negative-shape": _at_an_array(lambda field, rng: [field[0], [-1], field[2]]),
+    "huge-shape": _at_an_array(lambda field, rng: ["<f8", [2**62, 4], b""]),
+    "many-dimensions": _at_an_array(lambda field, rng: ["<f8", [1] * rng.choice([33, 65, 5000]), b"\0" * 8]),
+    "lying-shape": _at_an_array(lambda field, rng: [field[0], [rng.randrange(99)], field[2]]),
+    "other-dtype": _at_an_array(lambda field, rng: array(values_of(field) * 0 + 1, rng.choice(["|b1", "<f4", "|u1"]))),
+    "object-dtype": _at_an_array(lambda field, rng: [rng.choice(["|O", "object", "<U9", "", ">f8"]), *field[1:]]),
+    "nan-or-infinite": _at_an_array(lambda field, rng: spoilt(field, rng.choice(NUMBERS), rng)),
+    "denormal": _at_an_array(lambda field, rng: spoilt(field, rng.choice([1e-320, -1e-320, 5e-324]), rng)),
+    "huge-integers": _at_an_integer,
+    "other-type": _other_type,
+    "field-missing": _without,
+    "bits-flipped": _flipped,
+    "cut": _cut,
+    "noise": _noise,
+    "stranger": _stranger,
+    "unknown-kind": _unknown,
+    "deep": _deep,
+    "bomb": _bomb,
+    "field-twice": _twice,
+    "bad-text": _text,
+}
+
+
+def _labels(choose):
+    def of(fields, rng):
+        fields["labels"] = choose(fields["labels"], rng)
+        return fields
+
+    return of
+
+
+def _names_of_sites(fields, rng):
+    fields["rows"] = {f"site{k}": [1, 1] for k in range(rng.choice([1025, 2000]))}
+    return fields
+
+
+def _rows_of_others(fields, rng):
+    versions = [2**64 - 1, 2**63, 2**53 + 1, 2**53, 2**40]
+    fields["rows"] = {name: [rng.choice(versions), rng.choice([0, 2**64 - 1, 2**53])] for name in fields["rows"]}
+    return fields
+
+
+def _wrong_counts(fields, rng):
+    name = rng.choice(list(fields["rows"]))
+    fields["rows"][name] = rng.choice(
+        [[], [1], [1, 2, 3], [-1, 2], [1, -2], [1.5, 2], [True, 2], None, {}, [math.nan, 1]]
+    )
+    return fields
+
+
+def _limits(fields, rng):
+    low = values_of(fields["low"])
+    low, high = rng.choice(
+        [
+            (low + 1e9, low),
+            (low, low[:-1]),
+            (low - 1e300, low + 1e300),
+            (low * 0, low * 0 + 1e-310),
+            (np.append(low, -1e160), np.append(low, 1)),
+        ]
+    )
+    fields["low"], fields["high"] = array(low), array(high)
+    return fields
+
+
+def _terms(fields, rng):
+    name = rng.choice(list(fields["terms"]))
+    fields["terms"][name] = rng.choice([None, True, 1, 0, math.nan, math.inf, "x" * 5000, 2**64 - 1, -1e300])
+    if rng.random() < 0.3:
+        fields["terms"] = {f"term{k}": k for k in range(rng.choice([1, 65, 1000]))}
+    return fields
+
+
+def _feature_names(fields, rng):
+    fields["feature_names"] = rng.choice([[], ["a"], ["a\x00"] * 3, None, ["x" * 5000] * 3, [1, 2, 3]])
+    return fields
+
+
+def _wide(fields, rng):
+    width = rng.choice([10, 1000])
+    fields["low"], fields["high"] = array(np.zeros(width)), array(np.full(width, rng.choice([1.0, math.nan, 1e160])))
+    return fields
+
+
+CARD = {
+    "nan-label": _labels(lambda labels, rng: [*labels, math.nan]),
+    "infinite-label": _labels(lambda labels, rng: [*labels, rng.choice([math.inf, -math.inf, 1e300, 2**63])]),
+    "too-many-labels": _labels(lambda labels, rng: rng.choice([list(range(1025)), [f"l{k}" for k in range(1025)]])),
+    "labels-of-two-kinds": _labels(lambda labels, rng: [*labels, "text", 1]),
+    "equal-labels": _labels(lambda labels, rng: [float(k) if isinstance(k, int) else k + "\x00" for k in labels]),
+    "too-many-sites": _names_of_sites,
+    "rows-of-others": _rows_of_others,
+    "wrong-counts": _wrong_counts,
+    "impossible-limits": _limits,
+    "other-terms": _terms,
+    "other-features": _feature_names,
+    "wide": _wide,
+}  # fmt: skip
+
+
+def _mass(name, *choices):
+    def of(fields, rng):
+        fields["mass"][name] = rng.choice(choices)
+        return fields
+
+    return of
+
+
+def _rows_taken_away(fields, rng):
+    """The mass of rows is after the pulls."""
+    sent = values_of(fields["mass"]["sent"])
+    sent[values_of(fields["iterate"]).size or rng.randrange(sent.size)] = -rng.choice([1e-9, 1.0, 1e5])
+    fields["mass"]["sent"] = array(sent)
+    return fields
+
+
+def _true(fields, rng):
+    fields["mass"]["sent"] = array(np.ones(fields["mass"]["sent"][1]), "|b1")
+    return fields
+
+
+def _too_much(fields, rng):
+    factor = rng.choice([1e12, 1e100, 1e200])
+    if rng.random() < 0.5:
+        fields["mass"]["sent"] = array(values_of(fields["mass"]["sent"]) * factor + factor)
+    else:
+        fields["iterate"] = array(values_of(fields["iterate"]) * factor + factor)
+    return fields
+
+
+EXCHANGE = {
+    "huge-knows": _mass("knows", 2**64 - 1, 2**63, 2**32 + 1),
+    "huge-life": _mass("life", 2**64 - 1, 2**63, 2**32 + 1),
+    "huge-sequence": _mass("sequence", 2**64 - 1, 2**63, 2**53 + 1),
+    "lost-memory": _mass("knows", 2**32, 2**31, 100),
+    "truths": _true,
+    "rows-taken-away": _rows_taken_away,
+    "too-much": _too_much,
+    "flat-iterate": lambda fields, rng: {**fields, "iterate": array(values_of(fields["iterate"]).ravel())},
+    "number-iterate": lambda fields, rng: {**fields, "iterate": array(1.0)},
+}
+
+
+def _points(fields):
+    return len(fields["sites"])
+
+
+def _column(name, dtype, *choices):
+    def of(fields, rng):
+        fields[name] = array(np.full(_points(fields), rng.choice(choices)), dtype)
+        return fields
+
+    return of
+
+
+def _point_values(fields, rng):
+    fields["X"] = spoilt(fields["X"], rng.choice([*NUMBERS, 1e160, 1e12, 1e140]), rng)
+    return fields
+
+
+def _wrapped(fields, rng):
+    """Row pointers whose differences are positive only for an overflow."""
+    k = _points(fields)
+    fields["indices"] = fields["indices"] or array(np.zeros(3), "<i8")
+    wrapped = [0, 2**62, -(2**63), -(2**62), 0, 2][: k + 1]
+    fields["indptr"] = array(wrapped + [2] * (k + 1 - len(wrapped)), "<i8")
+    return fields
+
+
+def _far_features(fields, rng):
+    n = values_of(fields["X"]).size
+    far = rng.choice([2**62, 2**63 - 1, 2**53, 2**31, 10**6, -1])
+    fields["X"], fields["indices"] = array(np.ones(n)), array(np.full(n, far), "<i8")
+    fields["indptr"] = fields["indptr"] or array(np.arange(_points(fields) + 1), "<i8")
+    return fields
+
+
+def _strange_sites(fields, rng):
+    """Rows of others that they never had."""
+    fields["sites"] = [rng.choice(["north", "south"])] * max(1, _points(fields))
+    return fields
+
+
+def _named_twice(fields, rng):
+    fields["sites"] = [fields["sites"][0]] * _points(fields) if fields["sites"] else ["eve", "eve"]
+    fields["rows"] = array(np.zeros(_points(fields)), "<i8")
+    return fields
+
+
+CANDIDATES = {
+    "far-points": _point_values,
+    "tiny-masses": _column("masses", "<f8", 1e-320, 0.0, -1.0, 1e-200, 1e200, 2.0, math.nan),
+    "far-rows": _column("rows", "<i8", 2**62, 2**63 - 1, -1, -(2**63), 2**53 + 1),
+    "strange-labels": _column("labels", "<f8", math.nan, 0.5, 99.0, -1e300),
+    "far-features": _far_features,
+    "wrapped-pointers": _wrapped,
+    "strange-sites": _strange_sites,
+    "named-twice": _named_twice,
+    "wrong-digest": lambda fields, rng: {**fields, "digest": rng.choice(["", "0" * 16, "x" * 65, "\x00"])},
+    "wrong-value": lambda fields, rng: {**fields, "value": rng.choice([*NUMBERS, -1.0])},
+    "wrong-quiet": lambda fields, rng: {**fields, "quiet": rng.choice([-1, -(2**63), 2**64 - 1, 2**53 + 1])},
+    "wrong-output": lambda fields, rng: {**fields, "output": rng.choice([-1, 3, 1023, 1024, 2**62])},
+}
+
+KINDS = {"card": {**ANY, **CARD}, "exchange": {**ANY, **EXCHANGE}, "candidates": {**ANY, **CANDIDATES}}
+
+
+def hostile(data, rng, kind=None):
+    """A hostile message made of a genuine one, of some kind or any."""
+    fields = plain(data)
+    kinds = KINDS[fields["kind"]]
+    said = kinds[kind or rng.choice(list(kinds))](fields, rng)
+    return said if isinstance(said, bytes) else packed(said)
