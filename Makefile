@@ -7,19 +7,22 @@ PY := $(VENV)/bin/python
 PIP_INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check
 PIP_BUILD := --no-build-isolation -C build-dir=build/make
 SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE $(shell find cpp src -not -name '*.pyc' -not -name __pycache__)
+# Of make fuzz; TARGETS are names of targets, by default all.
+SECONDS ?= 60
+SEED ?= 0
 BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test lint format types doctest wheel bench clean
+.PHONY: help demo test fuzz sanitize lint format types doctest wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
-test doctest: export SCIPY_ARRAY_API := 1
-test doctest: export OMP_WAIT_POLICY := passive
-test doctest demo bench: export MPLBACKEND := Agg
+test sanitize doctest: export SCIPY_ARRAY_API := 1
+test fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test fuzz doctest demo bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -31,6 +34,12 @@ demo: $(VENV)/.ready-demo  ## run examples/demo.py
 
 test: $(VENV)/.ready-test  ## run the tests
 	$(PY) -m pytest -n auto --dist worksteal -q
+
+sanitize: $(VENV)/.ready-test  ## run the tests of the core with checks of memory and undefined behaviour
+	@VENV=$(VENV) .ci/sanitize
+
+fuzz: $(VENV)/.ready-test  ## feed all that reads files with inputs that are not sound (longer: make fuzz SECONDS=3600)
+	$(PY) -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) $(TARGETS)
 
 lint: $(VENV)/.ready-lint  ## check style
 	$(VENV)/bin/ruff check
@@ -50,7 +59,7 @@ doctest: $(VENV)/.ready-test  ## run the examples in docstrings, README.md and d
 bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done
 
-wheel: $(VENV)/.ready-wheel  ## build a wheel into dist and try it in an empty environment without a compiler
+wheel: $(VENV)/.ready-wheel  ## build a wheel into dist and try every command in an empty environment
 	@echo "Building the wheel"
 	@rm -rf build/wheel
 	@$(PY) -m pip wheel --quiet --no-deps $(PIP_BUILD) --wheel-dir build/wheel .
