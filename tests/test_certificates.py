@@ -13,6 +13,7 @@ from judge import (
     Odm,
     Problem,
     SquaredHinge,
+    Twofold,
     complaints,
     judge,
     judge_ball,
@@ -25,7 +26,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
 
-# of all tests together three times as many; more of them: DIMARGIN_JUDGED=33000 pytest tests/test_certificates.py
+# of all tests together four times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
 PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "1000"))
 judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
 fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
@@ -295,3 +296,68 @@ def test_planes(data, C, kernel, tol):
         problem = Problem(X, np.ones((1, len(X))), weights, SquaredHinge(C), kernel)
         x = signed_coefficients(problem, machine.support_, machine.dual_coef_)[0]
         assert not complaints(machine, judge_plane(problem, x, machine.offset_, C))
+
+
+@fewer
+@given(
+    data(),
+    KERNELS,
+    st.sampled_from([0.0, 1e-9, 1e-3, 0.1]),
+    st.sampled_from(["growing", "growing", "fixed"]),
+    st.booleans(),
+)
+def test_enclosing_balls(data, kernel, epsilon, method, sparse):
+    X, _, weights = data
+    if method == "fixed":
+        epsilon = max(epsilon, 1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            ball = dimargin.minimum_enclosing_ball(
+                sp.csr_array(X) if sparse else X, epsilon, method=method, max_iter=100, **kernel
+            )
+        except ValueError as refusal:
+            assert "too large" in str(refusal)
+            return
+    x = np.zeros(len(X))
+    x[ball.core_set_indices] = ball.dual_weights
+    problem = Problem(X, np.ones((1, len(X))), weights, SquaredHinge(1.0), kernel)
+    truth = judge_ball(problem, x, 0.0, np.inf)
+    assert ball.radius**2 * (1 - 1e-15) <= truth.dual[0]
+    if ball.center is None:  # else what rounding has done to the centre counts
+        assert ball.farthest**2 * (1 + 1e-15) >= truth.primal[0]
+    else:
+        distances = ((Twofold(X) - Twofold(ball.center)[None]) * (Twofold(X) - Twofold(ball.center)[None])).sum()
+        assert ball.farthest**2 * (1 + 1e-15) >= float(distances.head.max())
+    if ball.certificate:
+        assert ball.farthest <= (1 + max(epsilon, 1e-9)) * ball.radius
+
+
+@fewer
+@given(
+    data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(),
+    st.sampled_from(["objective", "quiet"]), st.booleans(), st.sampled_from([1e-1, 1e-3]),
+)  # fmt: skip
+def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol):
+    X, y, _ = data
+    given_X = sp.csr_array(X) if sparse else X
+    machine = dimargin.GossipSVMClassifier(
+        n_sites=n_sites, alpha=alpha, fit_intercept=intercept, stop=stop, tol=tol, max_iter=30, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            machine.fit(given_X, y)
+        except ValueError as refusal:
+            assert "column" in str(refusal) or "too " in str(refusal) or "site" in str(refusal), refusal
+            return
+    ones = np.ones((len(X), 1))
+    wide = np.hstack([X, ones]) if intercept else X
+    w = np.column_stack([machine.coef_, machine.intercept_]) if intercept else machine.coef_
+    C = 1 / (alpha * len(X))  # 1 / alpha times the objective of a hinge machine
+    problem = Problem(wide, labels_of(y), np.ones(len(X)), Hinge(C), {"kernel": "linear", "gamma": 1.0})
+    exact = reached(problem, Hinge(C), {"kernel": "linear"}, False, wide, y, np.ones(len(X)))
+    for name in ("objective_", "dual_objective_"):
+        setattr(machine, name, np.asarray(getattr(machine, name)) / alpha)
+    machine.tol = np.inf  # its own rule has stopped it
+    assert not complaints(machine, judge_weights(problem, w, np.zeros(len(w))), exact)

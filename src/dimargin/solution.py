@@ -410,6 +410,12 @@ class Objectives:
         """Relative gaps without rounding."""
         return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
 
+    def better(self, other: Objectives) -> Objectives:
+        """Output by output those of the smaller gap, of two of the same model."""
+        first = self.relative_gap <= other.relative_gap
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Objectives(*(np.where(first, mine, theirs) for mine, theirs in pairs))
+
     def met(self, tol: float) -> NDArray[np.bool_]:
         """Of which outputs the gap is within a tolerance, or would be but for rounding that alone exceeds it."""
         return (self.relative_gap <= tol) | ((self.unrounded <= tol) & (self.rounding > tol))

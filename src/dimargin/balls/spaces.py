@@ -17,12 +17,14 @@ from dimargin.balls.active_set import Floats, Indices, Products, Weights, enclos
 from dimargin.kernels import KernelMatrix
 from dimargin.losses import SquaredHingeLoss
 from dimargin.memory import check_memory
-from dimargin.solution import DualProblem
+from dimargin.rows import power_sums
+from dimargin.solution import ROUNDINGS, DualProblem
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 
 _NUMBERS_AT_ONCE = 2**19  # of points, whose difference from the centre stays in the cache
 _NEARLY = 1e-5  # relative duality gap, after which hardly a point has a coefficient that shall not
 _ARRAYS = 2  # numbers for every column that the space of features has at a time
+_UNIT, _FEW = float(np.finfo(float).eps) / 2, 16  # roundings beside those of a sum
 _SAMPLE = 256  # points whose mean is the first centre where all of them have none that can be computed
 
 
@@ -82,6 +84,24 @@ class Points(ABC):
         """
         return ((1 + epsilon) ** 2 - 1) * abs(squared_radius - softness)
 
+    @abstractmethod
+    def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
+        """What is certain in spite of rounding, of a ball without softness.
+
+        Parameters
+        ----------
+        core, weights : ndarray of shape (n_core,)
+            Of its centre.
+        farthest : float
+            Squared distance of the farthest of all points, as `distances` has computed it.
+
+        Returns
+        -------
+        lower, upper : float
+            A squared radius that no ball around all points is below, and a squared distance from the centre that no
+            point is beyond.
+        """
+
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
         """The smallest ball around some points; as `dimargin.balls.active_set.enclose`, `start` being places in `pool`.
 
@@ -136,7 +156,10 @@ class FeatureSpace(Points):
         return self.from_place(self._origin)
 
     def centre(self, core: Indices, weights: Floats) -> Floats:
-        """Of shape (n_features,)."""
+        """Of shape (n_features,); without rounding where it is a point."""
+        if len(core) == 1:
+            row = self.X[core]
+            return np.asarray(row.toarray() if sp.issparse(row) else row, dtype=np.float64).ravel()
         if sp.issparse(self.X):
             return np.asarray(weights @ self.X[core])
         return np.asarray(self._origin + weights @ (self.X[core] - self._origin))
@@ -152,6 +175,27 @@ class FeatureSpace(Points):
         for first in range(0, self.n, step):
             out[first : first + step] = _squares(self.X[first : first + step], place)
         return out
+
+    def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
+        r"""For any place p the dual objective of weights w of sum one is ``sum_i w_i |x_i - p|^2 - |p - c|^2``.
+
+        With p the centre as it is computed the last term is nothing but rounding, and nothing cancels.
+        """
+        place, rows = self.centre(core, weights), self.X[core]
+        own, size = _squares(rows, place), float(np.linalg.norm(place))
+        roundings = (len(core) + self.X.shape[1] + _FEW) * _UNIT
+        if sp.issparse(self.X):  # distances are differences of products
+            longest = float(power_sums(self.X, 2).max()) ** 0.5
+            moved, lost = roundings * longest, roundings * (longest + size) ** 2
+        else:
+            reach = max(float(_squares(rows, self._origin).max()), 4 * farthest) ** 0.5
+            moved, lost = roundings * reach + 2 * _UNIT * size, 0.0
+        moved *= len(core) > 1
+        mean = float(weights @ own) / float(weights.sum())
+        lower = mean * (1 - roundings) - lost - moved**2
+        # the centre was computed from another origin when all points were looked at
+        upper = ((farthest * (1 + roundings) + lost) ** 0.5 + 2 * moved) ** 2
+        return max(lower, 0.0), upper
 
     def _products(self, pool: Indices) -> tuple[Products, Floats]:
         if sp.issparse(self.X):
@@ -238,6 +282,19 @@ class KernelSpace(Points):
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
         products = self._signs * self.kernel.multiply(core, (self._signs[core] * weights)[None])[0]
         return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
+
+    def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
+        """From bounds of the rounding of kernel values in float64 and of their sums: `KernelMatrix.product_errors`."""
+        square, lengths = self.squared_length(core, weights), self._diagonal[core]
+        sizes, every = self.kernel.row_sizes, self.kernel.rounding(len(core))
+        reach = float(weights @ sizes[core])  # bounds the length of the centre, and products with it
+        of_lengths = self.kernel.rounding(1) + ROUNDINGS
+        lost = of_lengths * float(weights @ sizes[core] ** 2) + (every + ROUNDINGS) * reach**2
+        lost += 2 * len(core) * _UNIT * (float(weights @ np.abs(lengths)) + 2 * abs(square))  # of a sum that is not one
+        lower = float(weights @ lengths) - square - lost
+        longest = float(sizes.max())
+        upper = farthest + of_lengths * longest**2 + (every + ROUNDINGS) * (2 * longest + reach) * reach
+        return max(lower, 0.0), upper
 
     def _products(self, pool: Indices) -> tuple[Products, Floats]:
         view = self.kernel.take(pool).in_float64()

@@ -144,7 +144,7 @@ def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats
 
 def hinge_objectives(
     rows: HingeRows, weights: Floats, alpha: float, tol: float, deadline: float | None = None
-) -> tuple[Floats, Floats]:
+) -> Objectives:
     """Primal objective of a linear machine, and the best dual one that a few passes find.
 
     The primal is ``alpha/2 |w|^2 + mean(max(0, 1 - y w.x))``, the dual, over a in [0, 1],
@@ -161,7 +161,8 @@ def hinge_objectives(
 
     Returns
     -------
-    primal, dual : ndarray of shape (n_outputs,)
+    Objectives
+        Rounding included.
     """
     look, n = rows.look(weights), rows.n_rows
     primal = 0.5 * alpha * (weights**2).sum(axis=1) + look.loss / n
@@ -184,10 +185,18 @@ def hinge_objectives(
             negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), method="L-BFGS-B", callback=is_enough,
             options={"maxiter": _ITERATIONS, "maxcor": _MEMORY},
         ).x  # fmt: skip
-        return float(hinge_dual(np.array([found.mean()]), pull(found)[None], alpha)[0])
+        found = np.clip(found, 0.0, 1.0)[None]
+        return float(hinge_dual(found.mean(axis=1), pull(found[0])[None], alpha, rows.pull_rounding(found) / n)[0])
 
     given = zip(rows.signs, look.inside.astype(np.float64), primal.tolist(), strict=True)
-    return primal, np.array([best(*output) for output in given])
+    return hinge_certificate(rows, weights, primal, np.array([best(*output) for output in given]))
+
+
+def hinge_certificate(rows: HingeRows, weights: Floats, primal: Floats, lower: Floats) -> Objectives:
+    """Objectives of a linear machine on some rows, of its primal objective and a bound below the optimum."""
+    rounding = rows.loss_rounding(weights) / rows.n_rows + ROUNDINGS * primal
+    gap = np.maximum(primal - lower, 0.0)
+    return Objectives.of(primal, gap, np.zeros(len(primal)), rounding)
 
 
 def _margins(problem: DualProblem, columns: Indices, coefficients: Floats, max_time: float | None) -> Floats:

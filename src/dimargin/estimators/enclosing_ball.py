@@ -26,6 +26,7 @@ from dimargin.threads import effective_n_threads, single_threaded_blas
 from dimargin.user_kernels import KernelFunction, kernel_matrix
 
 _METHODS = ("growing", "fixed")
+_EXACT = 1e-9  # what epsilon=0 is taken for
 _LARGEST = 1e150  # whose square, summed over features, is finite
 
 
@@ -40,13 +41,15 @@ class EnclosingBall:
     dual_weights : ndarray of shape (n_core,)
         Positive, of sum one.
     radius : float
-        Of the smallest ball around the core-set. No ball around all points is smaller.
+        Of the smallest ball around the core-set, less what rounding may have added: no ball around all points is
+        smaller.
     core_set_indices : ndarray of shape (n_core,)
         Of the points that carry a weight, ascending.
     certificate : bool
         Whether every point has been seen to be within ``(1 + epsilon) * radius`` of the centre.
     farthest : float
-        Distance of the farthest point from the centre: a ball of this radius around it encloses all points.
+        Distance of the farthest point from the centre, and what rounding may have taken from it: a ball of this radius
+        around it encloses all points.
     epsilon : float
         As asked for.
     status : {"converged", "max_iter", "max_time", "precision"}
@@ -103,7 +106,7 @@ def minimum_enclosing_ball(
         Kernel values of shape (n, n) for ``kernel="precomputed"``.
     epsilon : float, default=1e-3
         In [0, 1]. Every point shall be within ``(1 + epsilon) * radius``, so that `radius` is at most by this factor
-        below that of the smallest ball. Zero gives the smallest ball, to rounding.
+        below that of the smallest ball. Zero gives the smallest ball, to 1e-9 of its radius.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="linear"
         The space in which the points lie; "linear" is that of their features. A function takes two arrays of rows and
         returns their kernel values.
@@ -181,9 +184,14 @@ def minimum_enclosing_ball(
         deadline = None if max_time is None else began + max_time
         found = solve(space, solver, None, Limits(max_iter=int(max_iter), deadline=deadline))
         center = space.centre(found.places, found.weights) if isinstance(space, FeatureSpace) else None
+        lower, upper = space.bounds(found.places, found.weights, found.farthest)
+    radius, farthest = math.nextafter(lower**0.5, 0.0), math.nextafter(upper**0.5, math.inf) if upper > 0 else 0.0
+    status, reason = found.status, found.reason
+    if status == "converged" and farthest > (1 + max(epsilon, _EXACT)) * radius:
+        status, reason = "precision", f"{reason}, but rounding may hide more than that"
     ball = EnclosingBall(
-        center, found.weights, found.squared_radius**0.5, found.places, found.status == "converged",
-        found.farthest**0.5, float(epsilon), found.status, found.reason, found.passes, found.evaluations, found.history,
+        center, found.weights, radius, found.places, status == "converged", farthest, float(epsilon), status, reason,
+        found.passes, space.evaluations, found.history,
     )  # fmt: skip
     if not ball.certificate:
         warnings.warn(

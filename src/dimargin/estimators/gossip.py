@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators.certificate import hinge_objectives
+from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
 from dimargin.estimators.common import history_attribute, per_class, unchanged_on_failure
 from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
@@ -24,7 +24,7 @@ from dimargin.keys import order_of_keys
 from dimargin.memory import check_memory
 from dimargin.network.conditions import Conditions
 from dimargin.network.programs.hinge_rows import HingeRows
-from dimargin.solution import Floats
+from dimargin.solution import Floats, Objectives
 from dimargin.threads import single_threaded_blas
 
 if TYPE_CHECKING:  # the network needs an extra
@@ -117,9 +117,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Primal objective of ``coef_``, and a dual one below it: the better of that of the sites' dual coefficients and,
         unless the run was cut short, what `certify` finds.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output, rounding included.
     certificate_ : {"global"}
-    status_ : {"converged", "max_iter", "max_time", "stopped"}
+    status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
+        "precision": the sites have stopped, but what rounding may have done to the objective is more than `tol` of it.
     n_iter_ : int
         Rounds.
     history_ : list of dict
@@ -274,11 +275,11 @@ class GossipSVMClassifier(LinearMarginClassifier):
         weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
         with single_threaded_blas():
             objectives = self._objectives(self._with_constant(data.X), data.labels, weights, deadline)
-        for name, value in _certificate(*objectives).items():
+        for name, value in _certificate(objectives).items():
             setattr(self, name, value)
         return self
 
-    def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> tuple[Floats, Floats]:
+    def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> Objectives:
         return hinge_objectives(HingeRows(X, signs), weights, float(self.alpha), float(self.tol), deadline)
 
     def _accuracies_of_sites(self) -> Callable[[Learnt], Floats] | None:
@@ -347,23 +348,25 @@ class GossipSVMClassifier(LinearMarginClassifier):
         self, data: TrainingData, learning: Learning, learnt: Learnt, deadline: float | None
     ) -> dict[str, Any]:
         consensus = learnt.weights(bool(self.average)).mean(axis=0)
-        primal, dual = learnt.objectives(consensus[None])[0], learnt.dual_objective()
-        if learnt.status in ("converged", "max_iter"):
-            found = self._objectives(learning.X, learning.signs, consensus, deadline)
-            dual = np.maximum(dual, found[1])
+        rows, primal = HingeRows(learning.X, learning.signs), learnt.objectives(consensus[None])[0]
+        objectives, status = hinge_certificate(rows, consensus, primal, learnt.dual_objective()), learnt.status
+        if status in ("converged", "max_iter"):
+            objectives = objectives.better(self._objectives(learning.X, learning.signs, consensus, deadline))
+        if status == "converged" and (objectives.rounding > self.tol).any():
+            status = "precision"
         each, intercepts = self._split(learnt.weights())
         averages, _ = self._split(learnt.weights(average=True))
         sites = np.empty(data.n_given, dtype=np.int64)
         sites[data.kept] = learning.site
-        single = len(primal) == 1
+        single = len(data.labels) == 1
         return {
             **self._model_attributes(data, learnt),
             "site_coef_": each[:, 0] if single else each,
             "site_average_coef_": averages[:, 0] if single else averages,
             "site_intercept_": intercepts[:, 0] if single else intercepts,
             "site_of_rows_": sites,
-            **_certificate(primal, dual),
-            "status_": learnt.status,
+            **_certificate(objectives),
+            "status_": status,
             "n_iter_": max(1, learnt.n_rounds),
             "history_": history_attribute(
                 [
@@ -390,13 +393,11 @@ class GossipSVMClassifier(LinearMarginClassifier):
 _BY_CLASS = ("average_objective", "worst_objective")
 
 
-def _certificate(primal: Floats, dual: Floats) -> dict[str, Any]:
-    dual = np.minimum(dual, primal)  # above it by rounding only
-    gaps = (primal - dual) / np.maximum(np.abs(primal), np.finfo(float).tiny)
-    check_objectives(primal, dual, gaps)
+def _certificate(found: Objectives) -> dict[str, Any]:
+    check_objectives(found.primal, found.dual, found.relative_gap)
     return {
-        "objective_": per_class(primal),
-        "dual_objective_": per_class(dual),
-        "duality_gap_": float(gaps.max()),
+        "objective_": per_class(found.primal),
+        "dual_objective_": per_class(found.dual),
+        "duality_gap_": found.worst_gap,
         "certificate_": "global",
     }

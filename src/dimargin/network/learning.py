@@ -239,7 +239,8 @@ class Learnt:
         programs, n = self.programs, self.learning.X.shape[0]
         activity = np.sum([program.dual.sum(axis=1) for program in programs], axis=0) / n
         pull = sum((program.rows.X.T @ (program.rows.signs * program.dual).T).T for program in programs) / n
-        return hinge_dual(activity, np.asarray(pull), self.learning.settings.alpha)
+        rounding = (1 + len(programs) / n) * sum(program.rows.pull_rounding(program.dual) for program in programs) / n
+        return hinge_dual(activity, np.asarray(pull), self.learning.settings.alpha, np.asarray(rounding))
 
     def look(self, seconds: float) -> dict[str, Any]:
         """An entry of the history, about now; one a round."""

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.rows import power_sums
+from dimargin.solution import ROUNDINGS
+
 Floats = NDArray[np.float64]
+
+_UNIT = float(np.finfo(float).eps) / 2
+_FEW = 8  # roundings of a term, beside those of the sum that it is in
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,23 @@ class HingeRows:
             np.ascontiguousarray(pull), np.where(inside, short, 0).sum(axis=1), inside.sum(axis=1, dtype=float), inside
         )
 
+    @cached_property
+    def lengths(self) -> Floats:
+        """Of all rows, of shape (n,)."""
+        return np.sqrt(power_sums(self.X, 2))
+
+    def loss_rounding(self, weights: Floats) -> Floats:
+        """Bound the rounding of the sum of the losses at some weights, of shape (n_outputs,).
+
+        A score errs by a unit in the last place for every feature, of ``|w| |x_i|``; the sum by `ROUNDINGS` of itself.
+        """
+        scores = np.linalg.norm(weights, axis=1) * self.lengths.sum()
+        return np.asarray((self.X.shape[1] + _FEW) * _UNIT * scores + ROUNDINGS * (self.n_rows + scores))
+
+    def pull_rounding(self, dual: Floats) -> Floats:
+        """Bound the length of what rounding does to ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
+        return np.asarray((self.n_rows + _FEW) * _UNIT * (np.abs(dual) @ self.lengths))
+
     def curvature(self, centre: Floats) -> Floats:
         """``sum_i |z_ij| |z_i|_1`` of every feature j, ``z = x - centre``, of shape (n_features,).
 
@@ -96,7 +120,7 @@ def stacked(above: Any, below: Any) -> Any:
     return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (above, below)])
 
 
-def hinge_dual(activity: Floats, pull: Floats, alpha: float) -> Floats:
+def hinge_dual(activity: Floats, pull: Floats, alpha: float, rounding: Floats | float = 0.0) -> Floats:
     """Dual objective of coefficients in [0, 1] of this mean activity and this mean pull, each scaled down at best.
 
     ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)``; with a scaled by s in [0, 1], best at
@@ -107,11 +131,14 @@ def hinge_dual(activity: Floats, pull: Floats, alpha: float) -> Floats:
     activity : ndarray of shape (n_outputs,)
     pull : ndarray of shape (n_outputs, n_features)
     alpha : float
+    rounding : ndarray of shape (n_outputs,), optional
+        Bound of the length of what rounding has done to `pull`; the objective is no larger than without any.
 
     Returns
     -------
     ndarray of shape (n_outputs,)
     """
-    square = (pull**2).sum(axis=1)
+    square = (np.linalg.norm(pull, axis=1) + rounding) ** 2
     scale = np.minimum(1, alpha * activity / np.maximum(square, 1e-300))
-    return np.asarray(scale * activity - scale**2 * square / (2 * alpha))
+    gain, price = scale * activity, scale**2 * square / (2 * alpha)
+    return np.asarray(gain - price - ROUNDINGS * (gain + price))
