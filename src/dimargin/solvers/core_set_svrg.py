@@ -179,7 +179,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
             return state.gradient.copy()
         core = PrimalState(
             limits=state.limits, shards=state.core_sets, weights=state.weights, intercept=state.intercept,
-            gradient=np.zeros_like(state.gradient), lower=state.lower, extent=state.extent,
+            gradient=np.zeros_like(state.gradient), highest=state.highest, lower=state.lower, extent=state.extent,
         )  # fmt: skip
         self.measured(core)
         state.epochs += state.n_centres / state.n_rows

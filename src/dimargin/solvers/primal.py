@@ -192,8 +192,9 @@ class PrimalState:
     intercept : ndarray of shape (n_outputs,)
     gradient : ndarray of shape (n_outputs, m + 1)
         The last is that by the intercept; zero without one.
-    lower : ndarray of shape (n_outputs,)
-        Largest dual objective so far: no primal one is below.
+    highest, lower : ndarray of shape (n_outputs,)
+        Largest dual objective so far, as it was computed and without what rounding may have added: no primal one is
+        below the latter.
     objectives : Objectives or None
         None where they have not been looked at yet.
     epochs : float
@@ -215,6 +216,7 @@ class PrimalState:
     weights: Floats
     intercept: Floats
     gradient: Floats
+    highest: Floats
     lower: Floats
     objectives: Objectives | None = None
     steps: int = 0
@@ -266,6 +268,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             "weights": start[:, :-1],
             "intercept": start[:, -1],
             "gradient": np.zeros_like(start),
+            "highest": np.zeros(len(start)),
             "lower": np.zeros(len(start)),
         }
 
@@ -353,10 +356,11 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             gap = 0.5 * (state.gradient[:, :-1] ** 2).sum(axis=1)
         state.epochs += 1
         of_primal, of_gap = self._rounding(state, primal, gap)
+        state.highest = np.maximum(state.highest, primal - gap)
         state.lower = np.maximum(state.lower, primal - gap - of_gap)
-        whole = np.maximum(primal - state.lower, 0.0) + of_primal
-        rounding = np.minimum(of_gap + of_primal, whole)
-        state.objectives = Objectives.of(primal, whole - rounding, state.intercept, rounding)
+        apart, whole = (np.maximum(primal - dual, 0.0) for dual in (state.highest, state.lower))
+        rounding = np.maximum(whole - apart, 0.0) + of_primal
+        state.objectives = Objectives.of(primal, apart, state.intercept, rounding)
         return state.objectives
 
     def _rounding(self, state: PrimalState, primal: Floats, gap: Floats) -> tuple[Floats, Floats]:
