@@ -297,9 +297,10 @@ class DualProblem(MarginLosses):
             return kernel.accurate_product_errors(columns, signed, margins)
         if travelled is None and kernel.has_weights:
             return kernel.score_errors(kernel.weights(columns, signed), columns, signed)
-        reach = self.reach(dual)
-        travelled = reach if travelled is None else np.maximum(travelled, reach)
-        return np.asarray(kernel.rounding(len(columns)) * travelled[:, None] * kernel.row_sizes)
+        reach, n_columns = self.reach(dual), len(columns)
+        if travelled is not None:  # also by columns that have no coefficient any more
+            reach, n_columns = np.maximum(travelled, reach), kernel.shape[1]
+        return np.asarray(kernel.rounding(n_columns) * reach[:, None] * kernel.row_sizes)
 
     def reach(self, dual: Floats) -> Floats:
         """Sums of absolute coefficients times sizes of rows, (n_outputs,): they bound ``|sum_i g_i phi(x_i)|``."""
@@ -442,6 +443,8 @@ class Solution:
         All of them: warm start and certificate included.
     history : list of dict
         One entry a check: ``kernel_evaluations``, ``seconds``, ``objective``, ``relative_gap``.
+    travelled : ndarray of shape (n_outputs,) or None
+        By which the margins have come to what they are, as of `DualProblem.objectives`.
     """
 
     dual: Floats
@@ -452,6 +455,7 @@ class Solution:
     passes: int
     kernel_evaluations: int
     history: History = field(default_factory=list)
+    travelled: Floats | None = None
 
     @property
     def converged(self) -> bool:

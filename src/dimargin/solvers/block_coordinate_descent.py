@@ -212,6 +212,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             passes=max(1, -(-state.visited // state.whole.n_rows)),
             kernel_evaluations=self.evaluations(state),
             history=history,
+            travelled=state.travelled,
         )
 
 

@@ -47,6 +47,7 @@ class _State:
     core: Indices
     dual: Floats
     margins: Floats
+    travelled: Floats  # by which margins have come to what they are, as of `DualProblem.objectives`
     objectives: Objectives
     spent: int = 0
     passes: int = 0
@@ -102,8 +103,8 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             core = np.arange(problem.n_rows if small else min(_FIRST, problem.n_rows))
         else:  # one row of every sign
             core = np.unique([(row == sign).argmax() for row in problem.labels for sign in (1, -1)])
-        objectives = problem.objectives(dual, margins)
-        return _State(problem, limits, core, dual.copy(), margins.copy(), objectives, problem.kernel.evaluations)
+        objectives, spent = problem.objectives(dual, margins), problem.kernel.evaluations
+        return _State(problem, limits, core, dual.copy(), margins.copy(), problem.reach(dual), objectives, spent)
 
     def step(self, state: _State) -> None:
         """Solve for the core-set, and bring the margins of all rows up to date."""
@@ -122,6 +123,9 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         state.pace = (time.perf_counter() - began) / max(1, computed)
         state.margins[:, others] += problem.labels[:, others] * products
         state.margins[:, core], state.dual[:, core] = found.margins, found.dual
+        state.travelled += problem.kernel.product_sizes(core[moved], change[:, moved])
+        if found.travelled is not None:
+            state.travelled = np.maximum(state.travelled, found.travelled)
         state.spent += found.kernel_evaluations + computed
         state.passes += 1
         state.unchecked = True
@@ -140,7 +144,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         if not state.unchecked:
             return None
         state.unchecked = False
-        state.objectives = state.problem.objectives(state.dual, state.margins)
+        state.objectives = state.problem.objectives(state.dual, state.margins, travelled=state.travelled)
         support = np.flatnonzero(state.dual.any(axis=0))
         state.size = len(support)
         if not len(support):
