@@ -21,6 +21,9 @@ from dimargin import _core
 
 Array = NDArray[np.float64]
 
+LEAST, MOST = 1e-50, 1e50
+"""Magnitudes of parameters, weights and features: products of several of them stay within the range of float64."""
+
 _ROUNDING = 1e-12  # of sums of weights
 
 

@@ -326,12 +326,13 @@ def test_mistakes_are_a_line(tmp_path, rows):
     for flags, text in (
         (("--name", "a", "--folder", str(tmp_path / "none"), "--status"), "no site has run in this folder"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
+        ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
         ((*data, "--share-rows"), "--program gadget shares parameters only"),
         ((*data, "--program", "coreset"), "--program coreset sends rows of this site"),
         ((*data, *CORESET, "--alpha", "1"), "--alpha was given, but --program coreset does not use it"),
         ((*data, "--kind", "svdd"), "--kind was given, but --program gadget does not use it"),
-        ((*data, *CORESET, "--C", "0"), "C must be a positive number"),
-        ((*data, *CORESET, "--C", "inf"), "C must be a positive number, or of svdd infinite"),
+        ((*data, *CORESET, "--C", "1e51"), "C must be in [1e-50, 1e+50], or of svdd infinite; got 1e+51"),
+        ((*data, *CORESET, "--C", "inf"), "C must be in [1e-50, 1e+50], or of svdd infinite; got inf"),
         ((*data, *CORESET, "--gamma", "0"), "--gamma must be a number above 0, got 0.0"),
         (
             (*data, "--certificate", str(tmp_path / "a.csv")),

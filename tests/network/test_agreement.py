@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 from sklearn.svm import LinearSVC
 
+from dimargin.network import limits
 from dimargin.network.conditions import Conditions, Link, Outage, Partition
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.agreement import Agreement, Card
@@ -383,3 +384,10 @@ def test_a_damaged_card_is_refused_by_name():
         [reason] = refusals(heard(program, 1.0, name, card))
         assert text in reason and program.status()["refused"][name] == reason
         assert not program.hears(name)
+
+
+def test_rows_wider_than_a_message_are_refused():
+    X = sp.csr_array((np.ones(1), ([0], [limits.FEATURES])), shape=(1, limits.FEATURES + 1))
+    with pytest.raises(ValueError, match="rows have 4194305 features, and sites can tell one another of 4194304"):
+        Schema.of(X, np.array(["a"]), TERMS)
+    assert Schema.of(X[:, 1:], np.array(["a"]), TERMS).n_features == limits.FEATURES

@@ -64,5 +64,5 @@ def main() -> NoReturn:
         print(f"dimargin: {error}", file=sys.stderr)
         sys.exit(_WRONG_USAGE)
     except _MISTAKES as error:
-        print(f"dimargin: {error}", file=sys.stderr)
+        print(f"dimargin: {error or 'there is not enough memory'}", file=sys.stderr)  # only MemoryError may say nothing
     sys.exit(1)

@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-LEAST, MOST = 1e-50, 1e50
-"""Magnitudes of parameters, weights and features: products of several of them stay within the range of float64."""
+from dimargin.losses import LEAST, MOST
 
 
 def check_number(

@@ -81,7 +81,14 @@ class Schema:
         y : ndarray of shape (n,)
         terms : mapping
         feature_names : tuple of str or None
+
+        Raises
+        ------
+        ValueError
+            There are more features than fit into a message.
         """
+        if X.shape[1] > limits.FEATURES:
+            raise ValueError(f"rows have {X.shape[1]} features, and sites can tell one another of {limits.FEATURES}")
         low = high = np.zeros(X.shape[1])
         if X.shape[0]:
             low, high = (_dense(extreme(X)) for extreme in (_least, _largest))

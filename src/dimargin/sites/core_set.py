@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dimargin.files.model_format import Step
 from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.losses import LEAST, MOST
 from dimargin.network.programs.candidates import Candidates, Named
 from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
@@ -54,8 +55,8 @@ class CoreSetOptions(SiteOptions):
         return 2 if self.kind == "svm" else 0
 
     def __post_init__(self) -> None:
-        if not (self.C > 0 and (np.isfinite(self.C) or self.kind == "svdd")):
-            raise ValueError(f"C must be a positive number, or of svdd infinite; got {self.C!r}")
+        if not (LEAST <= self.C <= MOST or (self.kind == "svdd" and np.inf == self.C)):
+            raise ValueError(f"C must be in [{LEAST:g}, {MOST:g}], or of svdd infinite; got {self.C!r}")
         if not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.files.model_format import Step
+from dimargin.losses import LEAST, MOST
 from dimargin.network import limits
 from dimargin.network.programs.exchange import Exchange
 from dimargin.network.programs.gadget import Gadget
@@ -37,6 +38,10 @@ class GossipOptions(SiteOptions):
     gossip_rounds: int | float = 1
     step_size: str | float = "auto"
     fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        if not LEAST <= self.alpha <= MOST:
+            raise ValueError(f"alpha must be in [{LEAST:g}, {MOST:g}], got {self.alpha!r}")
 
     @property
     def least_labels(self) -> int:
