@@ -132,7 +132,7 @@ def test_a_time_limit_gives_a_certified_model(solver):
     X, y = make_classification(150_000, 20, random_state=0)
     with pytest.warns(ConvergenceWarning, match="the time limit was reached"):
         machine = LinearODMClassifier(lam=1e6, solver=solver, max_time=1e-3, tol=1e-12).fit(X, y)
-    assert machine.status_ == "max_time" and 0 <= machine.duality_gap_ <= 1 + 1e-6 and machine.certificate_ == "global"
+    assert machine.status_ == "max_time" and 0 <= machine.duality_gap_ <= 1 + 1e-9 and machine.certificate_ == "global"
     assert machine.decision_function(X[:5]).shape == (5,)
 
 

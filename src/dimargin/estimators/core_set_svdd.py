@@ -11,8 +11,9 @@ import numpy as np
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
-from dimargin.estimators.validation import MOST, check_magnitude, check_number
+from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels import Floats
+from dimargin.losses import MOST
 from dimargin.solution import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.user_kernels import kernel_matrix
@@ -151,7 +152,7 @@ class CoreSetSVDD(CoreSetDetector):
             rounding += float((further / (4 * softness)).sum()) + ROUNDINGS * abs(primal)
         if squared_radius <= 0 and found.status == "converged":
             apart = float(rows.weights @ distances)
-            if apart > 2 / MOST:
+            if apart > float(rows.weights @ errors) + 2 / MOST:
                 least = f"it must be above {2 / apart:.3g} here"
                 reason = f"C={self.C:g} is so small that no ball is worth its radius; {least}"
             else:
