@@ -1,13 +1,14 @@
 """How many threads work, that they share the interpreter, and that they never change a result."""
 
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from dimargin import ODMClassifier, _core
+from dimargin import ODMClassifier, _core, threads
 from dimargin.threads import effective_n_threads, single_threaded_blas
 
 
@@ -131,3 +132,22 @@ def test_other_python_threads_go_on_during_a_call(call):
         if any(half_written):
             break
     assert any(half_written)
+
+
+def test_libraries_are_looked_for_again_after_imports_only(monkeypatch):
+    """It takes longer than a small fit, and only imports bring new ones."""
+    looked = []
+
+    class Counted(ThreadpoolController):
+        def __init__(self):
+            looked.append(len(sys.modules))
+            super().__init__()
+
+    monkeypatch.setattr(threads, "ThreadpoolController", Counted)
+    monkeypatch.setattr(single_threaded_blas, "_found", None)
+    for count in (1, 1, 2, 2):
+        if count == 2:
+            monkeypatch.setitem(sys.modules, "dimargin.another", threads)
+        with single_threaded_blas():
+            assert blas_threads() == {1}
+        assert len(looked) == count

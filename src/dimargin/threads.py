@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from threadpoolctl import OpenBLASController, threadpool_limits
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from dimargin import _core
 
@@ -39,6 +40,7 @@ class _SingleThreadedBlas:
         self.lock = Lock()
         self.users = 0
         self.limits: Any = None
+        self._found: tuple[int, ThreadpoolController] | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -46,7 +48,7 @@ class _SingleThreadedBlas:
         with self.lock:
             if self.users == 0:
                 _take_control()
-                self.limits = threadpool_limits(limits=1, user_api="blas")
+                self.limits = self._libraries().limit(limits=1, user_api="blas")
             self.users += 1
         try:
             yield
@@ -57,6 +59,13 @@ class _SingleThreadedBlas:
                     _take_control()
                     self.limits.restore_original_limits()
                     OpenBLASController.clear_controlling_thread()
+
+    def _libraries(self) -> ThreadpoolController:
+        """Those that are loaded. To look for them takes longer than a small fit, and only imports bring new ones."""
+        n_modules = len(sys.modules)
+        if self._found is None or self._found[0] != n_modules:
+            self._found = n_modules, ThreadpoolController()
+        return self._found[1]
 
     def renew_lock(self) -> None:
         """Forget a lock that another thread held when this process was forked: nobody would open it."""
