@@ -41,7 +41,7 @@ FEATURES = st.sampled_from([1, 2, 3, 15, 16, 17, 31, 32, 33, 70])
     d=FEATURES,
     storage=st.sampled_from(STORAGES),
     log_gamma=st.floats(-4, 1),
-    degree=st.integers(1, 5),
+    degree=st.integers(1, 9),
     coef0=st.floats(-2, 2),
     seed=st.integers(0, 2**16),
 )

@@ -49,6 +49,7 @@ _CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
 _MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those looked at, and the part of their values that is negligible
 _ROWS_AT_ONCE = 16384  # copied
+_LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
 _FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
 _UNIT = float(np.finfo(float).eps) / 2
 _FEW = 8  # roundings of a product beside those of its additions: the coefficient, the offset, the powers of two
@@ -323,8 +324,8 @@ class KernelMatrix:
     @property
     def can_be_accurate(self) -> bool:
         """Whether `accurate_products` are there, at a price: about a hundred times that of `multiply`."""
-        dense = not sp.issparse(self._X)
-        return dense and self.double and self.transform.kernel.name == "poly" and self.shape[0] <= _FEW_ROWS
+        kernel, few = self.transform.kernel, not sp.issparse(self._X) and self.shape[0] <= _FEW_ROWS
+        return few and self.double and kernel.name == "poly" and kernel.degree <= _LOW_DEGREE
 
     def accurate_products(self, columns: Indices, coefficients: Floats) -> Floats:
         """Return what `multiply` does, each correct to nearly the last place."""
