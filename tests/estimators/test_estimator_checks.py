@@ -64,6 +64,7 @@ BESIDE = [
     ODMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1),
     ODMClassifier(strategy=DiODM(early_stop=False), n_levels=2, branching=2, kernel="laplacian"),
     SVMClassifier(loss="squared_hinge", fit_intercept=True),
+    SVMClassifier(kernel="linear", fit_intercept=True),
     SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
     SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1, fit_intercept=True),
     SVMClassifier(loss="squared_hinge", strategy="landmark", fit_intercept=True),

@@ -174,3 +174,11 @@ def test_kernel_values_without_room_for_squares_are_refused():
 def test_strategies_at_the_ends(parameters):
     """A Hessian that rounding has left indefinite; distances that have no inverse."""
     assert attempt(ODMClassifier, X * (1e-160 if parameters["strategy"] == "dc" else 1.0), parameters, {})
+
+
+def test_rows_so_large_that_no_step_helps_end_at_once():
+    """A thousand passes were made, each like the first."""
+    rows = np.random.default_rng(0).normal(size=(30, 3))
+    with pytest.warns(ConvergenceWarning, match="stays at 1.00e"):
+        found = CoreSetSVMClassifier(kernel="linear").fit(1e20 * rows, rows[:, 0] > 0)
+    assert found.status_ == "precision" and found.n_iter_ <= 3

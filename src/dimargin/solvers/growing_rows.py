@@ -148,6 +148,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         support = np.flatnonzero(state.dual.any(axis=0))
         state.size = len(support)
         if not len(support):
+            state.is_complete = state.is_still  # rows so large that no step is better than none
             return state.objectives
         new = self._due_to(state, support) if self.epsilon is None else self._farthest(state, support)
         state.core, state.is_complete = np.union1d(support, new), not len(new) or state.is_still
