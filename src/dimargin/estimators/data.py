@@ -92,9 +92,11 @@ def canonical(X: Any) -> Any:
     return X
 
 
-def with_room(X: Any) -> Any:
-    """Rows stored so that there is room for sums of their squares, if that can be."""
-    return X.astype(np.float64) if X.dtype == np.float32 and largest_magnitude(X) > _LARGEST_IN_FLOAT32 else X
+def with_room(X: Any, bound: float) -> Any:
+    """Rows stored so that there is room for sums of their squares, if that can be; `bound` is from `check_finite`."""
+    if X.dtype != np.float32 or bound <= _LARGEST_IN_FLOAT32 or largest_magnitude(X) <= _LARGEST_IN_FLOAT32:
+        return X
+    return X.astype(np.float64)
 
 
 def training_data(
@@ -119,10 +121,10 @@ def training_data(
     if pairwise and X.shape[0] != X.shape[1]:
         raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
     names = getattr(estimator, "feature_names_in_", None)
-    check_finite(X, columns=names)
+    bound = check_finite(X, columns=names)
     if linear:
-        check_features(X, columns=names)
-    X = with_room(X)
+        check_features(X, bound, names)
+    X = with_room(X, bound)
     check_classification_targets(y)
     given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     kept = np.flatnonzero(given > 0)

@@ -207,12 +207,12 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         )  # fmt: skip
         if pairwise and X.shape[0] != X.shape[1]:
             raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
-        check_finite(X, columns=getattr(self, "feature_names_in_", None))
+        bound = check_finite(X, columns=getattr(self, "feature_names_in_", None))
         given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = np.flatnonzero(given > 0)
         check_weights(given[kept], kept)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        X, n_given = canonical(with_room(X)), X.shape[0]
+        X, n_given = canonical(with_room(X, bound)), X.shape[0]
         if pairwise:  # such values change with the order of the rows, and so would their keys
             order = np.random.default_rng(seed).permutation(len(kept))
         else:

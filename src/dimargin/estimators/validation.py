@@ -46,13 +46,24 @@ def check_number(
         raise ValueError(expected)
 
 
-def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -> None:
-    """Raise ValueError naming row and column of the first NaN or infinite value, or what is wrong with a CSR array."""
+def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -> float:
+    """Raise ValueError naming row and column of the first NaN or infinite value, or what is wrong with a CSR array.
+
+    Returns
+    -------
+    float
+        A bound of the absolute values, which is infinite where it would take another pass over them.
+    """
     if sp.issparse(X):
         _check_indices(X, name)
     data = X.data if sp.issparse(X) else X
-    if np.isfinite(np.sum(data, dtype=np.float64)) or bool(np.isfinite(data).all()):
-        return
+    values = data.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = float(np.dot(values, values)) if values.dtype.kind == "f" else np.inf
+    if np.isfinite(square):
+        return math.nextafter(2 * square**0.5, np.inf)  # twice: rounding, of float32 too
+    if bool(np.isfinite(data).all()):
+        return math.inf
     row, column, value = _first(X, ~np.isfinite(data))
     kind = "NaN" if np.isnan(value) else "infinity"
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
@@ -105,9 +116,12 @@ def largest_magnitude(X: Any) -> float:
     return max(float(data.max(initial=0.0)), -float(data.min(initial=0.0)))
 
 
-def check_features(X: Any, columns: NDArray[Any] | None = None) -> None:
-    """Raise ValueError naming row and column of the first value that is too large for squares and sums of them."""
-    if largest_magnitude(X) <= MOST:
+def check_features(X: Any, bound: float = math.inf, columns: NDArray[Any] | None = None) -> None:
+    """Raise ValueError naming row and column of the first value that is too large for squares and sums of them.
+
+    `bound` is what `check_finite` returned.
+    """
+    if bound <= MOST or largest_magnitude(X) <= MOST:
         return
     row, column, value = _first(X, np.abs(X.data if sp.issparse(X) else X) > MOST)
     label = f"{column}" if columns is None else f"{column} ({columns[column]!r})"
