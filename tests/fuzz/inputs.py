@@ -10,6 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import scipy.sparse as sp
+
 SOME_NUMBERS = [
     "0",
     "1",
@@ -121,5 +123,7 @@ def same(one, other):
     """Whether two outcomes are alike: refused both, or the same rows."""
     if one is None or other is None:
         return one is other
-    X, Z = (a.X.toarray() if hasattr(a.X, "toarray") else a.X for a in (one, other))
-    return X.shape == Z.shape and (X == Z).all() and one.y.tolist() == other.y.tolist()
+    if one.X.shape != other.X.shape or one.y.tolist() != other.y.tolist():
+        return False
+    different = one.X != other.X
+    return not (different.nnz if sp.issparse(different) else different.any())
