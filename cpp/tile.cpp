@@ -34,13 +34,9 @@ INLINE Vec<T> kernel_value(const KernelSpec& k, T lowest, Vec<T> sum, T x_norm, 
             if constexpr (S == Sum::absolute_overlap) return exp2_nonpositive<T>(-((z_norm + x_norm) + sum), lowest);
             return exp2_nonpositive<T>(-sum, lowest);
         case Family::polynomial: {
-            // by squares: a model file may say a degree of 2^31 - 1
             const Vec<T> base = sum + T(k.coef0);
-            Vec<T> power = base, square = base;
-            for (int rest = k.degree - 1; rest;) {
-                if (rest & 1) power = power * square;
-                if (rest >>= 1) square = square * square;
-            }
+            Vec<T> power = base;
+            for (int i = 1; i < k.degree; ++i) power = power * base;
             return power;
         }
         default: return sum;

@@ -26,6 +26,9 @@ Rows = _core.Rows32 | _core.Rows64
 KernelName = Literal["linear", "poly", "rbf", "laplacian"]
 KERNEL_NAMES: tuple[KernelName, ...] = ("linear", "poly", "rbf", "laplacian")
 
+MOST_DEGREE = 1024
+"""Of poly: powers are multiplied one by one, which for the degrees in use is the fastest way."""
+
 _LOG2E = 1.4426950408889634
 _ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch memory
 _TOLERATED = 1e-5  # error of a kernel value that a form may have by its bound
@@ -47,7 +50,7 @@ class Kernel:
     gamma : float, default=1.0
         Positive; unused by ``linear``.
     degree : int, default=3
-        Of ``poly``.
+        Of ``poly``; at most `MOST_DEGREE`.
     coef0 : float, default=0.0
         Of ``poly``.
     """

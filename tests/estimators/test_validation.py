@@ -53,6 +53,7 @@ def spoiled(value, row=7, column=1, matrix=X):
         ({"max_iter": 0}, "max_iter"),
         ({"max_time": 0.0}, "max_time"),
         ({"degree": 0}, "degree"),
+        ({"degree": 1025}, "degree"),
         ({"coef0": np.inf}, "coef0"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"memory_limit": -5}, "memory_limit"),

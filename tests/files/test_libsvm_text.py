@@ -61,6 +61,7 @@ LIES = {
     "precomputed": ("polynomial", "precomputed", "line 2: .*only feature has to be 0, its place in the kernel matrix"),
     "unknown kernel": ("polynomial", "spline", "linear, polynomial, rbf, precomputed expected"),
     "degree 0": ("degree 2", "degree 0", "line 3: 'degree 0': 1 or more expected"),
+    "degree 1025": ("degree 2", "degree 1025", "line 3: 'degree 1025': 1024 or less expected"),
     "half a degree": ("degree 2", "degree 2.5", "whole numbers"),
     "two degrees": ("degree 2", "degree 2 3", "1 value expected, got 2"),
     "gamma 0": ("gamma 0.5", "gamma 0", "line 4: .* above 0"),

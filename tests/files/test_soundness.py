@@ -253,6 +253,7 @@ OF_KERNEL = {
     "a gamma of text": kernel(gamma="scale"),
     "half a degree": kernel(degree=0.5),
     "a huge degree": kernel(degree=10**400),
+    "a degree of a minute": kernel(degree=1025),
     "an infinite constant": kernel(coef0=float("inf")),
     "a size that is no number": transform(size=float("nan")),
     "a negative size": transform(size=-1.0),

@@ -8,6 +8,7 @@ from typing import Any
 from dimargin.estimators.data import gamma_value
 from dimargin.estimators.validation import check_number
 from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
+from dimargin.rows import MOST_DEGREE
 from dimargin.user_kernels import KernelFunction, Transform, UserKernel
 
 
@@ -27,7 +28,7 @@ def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, 
             raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {gamma!r}")
     else:
         check_number("gamma", gamma, 0)
-    check_number("degree", degree, 1, low_included=True, whole=True)
+    check_number("degree", degree, 1, MOST_DEGREE, low_included=True, high_included=True, whole=True)
     check_number("coef0", coef0, -math.inf)
 
 

@@ -21,6 +21,7 @@ from dimargin.files.model_format import ModelFileError, is_model_file
 from dimargin.files.pieces import DataFileError, short
 from dimargin.files.writing import write_file
 from dimargin.kernels import Floats, Kernel
+from dimargin.rows import MOST_DEGREE
 
 _KERNELS: dict[str, Any] = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "precomputed": None}
 _REFUSED = {
@@ -152,7 +153,7 @@ def _kernel(header: _Header) -> Kernel | None:
         header.fail("gamma", "a number above 0 expected")
     if name == "rbf":
         return Kernel("rbf", gamma)
-    return Kernel("poly", gamma, header.whole("degree", 1), header.numbers("coef0", 1)[0])
+    return Kernel("poly", gamma, header.whole("degree", 1, MOST_DEGREE), header.numbers("coef0", 1)[0])
 
 
 def _vectors(header: _Header, n_own: int, expected: int, zero_based: bool | None) -> tuple[Floats, Any, bool]:
@@ -260,9 +261,11 @@ class _Header:
             self.fail(keyword, "whole numbers of 32 bits expected")
         return list(map(int, numbers))
 
-    def whole(self, keyword: str, least: int) -> int:
-        """One whole number, not below a bound."""
+    def whole(self, keyword: str, least: int, most: float = math.inf) -> int:
+        """One whole number, not beyond bounds."""
         number = self.integers(keyword, 1)[0]
         if number < least:
             self.fail(keyword, f"{least} or more expected")
+        if number > most:
+            self.fail(keyword, f"{most} or less expected")
         return number

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from dimargin.estimators import CoreSetSVDD
 from dimargin.kernels import RowTransform
+from dimargin.rows import MOST_DEGREE
 from dimargin.strategies import Committee, Router
 from dimargin.user_kernels import UserKernel
 
@@ -190,7 +191,7 @@ def _fits_transform(X: Any, transform: Any) -> bool:
         and kernel.gamma > 0
         and _is_number(kernel.degree, of=int)
         and 0 <= transform.size < _LARGEST
-        and 0 < kernel.degree < 2**31
+        and 0 < kernel.degree <= MOST_DEGREE
         and (center is None or (center.shape == X.shape[1:] and not sp.issparse(X) and _is_real(center)))
     )
 

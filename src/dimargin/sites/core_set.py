@@ -17,6 +17,7 @@ from dimargin.network.programs.candidates import Candidates, Named
 from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.schema import Schema
+from dimargin.rows import MOST_DEGREE
 from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
 
 _BEYOND = 1e3  # times as long as rows within the limits, that rows appended later may be
@@ -57,6 +58,8 @@ class CoreSetOptions(SiteOptions):
     def __post_init__(self) -> None:
         if not (LEAST <= self.C <= MOST or (self.kind == "svdd" and np.inf == self.C)):
             raise ValueError(f"C must be in [{LEAST:g}, {MOST:g}], or of svdd infinite; got {self.C!r}")
+        if not 1 <= self.degree <= MOST_DEGREE:
+            raise ValueError(f"degree must be in [1, {MOST_DEGREE}], got {self.degree!r}")
         if not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
 
