@@ -115,6 +115,8 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
         ("1 1:\xff", "is not LIBSVM text"),
         ("1 qid:\0 1:1 # x", "a NUL byte; text expected"),
         ("1 1:1 # \0", "a NUL byte; text expected"),
+        ("1 1:1_0", "an underscore; numbers without any expected"),
+        ("1 1:2e-_1_0", "an underscore; numbers without any expected"),
         ("1 1:" + "x" * 10_000, "x..."),
         ("1 1:nan", "NaN or infinite"),
         ("1 1:1 2:-inf", "NaN or infinite"),
