@@ -147,9 +147,9 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
         line = block.count(b"\n", 0, place)
         raise DataFileError(f"{name(line)}: a NUL byte; text expected")
     if b"_" in block:  # which Python reads within numbers, as in 1_000, and scikit-learn anywhere
-        for line, text in enumerate(block.split(b"\n")):
-            if b"_" in text.partition(b"#")[0]:
-                raise DataFileError(f"{name(line)}: an underscore; numbers without any expected")
+        for k, one in enumerate(block.split(b"\n")):
+            if b"_" in one.partition(b"#")[0]:
+                raise DataFileError(f"{name(k)}: an underscore; numbers without any expected")
     try:
         X, y = parse(block)
     except (ValueError, OverflowError) as error:
