@@ -108,6 +108,24 @@ def test_memory_that_does_not_suffice_for_the_kernel_is_an_error(wide):
     assert said.startswith("MemoryError a kernel of rows of 2000000000 columns needs about 8000000000 bytes"), said
 
 
+STEPS = [
+    "_wide_gamma(data.X, Kernel('rbf', gamma=1.0), np.ones(4))",
+    "_wide_gamma(data.X, Kernel('laplacian', gamma=1.0), np.ones(4))",
+    "assert places_of_vectors(data.X[[2, 0]], np.ones((1, 2)), data.X, np.ones((1, 4))).tolist() == [2, 0]",
+]
+
+
+@needs_proc
+@pytest.mark.parametrize("step", STEPS)
+def test_steps_that_need_no_number_for_a_column_have_none(step, wide):
+    imports = f"""{IMPORTS}
+import numpy as np
+from dimargin.kernels import Kernel
+from dimargin.estimators.certificate import places_of_vectors
+from dimargin.partition.clusters import _wide_gamma"""
+    assert bounded.run(imports, f"data = read_data({str(wide)!r}); {step}", megabytes=500) == "done\n"
+
+
 CLI = "from dimargin.cli import dispatch\nimport dimargin.cli.app, sys, sklearn.datasets"
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import gen_batches
 from dimargin.kernels import Floats, Indices
 from dimargin.network.programs.hinge_rows import HingeRows, hinge_dual
 from dimargin.solution import ROUNDINGS, DualProblem, Objectives
+from dimargin.sparse_columns import narrowed
 
 _VALUES_AT_ONCE = 10**8  # between two looks at the time
 _ROUNDING = 1e-9  # of rows that were scaled here and elsewhere
@@ -123,6 +124,9 @@ def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats
     ValueError
         If a vector is not among the rows.
     """
+    if sp.issparse(X):
+        both, _ = narrowed(sp.csr_array(sp.vstack([X, vectors])))
+        X, vectors = both[: X.shape[0]], both[X.shape[0] :]
     line = np.random.default_rng(0).normal(size=X.shape[1])  # equal rows have equal places on it
     order = np.argsort(X @ line)
     on_line, wanted = (X @ line)[order], vectors @ line
