@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.solution import Objectives
+from dimargin.losses import HingeLoss
+from dimargin.solution import MarginLosses, Objectives
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 
@@ -84,3 +85,10 @@ def test_select_takes_outputs():
     some = problem.select(np.array([2, 0]))
     assert_array_equal(some.labels, problem.labels[[2, 0]])
     assert some.kernel is problem.kernel
+
+
+def test_a_mass_that_is_the_total_but_for_rounding_is_the_total():
+    """Coefficients of the whole, times mass over total, must not be rounded again: their certificate was of others."""
+    losses = MarginLosses(np.ones((1, 2)), np.ones(2), HingeLoss(1.0), np.nextafter(2.0, 3.0), 2.0)
+    assert losses.mass == 2.0 and losses.of_rows(slice(1), np.nextafter(2.0, 1.0)).mass == 2.0
+    assert losses.of_rows(slice(1), 1.0).mass == 1.0

@@ -31,6 +31,7 @@ _UNIT = float(np.finfo(float).eps) / 2
 ROUNDINGS = 64 * _UNIT
 """Rounding of a sum of terms by pairs, as numpy sums, and of the terms, relative to their absolute values."""
 
+_ROUNDING_OF_WEIGHTS = 1e-12
 _BALANCED = 1e-13  # sum of signed coefficients, relative to that of absolute ones, that is left as it is
 _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
 
@@ -47,7 +48,8 @@ class MarginLosses:
         Positive row weights ``s_i``.
     loss : Loss
     mass : float
-        Weight of the rows that this problem represents (``W_k``), rows filtered out included.
+        Weight of the rows that this problem represents (``W_k``), rows filtered out included. One that differs from
+        `total` by no more than the rounding of sums is `total`: coefficients of the whole must not be rounded again.
     total : float
         Weight of the rows of the whole problem (``W``).
     intercept : bool, default=False
@@ -60,6 +62,10 @@ class MarginLosses:
     mass: float
     total: float
     intercept: bool = False
+
+    def __post_init__(self) -> None:
+        if abs(self.mass - self.total) <= _ROUNDING_OF_WEIGHTS * self.total:
+            object.__setattr__(self, "mass", self.total)
 
     def __getstate__(self) -> dict[str, Any]:
         """What defines it, without what was computed from that."""

@@ -114,9 +114,10 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         state.since_check = 0
         if may_rest_on(state):
             return None
-        wake(state)
-        state.make_feasible()
-        objectives = state.objectives()
+        with np.errstate(over="ignore", invalid="ignore"):  # rounding may send coefficients to infinity
+            wake(state)
+            state.make_feasible()
+            objectives = state.objectives()
         state.whole_gap = objectives.worst_gap
         if derailed(state, objectives):
             go_on_in_float64(state)
