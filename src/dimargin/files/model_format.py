@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +27,7 @@ from dimargin.memory import out_of_memory
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
 _LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
+_TYPE_OF_LABELS = re.compile(r"\|?O|[<>|=]?U[0-9]{1,9}")
 _MOST_OF_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
 Arrays = dict[str, NDArray[Any]]
 
@@ -281,9 +283,9 @@ def decode(
     if "labels" in value:
         labels = np.empty(len(value["labels"]), dtype=object)
         labels[:] = [inner(item) for item in value["labels"]]
+        if not _TYPE_OF_LABELS.fullmatch(value["dtype"]):  # numpy parses more than types, and fails in many ways
+            raise ValueError(f"labels of type {value['dtype']!r}")
         dtype = np.dtype(value["dtype"])
-        if dtype.kind not in "OU":
-            raise ValueError(f"labels of type {dtype}")
         if dtype.kind == "U" and dtype.itemsize * len(labels) > _MOST_OF_LABELS:
             raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MOST_OF_LABELS} bytes")
         return labels.astype(dtype)
