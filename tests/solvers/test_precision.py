@@ -80,8 +80,9 @@ def test_rows_of_very_different_size(loss, kernel):
     X *= 10 ** np.random.default_rng(0).uniform(-3, 1.5, size=(200, 1))
     problem = make_problem(X, labels, loss, kernel)
     solution = fit(problem, tol=1e-2)
-    assert solution.converged
-    assert abs(certificate(problem, solution.dual)[2][0]) < 1e-9
+    assert solution.converged and solution.objectives.unrounded < 1e-9
+    # kernel values of poly reach 1e9 here, and numpy rounds their sums: 2e-9 of the objective without AVX
+    assert abs(certificate(problem, solution.dual)[2][0]) < (1e-8 if kernel.name == "poly" else 1e-9)
 
 
 @every_loss
