@@ -104,14 +104,15 @@ def fitted(machine, X, y, weights, ignored="nothing"):
             return None
 
 
-def machine_for(loss, kernel, **parameters):
+def machine_for(loss, kernel, intercept, **parameters):
+    """The machine of a problem; that of an Odm knows no intercept."""
     own = {k: v for k, v in kernel.items() if k != "kernel"}
     if isinstance(loss, Odm):
         return ODMClassifier(
             lam=loss.lam, upsilon=loss.upsilon, theta=loss.theta, kernel=kernel["kernel"], **own, **parameters
         )
     name = "squared_hinge" if isinstance(loss, SquaredHinge) else "hinge"
-    return SVMClassifier(C=loss.C, loss=name, kernel=kernel["kernel"], **own, **parameters)
+    return SVMClassifier(C=loss.C, loss=name, kernel=kernel["kernel"], fit_intercept=intercept, **own, **parameters)
 
 
 def judged_by_its_coefficients(machine, problem, best=None):
@@ -124,8 +125,7 @@ def judged_by_its_coefficients(machine, problem, best=None):
 def test_exact_machines(data, loss, kernel, intercept, tol):
     X, y, weights = data
     intercept &= not isinstance(loss, Odm)
-    parameters = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
-    machine = fitted(machine_for(loss, kernel, tol=tol, max_iter=200, strategy="exact", **parameters), X, y, weights)
+    machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=200, strategy="exact"), X, y, weights)
     if machine is not None:
         problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
         assert not judged_by_its_coefficients(machine, problem)
@@ -140,8 +140,7 @@ def judged_by_its_objective(machine, problem, best):
 
 def reached(problem, loss, kernel, intercept, X, y, weights):
     """Objectives of another machine for the same problem, solved as well as can be."""
-    other = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
-    machine = fitted(machine_for(loss, kernel, tol=1e-9, max_iter=300, strategy="exact", **other), X, y, weights)
+    machine = fitted(machine_for(loss, kernel, intercept, tol=1e-9, max_iter=300, strategy="exact"), X, y, weights)
     signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
     return judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed))).upper
 
@@ -164,8 +163,7 @@ def test_strategies(data, loss, kernel, intercept, strategy, tol):
     intercept &= not isinstance(loss, Odm)
     if "landmark" in str(strategy["strategy"]).lower() and (intercept or type(loss) is Hinge):
         return
-    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
-    machine = fitted(machine_for(loss, kernel, tol=tol, max_iter=100, **strategy, **own), X, y, weights)
+    machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=100, **strategy), X, y, weights)
     if machine is None:
         return
     problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
@@ -184,8 +182,7 @@ def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven
     """Their coefficients may be outside the box, and their sum may be any: no point of the dual."""
     X, y, weights = data
     intercept &= not isinstance(loss, Odm)
-    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
-    machine = fitted(machine_for(loss, kernel, tol=1e-3, max_iter=100, strategy="exact", **own), X, y, weights)
+    machine = fitted(machine_for(loss, kernel, intercept, tol=1e-3, max_iter=100, strategy="exact"), X, y, weights)
     if machine is None:
         return
     problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
@@ -203,8 +200,7 @@ def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven
 def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
     X, y, weights = data
     intercept &= not isinstance(loss, Odm)
-    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
-    machine = fitted(machine_for(loss, kernel, tol=tol, max_iter=20, strategy="exact", **own), X, y, weights)
+    machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy="exact"), X, y, weights)
     if machine is not None:
         assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
 
@@ -220,9 +216,8 @@ def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
 def test_own_kernels_and_sparse_rows(data, loss, intercept, how, tol):
     X, y, weights = data
     intercept &= not isinstance(loss, Odm)
-    own = {"fit_intercept": intercept} if not isinstance(loss, Odm) else {}
     kernel = {"kernel": "linear", "gamma": 1.0}
-    machine = machine_for(loss, kernel, tol=tol, max_iter=100, strategy="exact", **own)
+    machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=100, strategy="exact")
     if how != "sparse":  # of whole numbers, whose products are exact: rounding inside a user's kernel is not ours
         X = np.rint(8 * np.random.default_rng(len(y)).normal(size=X.shape))
         machine.set_params(kernel=(lambda A, B: A @ B.T) if how == "function" else "precomputed")
