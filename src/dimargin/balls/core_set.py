@@ -1,4 +1,4 @@
-"""What every way to a core-set finds, and how it is certified."""
+"""The core-set, which every method finds, and its certificate."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class CoreSet:
 
 
 def ratio(farthest: float, squared_radius: float) -> float:
-    """Of two squared lengths; one where all points are the same."""
+    """Ratio of the lengths, given their squares; one where all points are the same."""
     return float((farthest / squared_radius) ** 0.5) if squared_radius > 0 else (np.inf if farthest > 0 else 1.0)
 
 
 @dataclass
 class CoreSetState:
-    """A core-set on its way.
+    """State of a search for a core-set.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         """A better core-set, and a pass."""
 
     def check(self, state: CoreSetState) -> Objectives | None:
-        """Squared: distance of the farthest point (a ball of that radius holds all), and radius (none is smaller)."""
+        """Certify the ball: the primal is the farthest point's squared distance, the dual the squared radius."""
         if not state.unchecked:
             return None
         state.unchecked = False

@@ -54,23 +54,23 @@ class Points(ABC):
 
     @abstractmethod
     def first_distances(self, rng: np.random.Generator) -> Floats:
-        """Squared, from a centre that is somewhere among the points."""
+        """Squared distances of all points from a centre that is somewhere among them."""
 
     @abstractmethod
     def _products(self, pool: Indices) -> tuple[Products, Floats]:
-        """What gives rows of products of some points, and their squared lengths."""
+        """Return a function that gives rows of the products of some points, and the squared lengths of these points."""
 
     @abstractmethod
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
-        """Squared, of all points from the centre with these weights, without softness."""
+        """Squared distances of all points from the centre with these weights, without softness."""
 
     def reach(self, distances: Floats) -> float:
-        """What no squared distance from any of the points can exceed, by those from a first centre."""
+        """Bound of the squared distance between any two points, from those between all points and one centre."""
         return 4 * float(distances.max()) + 2 * self._hardest
 
     @property
     def constant(self) -> float:
-        """What squared radii are raised by; without it they are the optimum of ``q'x - x'(G + softness)x``."""
+        """Number that squared radii are raised by; without it they are the optimum of ``q'x - x'(G + softness)x``."""
         return self._hardest
 
     def softness_in(self, core: Indices, weights: Floats) -> float:
@@ -86,12 +86,12 @@ class Points(ABC):
 
     @abstractmethod
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        """What is certain in spite of rounding, of a ball without softness.
+        """Bounds that hold in spite of rounding, for a ball without softness.
 
         Parameters
         ----------
         core, weights : ndarray of shape (n_core,)
-            Of its centre.
+            Points and weights of its centre.
         farthest : float
             Squared distance of the farthest of all points, as `distances` has computed it.
 
@@ -119,7 +119,7 @@ class Points(ABC):
         return enclose(softened if soft.any() else hard, squares + self._hardest, start, tol)
 
     def distances(self, core: Indices, weights: Floats) -> Floats:
-        """Squared, of all points from the centre with these weights, with softness. One pass."""
+        """Squared distances of all points from the centre with these weights, with softness. One pass."""
         self.passes += 1
         hard = self._hard_distances(core, weights)
         if not self._hardest:
@@ -150,13 +150,13 @@ class FeatureSpace(Points):
         return 0
 
     def first_distances(self, rng: np.random.Generator) -> Floats:
-        """From the mean of all points: two passes."""
+        """Squared distances from the mean of all points: two passes."""
         self.passes += 2
         self._origin = np.asarray(self.X.mean(axis=0), dtype=np.float64).ravel()
         return self.from_place(self._origin)
 
     def centre(self, core: Indices, weights: Floats) -> Floats:
-        """Of shape (n_features,); without rounding where it is a point."""
+        """Centre with these weights, of shape (n_features,); without rounding where it is one of the points."""
         if len(core) == 1:
             row = self.X[core]
             return np.asarray(row.toarray() if sp.issparse(row) else row, dtype=np.float64).ravel()
@@ -266,12 +266,12 @@ class KernelSpace(Points):
         return self._spent + self.kernel.evaluations
 
     def first_distances(self, rng: np.random.Generator) -> Floats:
-        """From the mean of a sample."""
+        """Squared distances from the mean of a sample."""
         core = np.sort(rng.choice(self.n, min(_SAMPLE, self.n), replace=False))
         return self.distances(core, np.full(len(core), 1 / len(core)))
 
     def squared_length(self, core: Indices, weights: Floats) -> float:
-        """Of the centre, in float64."""
+        """Squared length of the centre, in float64."""
         view = self.kernel.take(core).in_float64()
         every = np.arange(len(core))
         signed = self._signs[core] * weights
@@ -284,7 +284,7 @@ class KernelSpace(Points):
         return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
 
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        """From bounds of the rounding of kernel values in float64 and of their sums: `KernelMatrix.product_errors`."""
+        """Bounds by the rounding of kernel values in float64 and of their sums: see `KernelMatrix.product_errors`."""
         square, lengths = self.squared_length(core, weights), self._diagonal[core]
         sizes, every = self.kernel.row_sizes, self.kernel.rounding(len(core))
         reach = float(weights @ sizes[core])  # bounds the length of the centre, and products with it
