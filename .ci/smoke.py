@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import dimargin
 from dimargin.cli.app import app
-from dimargin.extras import EXTRA_OF, MissingExtra
+from dimargin.system.extras import EXTRA_OF, MissingExtra
 
 # command: what to try, in this order, and the extra that it needs
 COMMANDS = {
@@ -99,7 +99,7 @@ def check_names():
     for attempt in (
         lambda: dimargin.GossipSVMClassifier().fit(X, y),
         lambda: dimargin.CoreSetSVMClassifier(n_sites=3).fit(X, y),
-        lambda: __import__("dimargin.network", fromlist=["Simulator"]).Simulator,
+        lambda: __import__("dimargin.simulation", fromlist=["Simulator"]).Simulator,
     ):
         try:
             attempt()

@@ -32,10 +32,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 import dimargin as dm
-from dimargin.network.conditions import Conditions, Link, Outage
 from dimargin.network.programs.average import Average
-from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph, mixing_rounds, uniform_weights
+from dimargin.simulation.conditions import Conditions, Link, Outage
+from dimargin.simulation.simulator import Simulator
 
 ALPHA = 1e-4
 SHARDS = ("random", "unequal", "sorted", "sorted_unequal")

@@ -21,7 +21,8 @@ from common import describe, heading, load, scaled, table
 from sklearn.svm import SVC
 
 from dimargin import SVMClassifier
-from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import Kernel, RowTransform
 
 try:
     from sklearnex.svm import SVC as IntelSVC

@@ -12,11 +12,12 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 
 from dimargin import _core
 from dimargin.engines import LocalEngine
-from dimargin.kernels import Kernel, KernelMatrix, RowTransform
-from dimargin.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
-from dimargin.parts import Part
-from dimargin.shards import Shards
-from dimargin.solution import DualProblem, Solution
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.problems.dual import DualProblem, Solution
+from dimargin.problems.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import LevelModel
 

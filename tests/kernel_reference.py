@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from dimargin import _core
-from dimargin.kernels import KERNEL_NAMES, Kernel, KernelMatrix, RowTransform
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import KERNEL_NAMES, Kernel, RowTransform
 
 BEST = _core.instruction_set()
 STORAGES = ["float32", "float64", "csr int32", "csr int64"]

@@ -14,7 +14,7 @@ import dimargin
 from dimargin.cli import app as app_of_all
 from dimargin.cli import dispatch
 
-LAZY = ["dimargin", "dimargin.files", "dimargin.network"]
+LAZY = [f"dimargin{room}" for room in ("", ".data_files", ".model_files", ".libsvm", ".network", ".simulation")]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
 
 
@@ -46,7 +46,7 @@ def test_type_checkers_see_what_is_offered(package):
 FRESH = """
 import pickle, sys
 print(pickle.loads(bytes.fromhex(sys.argv[1])))
-for name in ("dimargin", "dimargin.files"):
+for name in ("dimargin", "dimargin.data_files", "dimargin.model_files"):
     package = __import__(name, fromlist=["__all__"])
     listed = dir(package)
     for offered in package.__all__:
@@ -72,8 +72,7 @@ def test_every_module_is_reachable_that_needs_no_extra_and_is_no_program():
     there = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     reachable = {*dimargin._NAMES, *dimargin._MODULES}
     assert there - reachable <= {
-        *("__init__", "__main__", "accurate_sums", "cli", "extras", "lazy", "memory", "network", "sites", "spark"),
-        "sparse_columns",
+        *("__init__", "__main__", "cli", "lazy", "network", "simulation", "sites", "spark"),
     }
 
 
@@ -86,19 +85,20 @@ def test_unknown_names_are_attribute_errors():
 
 
 def test_the_package_alone_loads_next_to_nothing():
-    assert (
-        loaded("import dimargin, dimargin.files, dimargin.cli", *HEAVY, "numpy", "scipy", "safetensors", "rich") == ""
-    )
+    assert loaded(f"import {', '.join(LAZY)}, dimargin.cli", *HEAVY, "numpy", "scipy", "safetensors", "rich") == ""
 
 
 def test_what_a_small_process_needs_stays_small():
-    modules = "dimargin.files.growing, dimargin.files.model_format, dimargin._core"
-    names = "GrowingFile, DataFileError, ModelFileError"
-    assert loaded(f"import {modules}; from dimargin.files import {names}", *HEAVY, "rich") == ""
+    statements = (
+        "import dimargin.data_files.growing, dimargin.model_files.model_format, dimargin._core",
+        "from dimargin.data_files import GrowingFile, DataFileError",
+        "from dimargin.model_files import ModelFileError",
+    )
+    assert loaded("\n".join(statements), *HEAVY, "rich") == ""
 
 
 def test_modules_are_reachable_through_their_package():
-    assert run("import dimargin; print(dimargin.files.pieces.PIECE, dimargin.__version__)") == (
+    assert run("import dimargin; print(dimargin.data_files.pieces.PIECE, dimargin.__version__)") == (
         f"{2**20} {dimargin.__version__}"
     )
 

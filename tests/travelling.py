@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
-from dimargin.shards import Node, Shards, tree_sum
+from dimargin.sharding.shards import Node, Shards, tree_sum
 
 
 @dataclass

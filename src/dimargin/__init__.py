@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from dimargin.estimators import OneClassCoreSetSVM as OneClassCoreSetSVM
     from dimargin.estimators import SVMClassifier as SVMClassifier
     from dimargin.estimators import minimum_enclosing_ball as minimum_enclosing_ball
-    from dimargin.files import from_libsvm as from_libsvm
-    from dimargin.files import load as load
-    from dimargin.files import save as save
-    from dimargin.files import to_libsvm as to_libsvm
+    from dimargin.libsvm import from_libsvm as from_libsvm
+    from dimargin.libsvm import to_libsvm as to_libsvm
+    from dimargin.model_files import load as load
+    from dimargin.model_files import save as save
     from dimargin.search import ODMClassifierCV as ODMClassifierCV
     from dimargin.strategies import Cascade as Cascade
     from dimargin.strategies import DiODM as DiODM
@@ -46,7 +46,8 @@ else:
             *("CoreSetSVMClassifier", "GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"),
             *("CoreSetSVDD", "OneClassCoreSetSVM", "minimum_enclosing_ball"),
         ],
-        "files": ["from_libsvm", "load", "save", "to_libsvm"],
+        "libsvm": ["from_libsvm", "to_libsvm"],
+        "model_files": ["load", "save"],
         "search": ["ODMClassifierCV"],
         "strategies": [
             *("Cascade", "DiODM", "DiP", "DivideAndConquer", "Exact", "Landmark"),
@@ -55,7 +56,7 @@ else:
         "version": ["__version__"],
     }
     _MODULES = (
-        *("_core", "balls", "engines", "kernels", "keys", "losses", "partition", "parts", "rows", "shards", "solution"),
-        *("solvers", "threads", "tree", "user_kernels"),
+        *("_core", "balls", "data_files", "engines", "kernels", "partition", "problems", "sharding", "solvers"),
+        "system",
     )
     __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))

@@ -117,7 +117,7 @@ def solve_block(
         Kernel values of the block, without labels.
     index : array of shape (size,)
     pieces : array of shape (6, n)
-        `dimargin.losses.Pieces.stack`.
+        `dimargin.problems.losses.Pieces.stack`.
     y : array of shape (n_outputs, n)
         Labels, plus or minus one.
     dual, margins : arrays of shape (n_outputs, n)
@@ -162,7 +162,7 @@ def hash_rows(x: Rows32 | Rows64, columns: NDArray[np.uint64], out: NDArray[np.u
 def respond(margins: _Float64, pieces: list[_Float64], dual: _Float64, curvature: _Float64, value: _Float64) -> None:
     """Set minus the derivative of the loss at margins, its second derivative, and the loss; all (n_outputs, n).
 
-    `pieces` is `dimargin.losses.Pieces.rows`, of a smooth loss.
+    `pieces` is `dimargin.problems.losses.Pieces.rows`, of a smooth loss.
     """
 
 def svrg_pass(
@@ -189,7 +189,7 @@ def svrg_pass(
         Of these rows in labels and pieces.
     labels : array of shape (n_outputs, n)
     pieces : list of six arrays of shape (n,)
-        `dimargin.losses.Pieces.rows`.
+        `dimargin.problems.losses.Pieces.rows`.
     scale : float
         Rows of the whole problem.
     steps : array of shape (n_outputs,)

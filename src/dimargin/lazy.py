@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from dimargin.extras import EXTRA_OF, MissingExtra
+from dimargin.system.extras import EXTRA_OF, MissingExtra
 
 
 def lazily(

@@ -16,7 +16,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 import dimargin as dm
-from dimargin.files import read_data
+from dimargin.data_files import read_data
 
 PARAMETERS = {
     "kernel": ("laplacian", "laplacian"),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dimargin.extras import EXTRA_OF
+from dimargin.system.extras import EXTRA_OF
 
 PLAIN = f"""
 import sys

@@ -19,8 +19,8 @@ from sklearn.preprocessing import MinMaxScaler
 import dimargin as dm
 from dimargin.cli.network_conditions import outages_of
 from dimargin.cli.simulate import RunDisplay
-from dimargin.files import read_data
-from dimargin.network.conditions import Conditions, Link
+from dimargin.data_files import read_data
+from dimargin.simulation.conditions import Conditions, Link
 
 PARAMETERS = {
     "algorithm": ("gadget", "gadget"),

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.losses import ODMLoss
-from dimargin.rows import StoredRows
-from dimargin.solution import MarginLosses
+from dimargin.kernels.rows import StoredRows
+from dimargin.problems.dual import MarginLosses
+from dimargin.problems.losses import ODMLoss
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, solve
 
 

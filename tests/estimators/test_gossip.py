@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier, load, save
 from dimargin.estimators.progress import Monitor
-from dimargin.network.conditions import Conditions, Link, Outage
+from dimargin.simulation.conditions import Conditions, Link, Outage
 
 ALPHA = 1e-2
 

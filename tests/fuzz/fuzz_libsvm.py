@@ -2,7 +2,7 @@
 
 import zlib
 
-from dimargin.files import DataFileError, GrowingFile, growing, libsvm, read_data
+from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm, read_data
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 

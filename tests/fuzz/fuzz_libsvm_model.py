@@ -3,7 +3,8 @@
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.files import ModelFileError, from_libsvm
+from dimargin.libsvm import from_libsvm
+from dimargin.model_files import ModelFileError
 
 from .inputs import SOME_NUMBERS, check_refusal, file, mutated
 

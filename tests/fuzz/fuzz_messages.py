@@ -13,8 +13,8 @@ from dimargin.network.messages import encode, pack
 from dimargin.network.program import Send
 from dimargin.network.programs.agreement import Agreement
 from dimargin.network.schema import Schema
-from dimargin.sites.core_set import CoreSetOptions
-from dimargin.sites.gossip import GossipOptions
+from dimargin.sites.core_set_options import CoreSetOptions
+from dimargin.sites.gossip_options import GossipOptions
 
 try:
     from .hostile_messages import Listening, hostile, plain, together

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import dimargin as dm
 from dimargin.cli.app import app
-from dimargin.files import ModelFileError, load_with_header, model_format, save
+from dimargin.model_files import ModelFileError, load_with_header, model_format, save
 
 from .inputs import check_refusal, file, folder, mutated
 

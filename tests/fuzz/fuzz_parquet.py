@@ -5,7 +5,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dimargin.files import DataFileError, read_data
+from dimargin.data_files import DataFileError, read_data
 
 from .inputs import check_refusal, file, mutated
 

@@ -405,8 +405,8 @@ class Simulation(World):
     NAMES = ("a", "b", "c")
 
     def __init__(self, folder: Path) -> None:
-        from dimargin.network.conditions import Conditions, Link, Outage
-        from dimargin.network.simulator import Simulator
+        from dimargin.simulation.conditions import Conditions, Link, Outage
+        from dimargin.simulation.simulator import Simulator
 
         super().__init__(folder)
         self._makes: dict[str, Callable[[], SiteProgram]] = {}

@@ -6,9 +6,9 @@ import numpy as np
 from fuzz.hostile_messages import heard
 
 from dimargin.network.programs.candidates import Candidates, points_of
-from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import CoreSetSettings
-from dimargin.network.simulator import Simulator
+from dimargin.simulation.simulator import Simulator
 
 EXACT = CoreSetSettings(epsilon=0.0)
 

@@ -12,14 +12,14 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 from sklearn.svm import LinearSVC
 
 from dimargin.network import limits
-from dimargin.network.conditions import Conditions, Link, Outage, Partition
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.agreement import Agreement, Card
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.schema import Schema
-from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph
-from dimargin.sites.gossip import GossipOptions
+from dimargin.simulation.conditions import Conditions, Link, Outage, Partition
+from dimargin.simulation.simulator import Simulator
+from dimargin.sites.gossip_options import GossipOptions
 
 ALPHA = 1e-2
 TERMS = {"alpha": ALPHA, "scaling": "minmax", "fit_intercept": True}

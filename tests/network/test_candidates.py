@@ -10,7 +10,7 @@ from core_set_sites import EXACT, met, one_site
 
 from dimargin.network.program import Report
 from dimargin.network.programs.candidates import Named
-from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 
 
 @pytest.fixture

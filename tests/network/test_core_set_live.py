@@ -13,7 +13,7 @@ from test_zenoh import free_port
 
 from dimargin import minimum_enclosing_ball
 from dimargin.network.live import LiveSite
-from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.zenoh_link import ZenohLink
 

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from dimargin import CoreSetSVMClassifier
-from dimargin.kernels import Kernel
-from dimargin.network.conditions import Conditions, Link
+from dimargin.kernels.rows import Kernel
 from dimargin.network.messages import pack, unpack
 from dimargin.network.program import Report, Send, Stop, Wake
 from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines
 from dimargin.network.programs.core_set_settings import CoreSetSettings
-from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph
+from dimargin.simulation.conditions import Conditions, Link
+from dimargin.simulation.simulator import Simulator
 
 WANTED = CoreSetSettings(
     "margin", 1e-6, C=2.0, kernel=Kernel("rbf", gamma=0.5), intercept=True, codes=(0, 1, 2), quiet_rounds=12, lease=8.0

@@ -6,12 +6,12 @@ from ball_reference import quadratic_optimum
 from core_set_sites import EXACT, dealt, names_of, run
 
 from dimargin import CoreSetSVMClassifier
-from dimargin.kernels import Kernel
-from dimargin.network.conditions import Conditions, Link
+from dimargin.kernels.rows import Kernel
 from dimargin.network.programs.candidates import Named
-from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.topology import make_graph
+from dimargin.simulation.conditions import Conditions, Link
 
 
 @pytest.mark.parametrize("kernel", [None, Kernel("rbf", gamma=0.5), Kernel("poly", gamma=0.5, degree=2, coef0=1.0)])

@@ -8,15 +8,15 @@ from fuzz.hostile_messages import heard
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
 
-from dimargin.network.conditions import Conditions, Link, Outage, Partition
-from dimargin.network.learning import Learning, deal
 from dimargin.network.messages import pack, unpack
 from dimargin.network.program import Report, Send
 from dimargin.network.programs.gadget import Exchange, Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
-from dimargin.network.programs.hinge_rows import HingeRows, hinge_dual
-from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph
+from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.simulation.conditions import Conditions, Link, Outage, Partition
+from dimargin.simulation.gossip_run import Learning, deal
+from dimargin.simulation.simulator import Simulator
 
 ALPHA = 1e-2
 

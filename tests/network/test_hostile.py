@@ -21,8 +21,8 @@ from dimargin.network.programs.agreement import Agreement
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.schema import Schema
 from dimargin.network.state_file import StateError, write_state
-from dimargin.sites.core_set import CoreSetOptions
-from dimargin.sites.gossip import GossipOptions
+from dimargin.sites.core_set_options import CoreSetOptions
+from dimargin.sites.gossip_options import GossipOptions
 
 STEP = 0.05
 QUICK = {"interval": STEP, "lease": 2.0}

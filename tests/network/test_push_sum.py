@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from dimargin.network.conditions import Conditions, Link, Outage, Partition
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.average import Average
 from dimargin.network.push_sum import Edge, PushSum
-from dimargin.network.simulator import Simulator
 from dimargin.network.topology import make_graph, mixing_rounds, uniform_weights
+from dimargin.simulation.conditions import Conditions, Link, Outage, Partition
+from dimargin.simulation.simulator import Simulator
 
 
 def sites(values, weights=None, **options):

@@ -9,8 +9,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from dimargin.network.messages import pack, unpack
-from dimargin.network.programs.hinge_rows import HingeRows
 from dimargin.network.programs.steps import Steps
+from dimargin.problems.hinge import HingeRows
 
 numbers = st.floats(-5, 5).map(lambda x: round(x, 3))
 

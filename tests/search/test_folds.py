@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer
 
 from dimargin import LinearODMClassifier, ODMClassifier
 from dimargin.estimators.data import training_data
-from dimargin.losses import ODMLoss
+from dimargin.problems.losses import ODMLoss
 from dimargin.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, nested_order
 from dimargin.solvers import Limits
 

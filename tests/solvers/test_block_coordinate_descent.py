@@ -26,8 +26,8 @@ from qpsolvers import solve_qp
 from scipy.optimize import minimize_scalar
 from sklearn.svm import LinearSVC
 
-from dimargin.kernels import Kernel
-from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.kernels.rows import Kernel
+from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
-from dimargin.kernels import Kernel
-from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.kernels.rows import Kernel
+from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 
 EXTREME = [ODMLoss(1e7, 0.05, 0.1), SquaredHingeLoss(1e4)]
 

@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from helpers import KERNELS, LOSSES, ODM, blobs, fit, make_problem, name
 
 from dimargin import _core
-from dimargin.kernels import Kernel
-from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.kernels.rows import Kernel
+from dimargin.kernels.user import UserKernel, kernel_matrix
+from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, blocks, solve
 from dimargin.solvers.neighbours import deal_neighbours
-from dimargin.user_kernels import UserKernel, kernel_matrix
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 RBF = Kernel("rbf", gamma=1.0)

@@ -11,8 +11,8 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csc_matrix
 from sklearn.svm import SVC
 
-from dimargin.kernels import Kernel
-from dimargin.losses import HingeLoss, SquaredHingeLoss
+from dimargin.kernels.rows import Kernel
+from dimargin.problems.losses import HingeLoss, SquaredHingeLoss
 
 RBF = Kernel("rbf", gamma=1.0)
 one_sided = pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from helpers import ODM
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.rows import StoredRows
-from dimargin.solution import MarginLosses
+from dimargin.kernels.rows import StoredRows
+from dimargin.problems.dual import MarginLosses
 from dimargin.solvers import LinearFeatures, Shard, linear_features
 from dimargin.strategies.linear import _sampled
 

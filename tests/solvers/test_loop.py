@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from dimargin.solution import Objectives, Solution
+from dimargin.problems.dual import Objectives, Solution
 from dimargin.solvers import Interrupted, Limits, solve
 from dimargin.solvers.loop import Solver
 

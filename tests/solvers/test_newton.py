@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad, minimize
 
 from dimargin.engines import LocalEngine
-from dimargin.losses import Loss, ODMLoss, Pieces, SquaredHingeLoss
-from dimargin.rows import StoredRows
-from dimargin.solution import MarginLosses
+from dimargin.kernels.rows import StoredRows
+from dimargin.problems.dual import MarginLosses
+from dimargin.problems.losses import Loss, ODMLoss, Pieces, SquaredHingeLoss
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, newton, solve
 
 

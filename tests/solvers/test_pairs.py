@@ -10,8 +10,8 @@ from qpsolvers import solve_qp
 from scipy.sparse import csc_matrix
 
 from dimargin import _core
-from dimargin.kernels import Kernel
-from dimargin.losses import HingeLoss, SquaredHingeLoss
+from dimargin.kernels.rows import Kernel
+from dimargin.problems.losses import HingeLoss, SquaredHingeLoss
 
 RBF = Kernel("rbf", gamma=1.0)
 one_sided = pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)

@@ -6,8 +6,8 @@ import pytest
 from helpers import HINGE, KERNELS, LOSSES, ODM, blobs, certificate, fit, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.kernels import Kernel
-from dimargin.losses import HingeLoss, ODMLoss, SquaredHingeLoss
+from dimargin.kernels.rows import Kernel
+from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import precision
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)

@@ -5,7 +5,8 @@ import time
 
 import spark_sessions
 
-from dimargin import ODMClassifier, parts
+from dimargin import ODMClassifier
+from dimargin.sharding import parts
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
 from dimargin.strategies import Progress

@@ -20,12 +20,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 import dimargin as dm
-from dimargin import parts
 from dimargin.engines.folder import Folder
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.stored import Store
 from dimargin.estimators.common import MarginClassifier
-from dimargin.losses import Loss
+from dimargin.problems.losses import Loss
+from dimargin.sharding import parts
 from dimargin.spark import ODMClassifier, checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train

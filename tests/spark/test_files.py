@@ -11,7 +11,7 @@ import spark_sessions
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.cli.shared import Scale, fitted_scalers
-from dimargin.files import DataFileError, read_data
+from dimargin.data_files import DataFileError, read_data
 from dimargin.spark import passes
 from dimargin.spark.files import FileRows, _Opened, read_rows
 from dimargin.spark.formats import LibsvmText, Parsed

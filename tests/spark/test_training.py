@@ -22,8 +22,8 @@ from dimargin import (
     LinearODMClassifier,
     ODMClassifier,
     SVMClassifier,
-    parts,
 )
+from dimargin.sharding import parts
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
 

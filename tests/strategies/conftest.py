@@ -2,7 +2,7 @@
 
 import pytest
 
-from dimargin.threads import single_threaded_blas
+from dimargin.system.threads import single_threaded_blas
 
 
 @pytest.fixture(autouse=True)

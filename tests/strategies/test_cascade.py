@@ -13,8 +13,8 @@ from test_diodm import RBF, Recorder, training
 from travelling import TravellingEngine
 
 from dimargin import Cascade
-from dimargin.parts import Part
-from dimargin.solution import Objectives, Solution
+from dimargin.problems.dual import Objectives, Solution
+from dimargin.sharding.parts import Part
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module
 from dimargin.strategies import feedback as feedback_module

@@ -15,7 +15,7 @@ from test_dc import LEVEL_2, TREE
 from test_diodm import RBF, Recorder, training
 
 from dimargin import DivideAndConquer
-from dimargin.kernels import KernelMatrix
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.strategies.committee import Committee, _slope
 
 BCM = DivideAndConquer(prediction="bcm", sample_size=100)

@@ -11,13 +11,13 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import DiODM, ODMClassifier
-from dimargin.kernels import Kernel
+from dimargin.kernels.rows import Kernel
+from dimargin.sharding.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape
 from dimargin.strategies.diodm import merged
 from dimargin.strategies.levels import Step
 from dimargin.strategies.solves import Solved, told
-from dimargin.tree import Level
 
 RBF = Kernel("rbf", gamma=0.8)
 

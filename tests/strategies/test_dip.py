@@ -11,7 +11,7 @@ from test_diodm import training
 
 from dimargin import DiP, ODMClassifier, SVMClassifier
 from dimargin.partition import InputClusterPartition
-from dimargin.parts import Part
+from dimargin.sharding.parts import Part
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module

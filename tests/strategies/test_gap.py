@@ -9,8 +9,9 @@ from helpers import HINGE, LOSSES, SQUARED_HINGE, blobs, certificate, counted, f
 from numpy.testing import assert_allclose, assert_array_equal
 from test_diodm import RBF
 
-from dimargin.kernels import KernelMatrix, RowTransform
-from dimargin.parts import Part
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import RowTransform
+from dimargin.sharding.parts import Part
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
 from dimargin.strategies import Facts, gap

@@ -10,12 +10,12 @@ from test_diodm import RBF, training
 
 from dimargin import DiODM
 from dimargin.engines import LocalEngine
-from dimargin.parts import Part
-from dimargin.solution import Objectives, Solution
+from dimargin.problems.dual import Objectives, Solution
+from dimargin.sharding.parts import Part
+from dimargin.sharding.tree import Level
 from dimargin.strategies import LevelModel, TreeShape
 from dimargin.strategies.levels import Step, average, model
 from dimargin.strategies.solves import Solved, told
-from dimargin.tree import Level
 
 
 def solved(primal, gap, rows, mass, intercept=0.0, total=4.0):

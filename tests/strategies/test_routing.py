@@ -11,8 +11,8 @@ from test_dc import LEVEL_2
 from test_diodm import training
 
 from dimargin import DivideAndConquer
-from dimargin.kernels import KernelMatrix
-from dimargin.losses import ODMLoss
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.problems.losses import ODMLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 
 

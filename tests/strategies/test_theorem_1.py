@@ -15,14 +15,14 @@ from test_diodm import RBF, training
 
 from dimargin import DivideAndConquer
 from dimargin.engines import LocalEngine
-from dimargin.kernels import Kernel
-from dimargin.losses import HingeLoss
-from dimargin.parts import Part
-from dimargin.solution import Objectives, Solution
+from dimargin.kernels.rows import Kernel
+from dimargin.problems.dual import Objectives, Solution
+from dimargin.problems.losses import HingeLoss
+from dimargin.sharding.parts import Part
+from dimargin.sharding.tree import Level
 from dimargin.strategies import Facts, theorem_1
 from dimargin.strategies import solves as solves_module
 from dimargin.strategies.solves import Solved, told
-from dimargin.tree import Level
 
 
 def instance(n, seed, C=2.0, kernel=RBF):

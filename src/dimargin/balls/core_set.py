@@ -9,7 +9,7 @@ import numpy as np
 
 from dimargin.balls.active_set import Floats, Indices
 from dimargin.balls.spaces import Points
-from dimargin.solution import History, Objectives, Status
+from dimargin.problems.dual import History, Objectives, Status
 from dimargin.solvers.loop import Limits, Solver
 
 _ROUNDING = 1e-12  # of squared distances, relative

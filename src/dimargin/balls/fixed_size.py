@@ -25,7 +25,7 @@ import numpy as np
 from dimargin.balls.active_set import Indices, Weights
 from dimargin.balls.core_set import CoreSetSolver, CoreSetState, ratio
 from dimargin.balls.spaces import Points
-from dimargin.solution import Objectives, Status
+from dimargin.problems.dual import Objectives, Status
 from dimargin.solvers.loop import Limits
 
 _GROWTH = 1e-10  # of a squared radius, relative, that is not rounding

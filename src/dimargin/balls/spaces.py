@@ -14,12 +14,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin.balls.active_set import Floats, Indices, Products, Weights, enclose
-from dimargin.kernels import KernelMatrix
-from dimargin.losses import SquaredHingeLoss
-from dimargin.memory import check_memory
-from dimargin.rows import power_sums
-from dimargin.solution import ROUNDINGS, DualProblem
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import power_sums
+from dimargin.problems.dual import ROUNDINGS, DualProblem
+from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.system.memory import check_memory
 
 _NUMBERS_AT_ONCE = 2**19  # of points, whose difference from the centre stays in the cache
 _NEARLY = 1e-5  # relative duality gap, after which hardly a point has a coefficient that shall not

@@ -33,8 +33,8 @@ from dimargin.cli.shared import (
 )
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
-from dimargin.files import load_with_header, save
-from dimargin.files.writing import write_file
+from dimargin.model_files import load_with_header, save
+from dimargin.system.writing import write_file
 
 app = new_app()
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from dimargin.extras import MissingExtra
+from dimargin.system.extras import MissingExtra
 
 # commands that run without the modules of the others: name and module, which registers it
 _ALONE = {"site": "dimargin.cli.site"}

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from dimargin.network.conditions import Conditions, Outage
+from dimargin.simulation.conditions import Conditions, Outage
 
 _PANEL = "Conditions of the network"
 _TIME_DOWN = 0.2  # share of the rounds for which a site that crashes is down
@@ -81,7 +81,7 @@ def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: i
     >>> [(outage.at, outage.until) for outage in outages_of(0.2, n_sites=10, n_rounds=100, random_state=0)]
     [(20.0, 40.0), (60.0, 80.0)]
     """
-    from dimargin.network.learning import site_names  # needs an extra
+    from dimargin.simulation.gossip_run import site_names  # needs an extra
 
     if crash is None:
         return ()

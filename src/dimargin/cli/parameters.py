@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from dimargin.data_files.pieces import label_values
 from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
-from dimargin.files.pieces import label_values
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 DEFAULT_LOSS = next(iter(MACHINES))

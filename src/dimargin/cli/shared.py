@@ -21,11 +21,12 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
+from dimargin.data_files import DataFileError, DataSet, read_data
+from dimargin.data_files.data import data_format
 from dimargin.estimators import CoreSetDetector
-from dimargin.extras import require
-from dimargin.files import DataFileError, DataSet, load_with_header, read_data
-from dimargin.files.data import data_format
-from dimargin.memory import check_memory
+from dimargin.model_files import load_with_header
+from dimargin.system.extras import require
+from dimargin.system.memory import check_memory
 
 
 class Scale(StrEnum):

@@ -42,13 +42,14 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.simulate_core_set import simulate_core_set
 from dimargin.cli.terminal import FitDisplay
+from dimargin.data_files import DataFileError, DataSet, read_data
+from dimargin.data_files.data import data_format
 from dimargin.displays import PerformanceProfileDisplay
 from dimargin.displays.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.estimators.sites import PACKAGES
-from dimargin.extras import require
-from dimargin.files import DataFileError, DataSet, read_data, save
-from dimargin.files.data import data_format
+from dimargin.model_files import save
+from dimargin.system.extras import require
 
 _OWN = ("conditions", "verbose")  # what the command line does in its own way
 _IN_PYTHON_ONLY = (

@@ -25,8 +25,8 @@ from dimargin.displays import CoreSetConsensusDisplay
 from dimargin.estimators import minimum_enclosing_ball
 from dimargin.estimators.sites import PACKAGES
 from dimargin.estimators.validation import check_number
-from dimargin.extras import require
-from dimargin.network.conditions import Conditions
+from dimargin.simulation.conditions import Conditions
+from dimargin.system.extras import require
 
 _QUIET = 15  # rounds, where the network changes: hardly any news takes longer at the paper's density
 _NETWORK = "Network"
@@ -129,10 +129,10 @@ def _run(
     """What is asked for; raises ValueError for a value out of range."""
     import networkx as nx
 
-    from dimargin.network.core_set_run import CoreSetRun
-    from dimargin.network.learning import site_names
     from dimargin.network.programs.core_set_settings import CoreSetSettings
     from dimargin.network.topology import changing_digraphs, check_reachable, make_graph
+    from dimargin.simulation.core_set_run import CoreSetRun
+    from dimargin.simulation.gossip_run import site_names
 
     for name, value in (("points", points), ("dimension", dimension), ("quiet_rounds", quiet_rounds or 1)):
         check_number(name, value, 1, low_included=True, whole=True)

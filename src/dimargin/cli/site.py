@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dimargin.extras import require
-from dimargin.files.growing import GrowingFile
+from dimargin.data_files.growing import GrowingFile
 from dimargin.sites.folder import SiteFolder
-from dimargin.threads import single_threaded_blas
+from dimargin.system.extras import require
+from dimargin.system.threads import single_threaded_blas
 
 if TYPE_CHECKING:
     from dimargin.sites.options import SiteOptions
@@ -58,8 +58,8 @@ class KernelName(StrEnum):
 
 # what each program's options are, imported for the one that runs: a site stays small
 _OPTIONS = {
-    Program.gadget: ("dimargin.sites.gossip", "GossipOptions"),
-    Program.coreset: ("dimargin.sites.core_set", "CoreSetOptions"),
+    Program.gadget: ("dimargin.sites.gossip_options", "GossipOptions"),
+    Program.coreset: ("dimargin.sites.core_set_options", "CoreSetOptions"),
 }
 _LEARNING, _NETWORK, _TRUST = "Learning (alike at all sites)", "Network", "Trust"
 _GADGET, _CORESET = "Learning by gossip (--program gadget)", "Learning of few rows (--program coreset)"
@@ -233,7 +233,7 @@ def _site(
         )
     from dimargin.network.live import LiveSite
     from dimargin.network.zenoh_link import ZenohLink
-    from dimargin.sites.learning import LearningSite, json_log
+    from dimargin.sites.learning_site import LearningSite, json_log
 
     link = ZenohLink(
         name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow, router_name),

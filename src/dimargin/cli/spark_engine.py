@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from dimargin.cli.shared import Output, Scale, Trained, timed
 from dimargin.cli.terminal import JobDisplay
-from dimargin.extras import require
+from dimargin.system.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

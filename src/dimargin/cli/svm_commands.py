@@ -17,16 +17,18 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
-from dimargin.cli.one_vs_one import OneVsOne
 from dimargin.cli.shared import refuse_detector
+from dimargin.data_files import DataFileError, read_data
+from dimargin.data_files.data import data_format
+from dimargin.data_files.libsvm import DENSE
 from dimargin.estimators import SVMClassifier
-from dimargin.files import DataFileError, from_libsvm, load_with_header, read_data
-from dimargin.files.data import data_format
-from dimargin.files.libsvm import DENSE
-from dimargin.files.libsvm_export import libsvm_model
-from dimargin.files.libsvm_ranges import FeatureRanges
-from dimargin.files.libsvm_text import write_libsvm_model
-from dimargin.files.writing import write_file
+from dimargin.libsvm import from_libsvm
+from dimargin.libsvm.export import libsvm_model
+from dimargin.libsvm.one_vs_one import OneVsOne
+from dimargin.libsvm.ranges import FeatureRanges
+from dimargin.libsvm.text_model import write_libsvm_model
+from dimargin.model_files import load_with_header
+from dimargin.system.writing import write_file
 
 _KERNELS = {0: "linear", 1: "poly", 2: "rbf", 4: "precomputed"}
 _REFUSED_TYPES = {

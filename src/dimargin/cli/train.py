@@ -38,8 +38,9 @@ from dimargin.cli.shared import (
     timed,
 )
 from dimargin.cli.terminal import FitDisplay
+from dimargin.data_files import DataFileError, read_data
 from dimargin.estimators import MACHINES
-from dimargin.files import DataFileError, read_data, save
+from dimargin.model_files import save
 
 _PANEL = "Where it is trained"
 

@@ -35,9 +35,10 @@ from dimargin.cli.shared import (
     scores,
 )  # fmt: skip
 from dimargin.cli.terminal import FitDisplay
+from dimargin.data_files import read_data
 from dimargin.displays import TuningDisplay
 from dimargin.estimators import MACHINES
-from dimargin.files import read_data, save
+from dimargin.model_files import save
 from dimargin.search import ODMClassifierCV
 
 _OWN = ("estimator", "param_grid", "verbose")  # what the command line does in its own way

@@ -140,7 +140,7 @@ class CoreSetConsensusDisplay:
         ----------
         history : list of dict
             With ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max`` and ``farthest``, as
-            `dimargin.network.core_set_run.Agreed` has them; entries before any site had a ball are left out.
+            `dimargin.simulation.core_set_run.Agreed` has them; entries before any site had a ball are left out.
         best, epsilon
             See the class.
         ax

@@ -29,8 +29,8 @@ import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
 
 from dimargin.engines.packing import Packing
-from dimargin.shards import Node, added, in_tree, tree_sum
-from dimargin.threads import single_threaded_blas
+from dimargin.sharding.shards import Node, added, in_tree, tree_sum
+from dimargin.system.threads import single_threaded_blas
 
 Batches = Iterator[pa.RecordBatch]
 Item = tuple[int, int, Any]  # with its place and sender

@@ -11,7 +11,7 @@ from itertools import islice
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from dimargin.shards import Node, Sums, tree_sum
+from dimargin.sharding.shards import Node, Sums, tree_sum
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -94,7 +94,7 @@ class LocalEngine:
 
 @dataclass(frozen=True)
 class LocalShards(Generic[Item]):
-    """Shards in the memory of this process; see `dimargin.shards.Shards`.
+    """Shards in the memory of this process; see `dimargin.sharding.shards.Shards`.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from dimargin.engines.jobs import Jobs
 from dimargin.engines.packing import Packing
 from dimargin.engines.record import Record, Saved
 from dimargin.engines.stored import SCHEMA, Store, Stored, dealt, joined
-from dimargin.shards import Sums
+from dimargin.sharding.shards import Sums
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -171,7 +171,7 @@ class SparkEngine:
 
 
 class SparkShards(Generic[Item]):
-    """Shards on the executors; see `dimargin.shards.Shards`.
+    """Shards on the executors; see `dimargin.sharding.shards.Shards`.
 
     Nothing runs before results are asked for. Then all shards that somebody still holds on the way there are made
     once, and cached; those that nobody holds, or that are cheap, are made on the way, and cached shards that nobody

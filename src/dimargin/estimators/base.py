@@ -23,17 +23,18 @@ from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canoni
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_number
-from dimargin.kernels import Floats, Indices
-from dimargin.keys import order_of_keys
-from dimargin.losses import Loss
-from dimargin.memory import check_memory
-from dimargin.parts import Part, n_shards_for
-from dimargin.shards import Shards
-from dimargin.solution import DualProblem
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats
+from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.losses import Loss
+from dimargin.sharding.keys import order_of_keys
+from dimargin.sharding.parts import Part, n_shards_for
+from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies import STRATEGIES, Facts, LevelModel, Outcome, Router, Strategy, Training, TreeShape
-from dimargin.threads import effective_n_threads, single_threaded_blas
-from dimargin.user_kernels import KernelFunction, Transform, kernel_matrix
+from dimargin.system.memory import check_memory
+from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
 _MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are counted

@@ -8,10 +8,10 @@ from typing import Any
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_magnitude, check_number
-from dimargin.losses import Loss, SquaredHingeLoss
+from dimargin.kernels.user import KernelFunction
+from dimargin.problems.losses import Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
-from dimargin.strategies.core_set import CoreSet
-from dimargin.user_kernels import KernelFunction
+from dimargin.strategies.growing_core_set import CoreSet
 
 
 class CoreSetSVMClassifier(KernelMarginClassifier):
@@ -167,7 +167,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         """On one computer, or of sites that agree."""
         if self.n_sites == 1:
             return CoreSet(self.epsilon)
-        from dimargin.network.consensus import Consensus  # needs an extra
+        from dimargin.simulation.consensus import Consensus  # needs an extra
 
         return Consensus(self.n_sites, self.topology, self.shards)
 

@@ -22,13 +22,14 @@ from dimargin.estimators.data import STORED_DTYPES, canonical, with_room
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_finite, check_number, check_objectives, check_weights
-from dimargin.kernels import Floats, Indices, Kernel
-from dimargin.keys import order_of_keys
-from dimargin.losses import SquaredHingeLoss
-from dimargin.solution import ROUNDINGS, DualProblem, History, Objectives, Status
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats, Kernel
+from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
+from dimargin.problems.dual import ROUNDINGS, DualProblem, History, Objectives, Status
+from dimargin.problems.losses import SquaredHingeLoss
+from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
-from dimargin.threads import effective_n_threads, single_threaded_blas
-from dimargin.user_kernels import KernelFunction, Transform, kernel_matrix
+from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 _ROUNDING = 1e-9  # of scores, which are not computed in the same way twice
@@ -230,8 +231,8 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
 
     def _agree(self, rows: RowsToFit, limits: Limits) -> Found:
         """Sites of a simulated network find the core-set together."""
-        from dimargin.network.consensus import agree, dealt  # needs an extra
         from dimargin.network.programs.core_set_settings import CoreSetSettings
+        from dimargin.simulation.consensus import agree, dealt  # needs an extra
 
         site = dealt(self.shards, np.zeros(len(rows.places), dtype=np.int64), rows.places, int(self.n_sites))
         kernel = rows.transform.kernel

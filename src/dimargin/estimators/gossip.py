@@ -20,16 +20,16 @@ from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.sites import check_sites
 from dimargin.estimators.validation import check_magnitude, check_number, check_objectives
-from dimargin.keys import order_of_keys
-from dimargin.memory import check_memory
-from dimargin.network.conditions import Conditions
-from dimargin.network.programs.hinge_rows import HingeRows
-from dimargin.solution import Floats, Objectives
-from dimargin.threads import single_threaded_blas
+from dimargin.problems.dual import Floats, Objectives
+from dimargin.problems.hinge import HingeRows
+from dimargin.sharding.keys import order_of_keys
+from dimargin.simulation.conditions import Conditions
+from dimargin.system.memory import check_memory
+from dimargin.system.threads import single_threaded_blas
 
 if TYPE_CHECKING:  # the network needs an extra
-    from dimargin.network.learning import Learning, Learnt
     from dimargin.network.programs.gadget_settings import GadgetSettings
+    from dimargin.simulation.gossip_run import Learning, Learnt
 
 _ALGORITHMS = ("gadget",)
 _ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
@@ -76,7 +76,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
         How rows are dealt to sites: evenly; the largest site gets 200 times the rows of the smallest; sorted by
         label, so that most sites hold one class; both; or the number of every row's site.
-    conditions : dimargin.network.Conditions or None, default=None
+    conditions : dimargin.simulation.Conditions or None, default=None
         Loss, delay, outages and more; the sites are "site0", "site1", ... None is a network without faults.
     fit_intercept : bool, default=False
         Whether a constant feature is added, whose coefficient is regularised like the others.
@@ -288,8 +288,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return evaluate and (lambda learnt: evaluate(learnt.weights(bool(self.average))))
 
     def _learning(self, data: TrainingData, seed: int) -> Learning:
-        from dimargin.network.learning import Learning, deal, site_names
         from dimargin.network.topology import check_reachable, make_graph
+        from dimargin.simulation.gossip_run import Learning, deal, site_names
 
         n_sites = int(self.n_sites)
         graph = make_graph(self.topology, n_sites, seed)

@@ -7,9 +7,8 @@ from typing import Any
 
 from dimargin.estimators.data import gamma_value
 from dimargin.estimators.validation import check_number
-from dimargin.kernels import KERNEL_NAMES, Floats, Kernel, RowTransform
-from dimargin.rows import MOST_DEGREE
-from dimargin.user_kernels import KernelFunction, Transform, UserKernel
+from dimargin.kernels.rows import KERNEL_NAMES, MOST_DEGREE, Floats, Kernel, RowTransform
+from dimargin.kernels.user import KernelFunction, Transform, UserKernel
 
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:

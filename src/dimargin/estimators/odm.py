@@ -6,9 +6,9 @@ from typing import Any
 
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.validation import check_magnitude, check_number
-from dimargin.losses import Loss, ODMLoss
+from dimargin.kernels.user import KernelFunction
+from dimargin.problems.losses import Loss, ODMLoss
 from dimargin.strategies import Strategy
-from dimargin.user_kernels import KernelFunction
 
 
 class ODMClassifier(KernelMarginClassifier):

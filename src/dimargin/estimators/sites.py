@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dimargin.estimators.validation import check_number
-from dimargin.extras import require
+from dimargin.system.extras import require
 
 PACKAGES = ("msgspec", "networkx")
 """What a simulated network needs."""
@@ -23,8 +23,8 @@ def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
     shards : str or array-like
     """
     require(name, *PACKAGES)
-    from dimargin.network.learning import SHARDS
     from dimargin.network.topology import make_graph
+    from dimargin.simulation.gossip_run import SHARDS
 
     check_number("n_sites", n_sites, 1, low_included=True, whole=True)
     make_graph(topology, int(n_sites))

@@ -8,9 +8,9 @@ import numpy as np
 
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.validation import check_magnitude, check_number
-from dimargin.losses import HingeLoss, Loss, SquaredHingeLoss
+from dimargin.kernels.user import KernelFunction
+from dimargin.problems.losses import HingeLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
-from dimargin.user_kernels import KernelFunction
 
 _LOSSES = {"hinge": HingeLoss, "squared_hinge": SquaredHingeLoss}
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.losses import LEAST, MOST
+from dimargin.problems.losses import LEAST, MOST
 
 
 def check_number(

@@ -1,14 +1,10 @@
-"""Sites that learn together over a network without a centre: messages, programs, a simulator, a real transport."""
+"""Sites that learn together over a network without a centre: messages, programs, a real transport."""
 
 from typing import TYPE_CHECKING
 
 from dimargin.lazy import lazily
 
 if TYPE_CHECKING:
-    from dimargin.network.conditions import Conditions as Conditions
-    from dimargin.network.conditions import Link as Link
-    from dimargin.network.conditions import Outage as Outage
-    from dimargin.network.conditions import Partition as Partition
     from dimargin.network.messages import Message as Message
     from dimargin.network.program import Report as Report
     from dimargin.network.program import Send as Send
@@ -16,18 +12,15 @@ if TYPE_CHECKING:
     from dimargin.network.program import Stop as Stop
     from dimargin.network.program import Wake as Wake
     from dimargin.network.push_sum import PushSum as PushSum
-    from dimargin.network.simulator import Simulator as Simulator
     from dimargin.network.topology import make_graph as make_graph
     from dimargin.network.topology import metropolis_weights as metropolis_weights
     from dimargin.network.topology import mixing_rounds as mixing_rounds
     from dimargin.network.topology import uniform_weights as uniform_weights
 else:
     _NAMES = {
-        "conditions": ["Conditions", "Link", "Outage", "Partition"],
         "messages": ["Message"],
         "program": ["Report", "Send", "SiteProgram", "Stop", "Wake"],
         "push_sum": ["PushSum"],
-        "simulator": ["Simulator"],
         "topology": ["make_graph", "metropolis_weights", "mixing_rounds", "uniform_weights"],
     }
     __all__, __getattr__, __dir__ = lazily(__name__, _NAMES)

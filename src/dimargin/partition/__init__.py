@@ -4,7 +4,6 @@ from dimargin.partition.clusters import Clustered, cluster_rows, largest_sample
 from dimargin.partition.dealing import Dealt, Partition, Strata
 from dimargin.partition.kernel_clusters import KernelClusters, Split
 from dimargin.partition.kmeans import kernel_kmeans
-from dimargin.partition.landmark_space import LandmarkFeatures, independent_landmarks
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.partition.stratified import (
     InputClusterPartition,
@@ -17,14 +16,12 @@ __all__ = [
     "Dealt",
     "InputClusterPartition",
     "KernelClusters",
-    "LandmarkFeatures",
     "Partition",
     "RandomPartition",
     "Split",
     "Strata",
     "StratifiedPartition",
     "cluster_rows",
-    "independent_landmarks",
     "kernel_kmeans",
     "largest_sample",
     "nearest_landmark",

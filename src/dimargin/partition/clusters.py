@@ -29,14 +29,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-from dimargin.kernels import Floats, Indices, Kernel, RowTransform
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats, Kernel, RowTransform
+from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.user import Transform, UserKernel, kernel_matrix
 from dimargin.partition.dealing import sent
 from dimargin.partition.kernel_clusters import ROWS_AT_ONCE, KernelClusters, Split
 from dimargin.partition.kmeans import kernel_kmeans
-from dimargin.parts import Part, first_of_groups, first_rows, whole_of
-from dimargin.shards import Shards, Sums
-from dimargin.sparse_columns import narrowed
-from dimargin.user_kernels import Transform, UserKernel, kernel_matrix
+from dimargin.sharding.parts import Part, first_of_groups, first_rows, whole_of
+from dimargin.sharding.shards import Shards, Sums
 
 _PER_CLUSTER = 10  # rows of the sample
 _AT_ONCE = 256  # clusters, so that the sample stays small

@@ -1,7 +1,8 @@
 """How rows are dealt to parts where they are: by their number.
 
-A row's number is its place in the order of the keys (`dimargin.keys`) or, where strata shall be dealt evenly, its place
-in that order inside its stratum, after all strata before: every shard counts its rows of each, and the caller adds up.
+A row's number is its place in the order of the keys (`dimargin.sharding.keys`) or, where strata shall be dealt evenly,
+its place in that order inside its stratum, after all strata before: every shard counts its rows of each, and the caller
+adds up.
 A part *represents* the whole data set, so its local problem carries the weight of its own rows as mass (design:
 ``W_k``), and coefficients are rescaled by ``W_k / W_merged`` when parts are merged.
 """
@@ -15,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dimargin.kernels import Indices
-from dimargin.parts import Part
-from dimargin.shards import Shards
+from dimargin.kernels.matrix import Indices
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
 
 
 class Strata(Protocol):

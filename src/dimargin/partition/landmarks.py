@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.kernels import Indices, KernelMatrix
+from dimargin.kernels.matrix import Indices, KernelMatrix
 
 _RANK_TOLERANCE = 1e-10  # of the largest diagonal entry
 _ROWS_AT_ONCE = 65536

@@ -11,11 +11,12 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from dimargin.kernels import Floats, Indices
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats
 from dimargin.partition.dealing import Partition
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
-from dimargin.parts import Part, first_rows
-from dimargin.shards import Shards
+from dimargin.sharding.parts import Part, first_rows
+from dimargin.sharding.shards import Shards
 
 _LARGEST_SAMPLE = 20_000
 _ROWS_AT_ONCE = 65_536

@@ -22,13 +22,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.data import TrainingData
-from dimargin.kernels import Floats, Indices, KernelMatrix
-from dimargin.losses import Loss
-from dimargin.partition import independent_landmarks
-from dimargin.rows import StoredRows
-from dimargin.solution import MarginLosses
+from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.rows import Floats, StoredRows
+from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.problems.dual import MarginLosses
+from dimargin.problems.losses import Loss
 from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, solve
-from dimargin.user_kernels import Transform, kernel_matrix
+from dimargin.solvers.landmark_features import independent_landmarks
 
 _LEAST_QUERIES = 4000
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels import Floats, Indices
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats
 
 
 @dataclass(frozen=True)

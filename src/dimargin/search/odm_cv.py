@@ -24,11 +24,11 @@ from dimargin.estimators.common import unchanged_on_failure
 from dimargin.estimators.data import TrainingData, gamma_value, training_data
 from dimargin.estimators.progress import Monitor
 from dimargin.estimators.validation import check_number
-from dimargin.kernels import Floats
+from dimargin.kernels.rows import Floats
 from dimargin.search.folds import Fold, nested_order
 from dimargin.search.halving import plan, successive_halving
 from dimargin.search.scoring import KERNEL, Report, Search, choice, context_of, results
-from dimargin.threads import effective_n_threads, single_threaded_blas
+from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _BANDS = [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]  # upsilon and theta of the default grid
 _LINEAR_BANDS = [(0.5, 0.95)]  # wide: a linear machine cannot draw all margins near one

@@ -17,7 +17,8 @@ from dimargin.estimators import LinearODMClassifier
 from dimargin.estimators.data import TrainingData, gamma_value
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import Monitor
-from dimargin.kernels import Floats, Indices
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats
 from dimargin.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
 from dimargin.search.halving import Round, Rung
 from dimargin.solvers import Limits

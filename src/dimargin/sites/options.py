@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dimargin.files.model_format import Step
-from dimargin.files.pieces import DataSet
+from dimargin.data_files.pieces import DataSet
+from dimargin.model_files.model_format import Step
 from dimargin.network.programs.learner import Recipe
 from dimargin.network.schema import Schema
 

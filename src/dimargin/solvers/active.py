@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels import Indices, KernelMatrix
-from dimargin.solution import DualProblem, Floats
+from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.problems.dual import DualProblem, Floats
 
 _ROWS_AT_ONCE = 64
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimargin import _core
-from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
+from dimargin.problems.dual import DualProblem, Floats, History, Objectives, Solution, Status
 from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.solvers.neighbours import along_neighbours

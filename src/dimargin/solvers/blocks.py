@@ -24,8 +24,8 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.kernels import Indices
-from dimargin.solution import DualProblem, Floats
+from dimargin.kernels.matrix import Indices
+from dimargin.problems.dual import DualProblem, Floats
 from dimargin.solvers.active import ActiveRows
 from dimargin.solvers.neighbours import deal_neighbours
 from dimargin.solvers.state import State

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels import Indices, power_sums
-from dimargin.rows import StoredRows
-from dimargin.shards import Shards, Sums
-from dimargin.solution import Floats, Objectives
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import StoredRows, power_sums
+from dimargin.problems.dual import Floats, Objectives
+from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalState, Shard

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dimargin.kernels import Indices
-from dimargin.solution import DualProblem, Floats, History, Objectives, Solution, Status
+from dimargin.kernels.matrix import Indices
+from dimargin.problems.dual import DualProblem, Floats, History, Objectives, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.loop import Limits, Solver, solve
 from dimargin.solvers.precision import float32_rounding

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin import _core
-from dimargin.kernels import Indices, power_sums
-from dimargin.rows import StoredRows
-from dimargin.solution import Floats, MarginLosses
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import StoredRows, power_sums
+from dimargin.problems.dual import Floats, MarginLosses
 
 _VALUES_AT_ONCE = 2**17  # that are copied, where they have to be
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from dimargin.solution import History, Objectives, Status
+from dimargin.problems.dual import History, Objectives, Status
 
 Problem = TypeVar("Problem")
 State = TypeVar("State")

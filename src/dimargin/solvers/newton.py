@@ -27,8 +27,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dtpttr, dtrttp
 from scipy.sparse.linalg import LinearOperator, cg
 
-from dimargin.shards import Shards, Sums
-from dimargin.solution import Floats, Objectives
+from dimargin.problems.dual import Floats, Objectives
+from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, look_at, margins_at, sums_of
 
@@ -194,9 +194,9 @@ class Newton(PrimalSolver[State]):
     >>> import numpy as np
     >>> from threading import Event
     >>> from dimargin.engines import LocalEngine
-    >>> from dimargin.losses import ODMLoss
-    >>> from dimargin.solution import MarginLosses
-    >>> from dimargin.rows import StoredRows
+    >>> from dimargin.problems.losses import ODMLoss
+    >>> from dimargin.problems.dual import MarginLosses
+    >>> from dimargin.kernels.rows import StoredRows
     >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
     >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimargin.kernels import Indices
-from dimargin.solution import DualProblem, Floats, Objectives
+from dimargin.kernels.matrix import Indices
+from dimargin.problems.dual import DualProblem, Floats, Objectives
 from dimargin.solvers.state import Best, State
 
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values

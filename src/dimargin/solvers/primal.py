@@ -14,7 +14,7 @@ Features psi may have a Gram matrix ``R = L L'`` of their own: for coefficients 
 ``1/2 beta'R beta``, so that ``w = L'beta`` and ``phi = L^-1 psi``. Sums are taken over the psi, and L is applied to the
 sums: the features of all rows times L^-1 would cost twice as much as the Hessian.
 
-All sums over rows are all-reduces over shards (`dimargin.shards`).
+All sums over rows are all-reduces over shards (`dimargin.sharding.shards`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dtrcon
 
-from dimargin.kernels import Indices
-from dimargin.losses import Pieces
-from dimargin.shards import Shards, Sums
-from dimargin.solution import ROUNDINGS, Floats, History, MarginLosses, Objectives, Status
+from dimargin.kernels.matrix import Indices
+from dimargin.problems.dual import ROUNDINGS, Floats, History, MarginLosses, Objectives, Status
+from dimargin.problems.losses import Pieces
+from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver
 
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
@@ -168,8 +168,8 @@ class PrimalSolution:
     passes : int
         Steps, and the look at the start.
     history : list of dict
-        As of `dimargin.solution.Solution`, with ``gradient_norm`` (of the worst output) and ``epochs``: how often all
-        rows have been looked at so far.
+        As of `dimargin.problems.dual.Solution`, with ``gradient_norm`` (of the worst output) and ``epochs``: how often
+        all rows have been looked at so far.
     """
 
     weights: Floats

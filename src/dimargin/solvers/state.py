@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dimargin.kernels import Indices
-from dimargin.solution import DualProblem, Floats, Objectives
+from dimargin.kernels.matrix import Indices
+from dimargin.problems.dual import DualProblem, Floats, Objectives
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.loop import Limits
 

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.shards import Shards
-from dimargin.solution import Floats, Objectives
+from dimargin.problems.dual import Floats, Objectives
+from dimargin.sharding.shards import Shards
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
 
@@ -133,9 +133,9 @@ class SVRG(PrimalSolver[Stage]):
     >>> import numpy as np
     >>> from threading import Event
     >>> from dimargin.engines import LocalEngine
-    >>> from dimargin.losses import ODMLoss
-    >>> from dimargin.solution import MarginLosses
-    >>> from dimargin.rows import StoredRows
+    >>> from dimargin.problems.losses import ODMLoss
+    >>> from dimargin.problems.dual import MarginLosses
+    >>> from dimargin.kernels.rows import StoredRows
     >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
     >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)

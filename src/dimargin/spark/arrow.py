@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.rows import Floats
+from dimargin.kernels.rows import Floats
 from dimargin.spark.columns import FEATURES, ID, LABEL, WEIGHT, Columns
 
 _DENSE = 1  # the type of a dense vector in pyspark.ml.linalg.VectorUDT; that of a sparse one is 0

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import MarginClassifier
-from dimargin.rows import Floats
-from dimargin.solution import History
+from dimargin.kernels.rows import Floats
+from dimargin.problems.dual import History
 from dimargin.spark.params import MachineParams, MachineSetters
 from dimargin.spark.persistence import ModelReader, ModelWriter, ParamsWriter
 from dimargin.spark.prediction import raw_predictions, with_predictions

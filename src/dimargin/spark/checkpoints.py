@@ -32,7 +32,7 @@ from dimargin.engines.packing import Packing
 from dimargin.engines.record import Saved
 from dimargin.engines.spark import SparkEngine, SparkShards
 from dimargin.estimators.common import MarginClassifier  # which imports every strategy
-from dimargin.kernels import KernelMatrix
+from dimargin.kernels.matrix import KernelMatrix
 
 _FORMAT = 1
 _UNREADABLE = (PySparkException, Py4JJavaError)  # what Spark raises where a file is damaged

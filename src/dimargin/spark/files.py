@@ -1,4 +1,4 @@
-"""Data files that Spark reads: the rows and labels that `dimargin.files.read_data` gives, on the executors.
+"""Data files that Spark reads: the rows and labels that `dimargin.data_files.read_data` gives, on the executors.
 
     1  open       the names of the columns, from a first line or a schema
     2  look       a pass over the rows: labels, sizes, what is wrong, and sums for the scaler
@@ -36,16 +36,16 @@ from pyspark.sql.types import (
 from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
+from dimargin.data_files import DataFileError
+from dimargin.data_files.csv_text import CsvLayout
+from dimargin.data_files.data import data_format
+from dimargin.data_files.libsvm import DENSE
+from dimargin.data_files.pieces import label_values
+from dimargin.data_files.tables import PANDAS_INDEX, TableColumns
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import class_factors
-from dimargin.files import DataFileError
-from dimargin.files.csv_text import CsvLayout
-from dimargin.files.data import data_format
-from dimargin.files.libsvm import DENSE
-from dimargin.files.pieces import label_values
-from dimargin.files.tables import PANDAS_INDEX, TableColumns
 from dimargin.spark.columns import FEATURES, LABEL, Columns, quoted
 from dimargin.spark.formats import LINE, CsvText, Format, LibsvmText, TableRows
 from dimargin.spark.passes import Found, Recipe, looked, prepared
@@ -71,7 +71,7 @@ class FileRows:
     scaler : transformer or None
         That of scikit-learn, fitted on these rows.
     feature_names, label, zero_based
-        As in `dimargin.files.DataSet`.
+        As in `dimargin.data_files.DataSet`.
     """
 
     frame: DataFrame
@@ -113,17 +113,17 @@ def read_rows(spark: SparkSession, path: str, label: str | int | None = None, sc
     spark : SparkSession
     path : str
         What Spark reads: a file, a folder of files, or a pattern, here or behind a URL. The format follows from its
-        name as in `dimargin.files.read_data`, else from those of the files in the folder. Text may be compressed as
-        its name says (gzip, bzip2).
+        name as in `dimargin.data_files.read_data`, else from those of the files in the folder. Text may be compressed
+        as its name says (gzip, bzip2).
     label : str or int, optional
-        As in `dimargin.files.read_data`.
+        As in `dimargin.data_files.read_data`.
     scale : {"none", "minmax", "standard"}, default="minmax"
 
     Raises
     ------
     DataFileError
-        As `dimargin.files.read_data`, but that lines are quoted instead of numbered; where Spark finds no such file;
-        for one class only, or more than 10,000.
+        As `dimargin.data_files.read_data`, but that lines are quoted instead of numbered; where Spark finds no such
+        file; for one class only, or more than 10,000.
     """
     with _explained(path):
         opened = Jobs(spark).act(lambda: _opened(spark, path, label), f"open {path}")

@@ -1,4 +1,4 @@
-"""Data files as executors parse them: batches of lines or of table rows, by the readers of `dimargin.files`."""
+"""Data files as executors parse them: batches of lines or of table rows, by the readers of `dimargin.data_files`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dimargin.files import DataFileError
-from dimargin.files.csv_text import CsvLayout
-from dimargin.files.libsvm import parse_lines
-from dimargin.files.pieces import short
-from dimargin.files.tables import TableColumns, TextLabels
-from dimargin.kernels import Indices
+from dimargin.data_files import DataFileError
+from dimargin.data_files.csv_text import CsvLayout
+from dimargin.data_files.libsvm import parse_lines
+from dimargin.data_files.pieces import short
+from dimargin.data_files.tables import TableColumns, TextLabels
+from dimargin.kernels.matrix import Indices
 from dimargin.spark.columns import FEATURES, LABEL
 
 LINE = "value"  # the column of Spark's lines of text

@@ -12,9 +12,9 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.files import DataFileError
-from dimargin.files.libsvm import DENSE
-from dimargin.kernels import Indices
+from dimargin.data_files import DataFileError
+from dimargin.data_files.libsvm import DENSE
+from dimargin.kernels.matrix import Indices
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES
 from dimargin.spark.formats import Format, Parsed
 from dimargin.spark.scaling import ColumnSums

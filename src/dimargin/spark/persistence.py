@@ -16,7 +16,7 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader
 from pyspark.sql import SparkSession, is_remote
 from pyspark.sql import functions as F
 
-from dimargin.files import ModelFileError
+from dimargin.model_files import ModelFileError
 from dimargin.spark.shipping import ship, unpacked
 
 _CHUNK = 2**18  # bytes of a row

@@ -25,14 +25,14 @@ from pyspark.sql.types import StructType
 
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.data import canonical
-from dimargin.kernels import Floats, Indices
-from dimargin.keys import Keys, keys_of_ids, row_keys
-from dimargin.memory import memory_of_process
-from dimargin.parts import n_shards_for
-from dimargin.rows import Extent, Kernel, column_reach, column_sums, stacked
-from dimargin.shards import Shards
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Extent, Floats, Kernel, column_reach, column_sums, stacked
+from dimargin.sharding.keys import Keys, keys_of_ids, row_keys
+from dimargin.sharding.parts import n_shards_for
+from dimargin.sharding.shards import Shards
 from dimargin.spark.arrow import rows_of
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT, Columns
+from dimargin.system.memory import memory_of_process
 
 _WORKERS_ASKED = 256
 _LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be

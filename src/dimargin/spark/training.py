@@ -20,12 +20,12 @@ from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import Origin, class_factors, gamma_of
 from dimargin.estimators.odm import odm_loss
-from dimargin.kernels import Floats, Indices, KernelMatrix
-from dimargin.losses import Loss
-from dimargin.parts import Part
-from dimargin.rows import Kernel, RowTransform, StoredRows
-from dimargin.shards import Shards
-from dimargin.solution import MarginLosses
+from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.rows import Floats, Kernel, RowTransform, StoredRows
+from dimargin.problems.dual import MarginLosses
+from dimargin.problems.losses import Loss
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
 from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
@@ -39,7 +39,7 @@ from dimargin.spark.source import (
 )
 from dimargin.strategies import Facts, LinearTraining, Progress, Strategy, Training, TreeShape
 from dimargin.strategies.linear import LinearFacts
-from dimargin.threads import single_threaded_blas
+from dimargin.system.threads import single_threaded_blas
 
 
 class JobProgress(Progress):

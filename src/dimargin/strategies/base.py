@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from dimargin.kernels import Indices
-from dimargin.losses import Loss
-from dimargin.parts import Part
-from dimargin.shards import Shards
-from dimargin.solution import Floats, History, MarginLosses, Objectives, Status
+from dimargin.kernels.matrix import Indices
+from dimargin.problems.dual import Floats, History, MarginLosses, Objectives, Status
+from dimargin.problems.losses import Loss
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits
 from dimargin.strategies.routing import Router
 

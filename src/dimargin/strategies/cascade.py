@@ -24,16 +24,16 @@ from typing import Literal
 import numpy as np
 
 from dimargin.partition import Partition, RandomPartition
-from dimargin.parts import Part
-from dimargin.shards import Shards
-from dimargin.solution import History
+from dimargin.problems.dual import History
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
+from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import Limits
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.feedback import again, look
 from dimargin.strategies.passing import PassedOn, merged, passed_on
 from dimargin.strategies.solves import Summary, solve_parts, support_of
-from dimargin.tree import Level, climb
 
 
 class Cascade(Strategy):

@@ -28,13 +28,13 @@ from typing import Any, Literal
 import numpy as np
 
 from dimargin.partition import KernelClusters, cluster_rows, largest_sample
-from dimargin.solution import History
+from dimargin.problems.dual import History
+from dimargin.sharding.tree import Level
 from dimargin.strategies import levels, theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.committee import calibrated, said_if_uncalibrated
 from dimargin.strategies.refine import last_step
 from dimargin.strategies.solves import Summary, first_support, part_of
-from dimargin.tree import Level
 
 
 class DivideAndConquer(Strategy):

@@ -26,9 +26,10 @@ from typing import Literal
 import numpy as np
 
 from dimargin.partition import Dealt, StratifiedPartition
-from dimargin.parts import Part
-from dimargin.shards import Shards
-from dimargin.solution import History
+from dimargin.problems.dual import History
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
+from dimargin.sharding.tree import Level, climb
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.levels import (
     Step,
@@ -41,7 +42,6 @@ from dimargin.strategies.levels import (
     solve_level,
 )
 from dimargin.strategies.solves import Solved, Summary
-from dimargin.tree import Level, climb
 
 
 class DiODM(Strategy):

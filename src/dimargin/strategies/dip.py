@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.kernels import Indices
+from dimargin.kernels.matrix import Indices
 from dimargin.partition import InputClusterPartition, Partition
 from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.passing import PassedOn, passed_on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dimargin.parts import whole_of
+from dimargin.sharding.parts import whole_of
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.solves import Around, solve_parts

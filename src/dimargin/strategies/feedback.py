@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.parts import Part, whole_of
-from dimargin.shards import Shards
-from dimargin.solution import History, Objectives, Status
+from dimargin.problems.dual import History, Objectives, Status
+from dimargin.sharding.parts import Part, whole_of
+from dimargin.sharding.shards import Shards
+from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import BlockCoordinateDescent
 from dimargin.strategies import levels
 from dimargin.strategies.base import LevelModel, Training
 from dimargin.strategies.gap import whole_objectives
 from dimargin.strategies.passing import best_of, with_support
 from dimargin.strategies.solves import Summary, solve_parts, support_of
-from dimargin.tree import Level, climb
 
 _EPSILON = float(np.finfo(float).eps)  # a gap within a smaller tolerance is luck
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import gen_batches
 
-from dimargin.kernels import Floats
-from dimargin.parts import Part
-from dimargin.shards import Shards, Sums
-from dimargin.solution import MarginLosses, Objectives, ObjectiveSums
+from dimargin.kernels.rows import Floats
+from dimargin.problems.dual import MarginLosses, Objectives, ObjectiveSums
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
 from dimargin.strategies.base import Facts

@@ -20,11 +20,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dimargin.kernels import Floats, KernelMatrix
-from dimargin.partition import LandmarkFeatures, independent_landmarks, pivoted_cholesky
-from dimargin.parts import Part, first_rows, n_shards_for
-from dimargin.shards import Sums
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import Floats
+from dimargin.partition import pivoted_cholesky
+from dimargin.sharding.parts import Part, first_rows, n_shards_for
+from dimargin.sharding.shards import Sums
 from dimargin.solvers import Newton, Shard, solve
+from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
 from dimargin.solvers.primal import Place, margins_at
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.exact import Exact

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from dimargin.kernels.rows import stacked
 from dimargin.partition import KernelClusters
-from dimargin.parts import Part
-from dimargin.rows import stacked
-from dimargin.shards import Shards
-from dimargin.solution import History, Objectives, Status
+from dimargin.problems.dual import History, Objectives, Status
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
+from dimargin.sharding.tree import Level
 from dimargin.solvers import Limits
 from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Solved, Summary, solve_parts
-from dimargin.tree import Level
 
 Verdict = tuple[Status, str] | None
 

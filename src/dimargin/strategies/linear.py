@@ -1,6 +1,6 @@
 """How linear machines are trained, and by generalised Newton: on a part of the rows and then on all (handbook, 2.5).
 
-Linear solvers are written on the verbs of an engine alone (`dimargin.shards`).
+Linear solvers are written on the verbs of an engine alone (`dimargin.sharding.shards`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dimargin import solvers
-from dimargin.kernels import Indices
-from dimargin.rows import StoredRows
-from dimargin.shards import Shards
-from dimargin.solution import Floats, MarginLosses
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import StoredRows
+from dimargin.problems.dual import Floats, MarginLosses
+from dimargin.sharding.shards import Shards
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.base import Options, Progress, each_step
@@ -114,7 +114,8 @@ class LinearSolver(Options, ABC):
     Attributes
     ----------
     deals_rows : bool
-        Whether it samples rows or deals them to parts, and wants them in the order of their keys (`dimargin.keys`).
+        Whether it samples rows or deals them to parts, and wants them in the order of their keys
+        (`dimargin.sharding.keys`).
     """
 
     deals_rows: ClassVar[bool] = False

@@ -14,12 +14,12 @@ from typing import Any, Literal
 import numpy as np
 
 from dimargin import solvers
-from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import Kernel, RowTransform, StoredRows
 from dimargin.partition import StratifiedPartition
-from dimargin.parts import Part
-from dimargin.rows import StoredRows
-from dimargin.shards import Shards
-from dimargin.solution import MarginLosses
+from dimargin.problems.dual import MarginLosses
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Shards
 from dimargin.solvers import LinearFeatures, PrimalSolution, Shard
 from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.linear import LinearSolver, LinearTraining

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dimargin.kernels import Indices
-from dimargin.parts import Part
+from dimargin.kernels.matrix import Indices
+from dimargin.sharding.parts import Part
 from dimargin.strategies.gap import coefficients_of
 from dimargin.strategies.solves import Solved
 

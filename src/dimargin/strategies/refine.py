@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 
-from dimargin.parts import Part, whole_of
-from dimargin.shards import Shards
-from dimargin.solution import History
+from dimargin.problems.dual import History
+from dimargin.sharding.parts import Part, whole_of
+from dimargin.sharding.shards import Shards
+from dimargin.sharding.tree import Level
 from dimargin.strategies.base import Training
 from dimargin.strategies.levels import Step, before_a_pass, model
 from dimargin.strategies.solves import Plan, Solved, Summary, told
-from dimargin.tree import Level
 
 
 def last_step(training: Training, rows: Shards[Part], n_support: int, history: History) -> Iterator[Step]:

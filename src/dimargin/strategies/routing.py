@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from dimargin.kernels import Floats, Indices, KernelMatrix
+from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.rows import Floats
 from dimargin.partition import KernelClusters
 
 
@@ -26,7 +27,7 @@ class Router:
 
     Examples
     --------
-    >>> from dimargin.kernels import Kernel, RowTransform
+    >>> from dimargin.kernels.rows import Kernel, RowTransform
     >>> from dimargin.partition import Split
     >>> X = np.array([[0.0], [0.5], [4.0], [4.5]])
     >>> transform, half = RowTransform.fit(X, Kernel("rbf", gamma=0.1)), np.full(4, 0.5)

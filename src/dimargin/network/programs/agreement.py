@@ -23,9 +23,9 @@ from dimargin.network import limits
 from dimargin.network.messages import Array, Count, Message, Numbers, SiteName, Text
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
-from dimargin.network.programs.hinge_rows import stacked
 from dimargin.network.programs.learner import Learner, Recipe
 from dimargin.network.schema import Schema
+from dimargin.problems.hinge import stacked
 
 _TIMER = "card"
 _CARDS_EVERY = 20  # rounds of cards between two, once the schema is sealed

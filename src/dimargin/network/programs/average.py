@@ -34,7 +34,7 @@ class Average(SiteProgram):
 
     Examples
     --------
-    >>> from dimargin.network.simulator import Simulator
+    >>> from dimargin.simulation.simulator import Simulator
     >>> from dimargin.network.topology import make_graph
     >>> values = {"a": 3.0, "b": 5.0, "c": 10.0}
     >>> sites = {name: lambda v=v: Average(np.array([v])) for name, v in values.items()}

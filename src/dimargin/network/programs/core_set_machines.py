@@ -12,7 +12,7 @@ from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Stop, Wake
 from dimargin.network.programs.candidates import Candidates
-from dimargin.network.programs.core_set import CoreSetConsensus
+from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.programs.learner import Learner
 from dimargin.network.schema import Schema

@@ -11,7 +11,8 @@ from dimargin.balls.active_set import Floats
 from dimargin.balls.fixed_size import FixedSizeCoreSet
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, MarginSpace, Points
-from dimargin.kernels import Kernel, KernelMatrix, RowTransform
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import Kernel, RowTransform
 from dimargin.network.programs.candidates import Name, Named
 from dimargin.solvers.loop import Limits, solve
 

@@ -42,12 +42,12 @@ from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.exchange import Exchange
 from dimargin.network.programs.gadget_settings import GadgetSettings
-from dimargin.network.programs.hinge_rows import Floats, HingeRows, Look, hinge_dual
 from dimargin.network.programs.learner import Learner
 from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
+from dimargin.problems.hinge import Floats, HingeRows, Look, hinge_dual
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients

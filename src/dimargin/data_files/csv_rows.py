@@ -1,0 +1,118 @@
+"""Rows of CSV by Python's own reader: for processes that have to stay small, and for rows of thousands of columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.data_files.pieces import Piece
+from dimargin.data_files.tables import TableColumns, TextLabels, has_break
+
+BOM = b"\xef\xbb\xbf"
+UNCLOSED = "a quote is not closed"
+_IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
+# each part begins with a letter that the one before cannot have, so that no text is looked at twice
+_NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
+
+
+def is_number(text: str) -> bool:
+    """Whether all readers take a text for a number, which may be infinite."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def lines_of(block: bytes) -> Iterable[str]:
+    """Lines with their ends."""
+    return io.StringIO(block.decode(), newline="")
+
+
+class CsvReader:
+    """Rows, as lists of fields, of lines; empty lines are left out.
+
+    Parameters
+    ----------
+    lines : iterable of str
+    delimiter : str
+
+    Attributes
+    ----------
+    line : int
+        Where the row given last begins, counted from one, or the one that cannot be read.
+
+    Raises
+    ------
+    csv.Error
+        For a field of more letters than Python's reader takes, and behind a last row whose quote is not closed.
+    """
+
+    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
+        self.line, self._ended = 1, False
+        self._reader = csv.reader(chain(lines, self._end()), delimiter=delimiter)
+
+    def _end(self) -> Iterator[str]:
+        """An empty line, which is a row by itself unless a quote was open before it."""
+        self._ended = True
+        yield "\n"
+
+    def __iter__(self) -> Iterator[list[str]]:
+        following = 1
+        try:
+            for row in self._reader:
+                self.line, following = following, self._reader.line_num + 1
+                if row:
+                    yield row
+                    if self._ended:
+                        following = self.line
+                        raise csv.Error(UNCLOSED)
+        except csv.Error:
+            self.line = following
+            raise
+
+
+def piece_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, places: list[int]) -> Piece:
+    """Numbers and codes of labels of rows.
+
+    Parameters
+    ----------
+    rows : list of list of str
+    width : int
+        Fields that a row has.
+    taken : TableColumns
+    texts : TextLabels
+    places : list of int
+        Of the features.
+
+    Raises
+    ------
+    ValueError
+        If a row is wrong, without saying which: this is fast where all is well.
+    """
+    if set(map(len, rows)) - {width}:
+        raise ValueError("rows of different width")
+    y = None if taken.place is None else _codes([row[taken.place] for row in rows], texts)
+    if len(places) == width:
+        fields = list(chain.from_iterable(rows))
+    elif len(places) == width - 1 and places == [k for k in range(width) if k != taken.place]:
+        fields = list(chain.from_iterable(rows))
+        del fields[taken.place :: width]
+    else:
+        fields = [row[place] for row in rows for place in places]
+    if "".join(fields).encode().translate(None, _IN_NUMBERS):
+        raise ValueError("a field is no number")
+    X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), len(places))
+    if not np.isfinite(X).all():
+        raise ValueError("a value is missing, NaN or infinite")
+    return Piece(X, y)
+
+
+def _codes(labels: list[str], texts: TextLabels) -> NDArray[np.int32]:
+    code_of = {text: -1 if has_break(text) else texts.code(text) for text in dict.fromkeys(labels)}
+    codes = np.array([code_of[text] for text in labels], dtype=np.int32)
+    if (codes < 0).any():
+        raise ValueError("a label is missing")
+    return codes

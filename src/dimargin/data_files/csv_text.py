@@ -1,0 +1,264 @@
+"""CSV: how a file is written, its rows piece by piece, and what is wrong where they cannot be read.
+
+pyarrow is imported where it is needed, for processes that have to stay small and only ask how a file is written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dimargin.data_files.csv_rows import BOM, UNCLOSED, CsvReader, is_number, lines_of, piece_of
+from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines, too_long
+from dimargin.data_files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, open_data, short
+from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
+
+_MOST_COLUMNS = 2**20
+"""Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
+_WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
+
+
+def read_csv(
+    path: Path, stream: BinaryIO, label: str | int | None, columns: Sequence[str] | None, needs_label: bool
+) -> DataSet:
+    """Read a stream of CSV; parameters as in `read_data`."""
+    import pyarrow as pa
+
+    layout = CsvLayout.of(path)
+    taken = TableColumns.choose(path, layout.names, label, columns, needs_label)
+    texts = TextLabels(path)
+    try:
+        collected = Pieces(path, layout.pieces(stream, taken, texts, header=layout.header))
+    except pa.ArrowInvalid as error:
+        raise DataFileError(_fault_of(path, layout, taken) or f"{path}: {error}") from error
+    y = None if collected.y is None else texts.values(collected.y)
+    X = collected.dense(0, len(taken.wanted))
+    return DataSet(X, y, taken.wanted, taken.label) if layout.header else DataSet(X, y, label=taken.place)
+
+
+def _fault_of(path: Path, layout: CsvLayout, taken: TableColumns) -> str | None:
+    with open_data(path) as stream:
+        fault = layout.first_fault(stream, taken, layout.header, lambda line, _: f"{path}, line {line}")
+    return f"{path} has no rows" if fault == "" else fault
+
+
+@dataclass(frozen=True)
+class CsvLayout:
+    """How a CSV file is written.
+
+    Attributes
+    ----------
+    delimiter : str
+    header : bool
+        Whether the first line has the names.
+    names : list of str
+        Of all columns.
+    length : int
+        Bytes of the first line.
+    path : str
+        For messages.
+    """
+
+    delimiter: str
+    header: bool
+    names: list[str]
+    length: int
+    path: str
+
+    @classmethod
+    def of(cls, path: Path) -> CsvLayout:
+        """Of a file."""
+        with open_data(path) as stream:
+            return cls.of_line(path, stream.readline(LONGEST_LINE + 1))
+
+    @classmethod
+    def of_line(cls, path: Path | str, start: bytes) -> CsvLayout:
+        """From the first line: a header unless one of its fields is a number."""
+        start = re.split(rb"[\r\n]", start, maxsplit=1)[0]
+        if len(start) > LONGEST_LINE:
+            raise DataFileError(f"{path}, line 1: {too_long()}")
+        line = start.decode("utf-8-sig", errors="replace")
+        bare = re.sub('"[^"]*"', "", line)
+        delimiter = max(",;\t", key=bare.count)
+        if bare.count(delimiter) >= _MOST_COLUMNS:
+            raise DataFileError(
+                f"{path}, line 1: {bare.count(delimiter) + 1} columns, of which CSV may have {_MOST_COLUMNS}; LIBSVM "
+                "text and Parquet hold more"
+            )
+        try:
+            fields = next(csv.reader([line], delimiter=delimiter), [])
+        except csv.Error as error:
+            raise DataFileError(f"{path}, line 1: {error}") from error
+        if not fields:
+            raise DataFileError(f"{path}, line 1 is empty; expected column names or values")
+        header = not any(map(is_number, fields))
+        names = fields if header else [f"column {k}" for k in range(len(fields))]
+        return cls(delimiter, header, names, len(start), str(path))
+
+    def pieces(self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, header: bool) -> Iterator[Piece]:
+        """Rows and codes of labels of a stream, which begins with the header or without it.
+
+        Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
+        """
+        import pyarrow as pa
+
+        blocks = blocks_of_lines(stream, self.path, max(PIECE, 16 * self.length), b"\r\n")
+        start = next(blocks, b"")
+        start = start[self.length :] if header else start.removeprefix(BOM)
+        parsed = self._wide if len(self.names) >= _WIDE else self._narrow
+        try:
+            yield from parsed(chain([start], blocks), taken, texts)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise pa.ArrowInvalid(str(error)) from error
+
+    def _narrow(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Piece]:
+        """By Arrow's reader, a block at a time.
+
+        Given the stream, Arrow would read ahead on a thread of its own, which asks for the interpreter's lock. Where an
+        error ended the interpreter meanwhile, that thread, and by it the process, was aborted.
+        """
+        import pyarrow as pa
+
+        kept = b""  # lines that end within quotes
+        for lines in blocks:
+            block, table, wrong = kept + lines, None, None
+            if not block.lstrip(b"\r\n"):
+                continue
+            try:
+                table = self._table(block, taken)
+            except pa.ArrowInvalid as error:
+                wrong = error
+            if b'"' in block and not (table and self._is_plain(block, table.num_rows)) and self._is_open(block):
+                if len(block) > LONGEST_LINE:
+                    raise pa.ArrowInvalid(UNCLOSED)
+                kept = block
+                continue
+            if table is None:
+                assert wrong is not None
+                raise wrong
+            kept = b""
+            for batch in table.to_batches():
+                X = matrix(batch, taken.wanted)
+                y = None if taken.label is None else texts.codes(batch.column(taken.label))
+                if not np.isfinite(X).all() or (y is not None and (y < 0).any()):
+                    raise pa.ArrowInvalid("a value is missing, NaN or infinite")
+                yield Piece(X, y)
+        if kept:
+            raise pa.ArrowInvalid(UNCLOSED)
+
+    def _table(self, block: bytes, taken: TableColumns) -> Any:
+        import pyarrow as pa
+        import pyarrow.csv
+
+        types = dict.fromkeys(taken.wanted, pa.float64())
+        if taken.label is not None:
+            types[taken.label] = pa.string()
+        memory = pa.allocate_buffer(len(block) + 1)  # Arrow's, so that no thread of Arrow's lets go one of Python's
+        letters = memoryview(memory).cast("B")
+        letters[:1] = b"\n"  # else Arrow takes three bytes for a mark of the byte order, where they are none
+        letters[1:] = block
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(memory),
+            pyarrow.csv.ReadOptions(block_size=len(block) + 2, use_threads=False, column_names=self.names),
+            pyarrow.csv.ParseOptions(delimiter=self.delimiter),
+            pyarrow.csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[""]),
+        )
+
+    def _is_plain(self, block: bytes, n_rows: int) -> bool:
+        """Whether every line is a row; quick where it is so."""
+        letters = np.frombuffer(block, dtype=np.uint8)
+        inside = np.concatenate([[False], (letters != ord("\n")) & (letters != ord("\r"))])
+        text = block.rstrip(b"\r\n")
+        last = text[1 + max(text.rfind(b"\n"), text.rfind(b"\r")) :]
+        return int(np.count_nonzero(inside[1:] & ~inside[:-1])) == n_rows and not self._is_open(last)
+
+    def _is_open(self, block: bytes) -> bool:
+        """Whether a quote is not closed in these lines."""
+        text = io.StringIO(block.decode(errors="surrogateescape"), newline="")
+        reader = CsvReader(text, self.delimiter)
+        try:
+            for _ in reader:
+                pass
+        except csv.Error as error:
+            if str(error) != UNCLOSED:
+                raise
+            return True
+        return False
+
+    def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Piece]:
+        """By Python's reader."""
+        import pyarrow as pa
+
+        rows = iter(CsvReader(chain.from_iterable(map(lines_of, blocks)), self.delimiter))
+        places, step = self._places(taken), max(1, PIECE // self.length)
+        while some := list(islice(rows, step)):
+            try:
+                yield piece_of(some, len(self.names), taken, texts, places)
+            except DataFileError:
+                raise
+            except ValueError as error:
+                raise pa.ArrowInvalid(str(error)) from error
+
+    def _places(self, taken: TableColumns) -> list[int]:
+        place_of = {name: k for k, name in enumerate(self.names)}
+        return [place_of[name] for name in taken.wanted]
+
+    def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Piece:
+        """Rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
+        rows = list(CsvReader(lines_of(lines), self.delimiter))
+        return piece_of(rows, len(self.names), taken, texts, self._places(taken))
+
+    def first_fault(
+        self, stream: BinaryIO, taken: TableColumns, header: bool, name: Callable[[int, list[str]], str]
+    ) -> str | None:
+        """What is wrong in the first line that cannot be read; the fast reader does not say where it is.
+
+        Parameters
+        ----------
+        stream, taken, header
+            As in `pieces`.
+        name : callable
+            Of a line, from its number and its fields.
+
+        Returns
+        -------
+        str or None
+            Empty where there are no rows, None where nothing is wrong.
+        """
+        places, has_rows, row = self._places(taken), False, list[str]()
+        with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
+            if header:
+                text.readline()
+            reader = CsvReader(text, self.delimiter)
+            try:
+                for row in reader:
+                    has_rows = True
+                    fault = self._fault(row, places, taken.place)
+                    if fault:
+                        return f"{name(reader.line + header, row)}: {fault}"
+            except csv.Error as error:
+                return f"{name(reader.line + header, row)}: {error}"
+        return None if has_rows else ""
+
+    def _fault(self, row: list[str], places: list[int], label: int | None) -> str | None:
+        if len(row) != len(self.names):
+            return f"{len(row)} fields, expected {len(self.names)}"
+        if label is not None and row[label].strip().lower() in MISSING:
+            return f"the label in column {short(self.names[label])!r} is missing"
+        if label is not None and has_break(row[label]):
+            return f"the label in column {short(self.names[label])!r} has a line break; is a quote not closed?"
+        for place in places:
+            if not is_number(row[place]) or not np.isfinite(float(row[place])):
+                what = f"is {short(row[place])!r}" if row[place] else "is missing"
+                return f"column {short(self.names[place])!r} {what}; a finite number expected"
+        if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
+            return "not UTF-8 text"
+        return None

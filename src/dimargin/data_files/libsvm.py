@@ -1,0 +1,194 @@
+"""LIBSVM text: ``label feature:value feature:value ...``, zeros left out.
+
+scikit-learn's parser is imported where it is needed, for processes that have to stay small.
+"""
+
+from __future__ import annotations
+
+import io
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.data_files.lines import blocks_of_lines
+from dimargin.data_files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values, short
+
+_LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
+Parsed = tuple[Any, NDArray[np.float64]]  # rows, with features counted from zero, and labels
+Parser = Callable[[bytes], Parsed]
+
+# share of numbers that are not zero from which on rows are stored dense: less memory, faster tiles
+DENSE = 0.5
+
+
+def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based: bool | None) -> DataSet:
+    """Read a stream of LIBSVM text; parameters as in `read_data`."""
+    rows = LibsvmRows(path)
+    collected = Pieces(path, rows.pieces(blocks_of_lines(stream, path, PIECE)))
+    return rows.joined(collected, n_features, zero_based)
+
+
+def parse_fast(block: bytes) -> Parsed:
+    """Rows and labels by scikit-learn."""
+    from sklearn.datasets import load_svmlight_file
+
+    parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
+    return parsed
+
+
+def parse_light(block: bytes) -> Parsed:
+    """The same without scikit-learn, which takes more memory than a small process has, in 1.3 times the time."""
+    labels, features, values, ends = array("d"), array("i"), array("d"), array("q", [0])
+    for line in block.split(b"\n"):
+        fields = line.partition(b"#")[0].split()
+        if not fields:
+            continue
+        labels.append(float(fields[0]))
+        queries = len(fields) > 1 and fields[1].startswith(b"qid") and b":" in fields[1]
+        for field in fields[1 + queries :]:
+            feature, value = field.split(b":", 1)
+            features.append(int(feature))
+            values.append(float(value))
+        ends.append(len(values))
+    columns, offsets = np.array(features, dtype=np.int32), np.array(ends, dtype=np.int32)
+    goes_on = np.ones(len(columns) + 1, dtype=bool)  # whether a value is of the same row as the one before
+    goes_on[offsets[:-1]] = False
+    if (columns < 0).any():
+        raise ValueError(f"Invalid index {columns.min()} in SVMlight/LibSVM data file.")
+    if (goes_on[1:-1] & (columns[1:] <= columns[:-1])).any():
+        raise ValueError("Feature indices in SVMlight/LibSVM data file should be sorted and unique.")
+    shape = (len(labels), int(columns.max(initial=0)) + 1)
+    return sp.csr_array((np.array(values), columns, offsets), shape=shape), np.array(labels)
+
+
+class LibsvmRows:
+    """Rows of LIBSVM text, piece by piece, and which feature numbers occurred in them.
+
+    Parameters
+    ----------
+    path : Path
+        For messages.
+    first_line : int, default=1
+        Number of the line that comes next.
+    parse : callable, default=parse_fast
+        `parse_fast` or `parse_light`.
+
+    Attributes
+    ----------
+    next_line : int
+    least, largest : int
+        Feature numbers that occurred; none did if `least` is above `largest`.
+    """
+
+    def __init__(self, path: Path, first_line: int = 1, parse: Parser = parse_fast) -> None:
+        self.next_line = first_line
+        self.least, self.largest = int(np.iinfo(np.int32).max), 0
+        self._path, self._parse = path, parse
+
+    def pieces(self, blocks: Iterable[bytes]) -> Iterator[Piece]:
+        """Rows of blocks of whole lines."""
+        for block in blocks:
+            X, y = parse_lines(block, lambda line: f"{self._path}, line {self.next_line + line}", self._parse)
+            if X.nnz:
+                self.least = min(self.least, int(X.indices.min()))
+                self.largest = max(self.largest, int(X.indices.max()))
+            yield Piece(X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X, y)
+            self.next_line += block.count(b"\n")
+
+    def joined(
+        self, collected: Pieces, n_features: int | None, zero_based: bool | None, least_width: int = 0
+    ) -> DataSet:
+        """All pieces in one; parameters as in `read_data`, and the width that they have at least."""
+        if zero_based is False and self.least == 0:
+            raise DataFileError(f"{self._path} has a feature 0; features are counted from 1 here")
+        from_zero = self.least == 0 if zero_based is None else zero_based
+        base = 0 if from_zero else 1
+        width = max(self.largest + 1 - base, least_width)
+        if n_features is not None:
+            if width > n_features:
+                raise DataFileError(
+                    f"{self._path} has a feature {self.largest}, expected {n_features} features counted from {base}"
+                )
+            width = n_features
+        make = collected.dense if collected.density(width) >= DENSE else collected.sparse
+        X, y = make(base, width), collected.y
+        assert y is not None  # every line has its label
+        return DataSet(X, label_values(y, own=True), zero_based=from_zero)
+
+
+def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_fast) -> Parsed:
+    """Rows, with features counted from zero, and labels of some lines.
+
+    Parameters
+    ----------
+    block : bytes
+    name : callable
+        Of a line, by its place among these, for messages.
+    parse : callable, default=parse_fast
+        `parse_fast` or `parse_light`.
+
+    Returns
+    -------
+    X : CSR matrix of shape (n, largest feature + 1)
+    y : ndarray of shape (n,)
+
+    Raises
+    ------
+    DataFileError
+    """
+    place = block.find(b"\0")
+    if place >= 0:  # where one parser ends a line and the other does not
+        line = block.count(b"\n", 0, place)
+        raise DataFileError(f"{name(line)}: a NUL byte; text expected")
+    if b"_" in block:  # which Python reads within numbers, as in 1_000, and scikit-learn anywhere
+        for k, one in enumerate(block.split(b"\n")):
+            if b"_" in one.partition(b"#")[0]:
+                raise DataFileError(f"{name(k)}: an underscore; numbers without any expected")
+    try:
+        X, y = parse(block)
+    except (ValueError, OverflowError) as error:
+        lines = block.split(b"\n")
+        bad = _first_bad_line(lines, parse)
+        text = lines[bad].decode(errors="replace").strip()
+        raise DataFileError(
+            f"{name(bad)}: {short(text)!r} is not LIBSVM text, which reads "
+            f"'label feature:value feature:value ...' with features in order ({short(str(error), 200)})"
+        ) from error
+    finite = np.isfinite(X.data)
+    if not (np.isfinite(y).all() and finite.all()):
+        row = min([*np.flatnonzero(~np.isfinite(y))[:1], *_rows(X, ~finite)[:1]])
+        raise DataFileError(f"{name(_line(block, row))}: a value is NaN or infinite; a finite number expected")
+    if X.shape[1] > _LARGEST + 1:
+        line = _line(block, _rows(X, X.indices > _LARGEST)[0])
+        raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_LARGEST}")
+    return X, y
+
+
+def _rows(X: Any, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Rows of the chosen values."""
+    return np.searchsorted(X.indptr, np.flatnonzero(chosen), side="right") - 1
+
+
+def _line(block: bytes, row: int) -> int:
+    """Place of the line that holds a row."""
+    rows = (k for k, line in enumerate(block.split(b"\n")) if line.partition(b"#")[0].strip())
+    return next(islice(rows, int(row), None))
+
+
+def _first_bad_line(lines: list[bytes], parse: Parser) -> int:
+    """Place of the first line that does not parse, by halving."""
+    low, high = 0, len(lines)  # lines[:low] parse, lines[:high] do not
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            parse(b"\n".join(lines[low:middle]) + b"\n")
+            low = middle
+        except (ValueError, OverflowError):
+            high = middle
+    return low

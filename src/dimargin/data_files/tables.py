@@ -1,0 +1,241 @@
+"""Tables: named columns, one of them the label; Parquet.
+
+pyarrow is imported where it is needed, for processes that have to stay small and read no Parquet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.data_files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values, short
+
+_BUFFER = 2**16  # bytes of a column of a Parquet file read at a time
+_LABEL_NAMES = ("label", "target", "class", "y")
+_MOST_LABELS = 2**20  # of text: each takes some hundred bytes, and is a class
+_SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at its length, for labels of fixed width
+MISSING = ("", "nan")  # texts that are no labels
+
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """Places and names of the columns to take.
+
+    Attributes
+    ----------
+    place : int or None
+        Of the label.
+    label : str or None
+    wanted : list of str
+        The features.
+    """
+
+    place: int | None
+    label: str | None
+    wanted: list[str]
+
+    @classmethod
+    def choose(
+        cls,
+        path: Path | str,
+        names: list[str],
+        label: str | int | None,
+        columns: Sequence[str] | None = None,
+        needed: bool = True,
+    ) -> TableColumns:
+        """From the names of all columns; parameters as in `read_data`, `needed` is its `needs_label`."""
+        known = set(names)
+        if len(known) < len(names):
+            double = Counter(names).most_common(1)[0][0]
+            raise DataFileError(f"{path}: two columns are called {short(double)!r}")
+        missing = [name for name in columns or [] if name not in known]
+        if missing:
+            raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
+        place = _label_place(path, names, label, columns or [], needed)
+        if columns is None:
+            columns = [name for k, name in enumerate(names) if k != place]
+        elif place is not None and names[place] in columns:
+            raise DataFileError(
+                f"{path}: column {short(names[place])!r} is the label, but also named among the features"
+            )
+        return cls(place, None if place is None else names[place], list(columns))
+
+    @property
+    def all(self) -> list[str]:
+        """The features, and the label behind."""
+        return self.wanted if self.label is None else [*self.wanted, self.label]
+
+
+def _label_place(
+    path: Path | str, names: list[str], label: str | int | None, features: Sequence[str], needed: bool
+) -> int | None:
+    if label is None:
+        known = [k for k, name in enumerate(names) if name.strip().lower() in _LABEL_NAMES and name not in features]
+        if len(known) == 1 or not needed:
+            return known[0] if len(known) == 1 else None
+        found = f"{len(known)} columns are called so" if known else "no column is called so"
+        raise DataFileError(
+            f"{path}: which column holds the labels? By default the one named {', '.join(_LABEL_NAMES)}, but {found}. "
+            f"Give its name or position; the columns are {_listed(names)}"
+        )
+    if isinstance(label, str) and label in names:
+        return names.index(label)
+    try:
+        place = int(label)
+    except ValueError:
+        place = len(names)
+    if not -len(names) <= place < len(names):
+        raise DataFileError(f"{path} has no label column {label!r}; the columns are {_listed(names)}")
+    return place % len(names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(short(name)) for name in names[:10]) + (
+        f" and {len(names) - 10} more" if len(names) > 10 else ""
+    )
+
+
+class TextLabels:
+    """Text labels as codes, so that each text is kept once.
+
+    Parameters
+    ----------
+    path : path-like
+        For messages.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._path, self._codes = path, dict[str, int]()
+
+    def codes(self, column: Any) -> NDArray[np.int32]:
+        """Codes, -1 for what is missing or, as a quote is not closed, holds the lines that follow."""
+        encoded = column.dictionary_encode()
+        codes = [self.code(text) for text in encoded.dictionary.to_pylist()]
+        places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        coded: NDArray[np.int32] = np.array([*codes, -1], dtype=np.int32)[places]
+        return coded
+
+    def code(self, text: str) -> int:
+        """The same of one text."""
+        if has_break(text):
+            return -1
+        text = text.strip()
+        if text.lower() in MISSING:
+            return -1
+        code = self._codes.setdefault(text, len(self._codes))
+        if code >= _MOST_LABELS:
+            raise DataFileError(f"{self._path} has more than {_MOST_LABELS} different labels; which column holds them?")
+        return code
+
+    @property
+    def texts(self) -> list[str]:
+        """In the order of their codes."""
+        return list(self._codes)
+
+    def values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
+        """Labels behind codes: strings of fixed width unless a long one would make all the others long."""
+        values = label_values(np.array(self.texts, dtype=object))
+        if values.dtype == object:
+            longest = max(map(len, self.texts))
+            if longest <= _SHORT or 4 * longest * len(codes) <= _FIXED_WIDTH:
+                values = values.astype(str)
+        return values[codes]
+
+
+def has_break(text: str) -> bool:
+    """Whether a text goes over several lines."""
+    return "\n" in text or "\r" in text
+
+
+def matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
+    """Columns as numbers, NaN for what is missing."""
+    X = np.empty((batch.num_rows, len(names)))
+    for k, name in enumerate(names):
+        X[:, k] = batch.column(name).to_numpy(zero_copy_only=False)
+    return X
+
+
+@contextmanager
+def arrow_explained(path: Path) -> Iterator[None]:
+    """Errors of pyarrow as those of a data file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowMemoryError:
+        raise
+    except pa.ArrowException as error:
+        raise DataFileError(f"{path}: {error}") from error
+
+
+def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | None, needs_label: bool) -> DataSet:
+    """Read a Parquet file; parameters as in `read_data`."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        schema = file.schema_arrow
+        names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+        taken = TableColumns.choose(path, names, label, columns, needs_label)
+        for name in taken.wanted:
+            kind = schema.field(name).type
+            if not _is_numeric(kind):
+                raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected")
+        texts, is_text = TextLabels(path), False
+        if taken.label is not None:
+            kind = schema.field(taken.label).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+            if not (is_text or _is_numeric(kind) or pa.types.is_null(kind)):
+                raise DataFileError(
+                    f"{path}: column {short(taken.label)!r} holds {kind}; numbers or text expected as labels"
+                )
+
+        def pieces() -> Iterator[Piece]:
+            first = 0
+            for batch in file.iter_batches(max(1, PIECE // (8 * len(schema.names))), columns=taken.all):
+                X = matrix(batch, taken.wanted)
+                finite = np.isfinite(X)
+                if not finite.all():
+                    row, column = np.argwhere(~finite)[0]
+                    raise DataFileError(
+                        f"{path}, row {first + row}: column {short(taken.wanted[column])!r} is missing, NaN or "
+                        "infinite; a finite number expected"
+                    )
+                y = None
+                if taken.label is not None:
+                    column = batch.column(taken.label)
+                    y = texts.codes(column.cast(pa.string())) if is_text else column.to_numpy(zero_copy_only=False)
+                    missing = y < 0 if is_text else column.is_null().to_numpy(zero_copy_only=False)
+                    if y.dtype.kind == "f":
+                        missing = ~np.isfinite(y)
+                    if missing.any():
+                        raise DataFileError(
+                            f"{path}, row {first + int(missing.argmax())}: the label in column {short(taken.label)!r} "
+                            "is missing, NaN or infinite"
+                        )
+                first += batch.num_rows
+                yield Piece(X, y)
+                pa.default_memory_pool().release_unused()
+
+        collected = Pieces(path, pieces())
+    y = collected.y
+    if y is not None:
+        y = texts.values(y) if is_text else label_values(y)
+    return DataSet(collected.dense(0, len(taken.wanted)), y, taken.wanted, taken.label)
+
+
+def _is_numeric(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))

@@ -1,0 +1,415 @@
+"""The kernel matrix: values computed in fused tiles when asked for, never stored, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+
+from dimargin import _core
+from dimargin.kernels.accurate_sums import (
+    polynomial_products,
+    polynomial_products_tail,
+    weighted_row_sum,
+    weighted_row_sum_tail,
+)
+from dimargin.kernels.rows import (
+    KERNEL_NAMES,
+    Floats,
+    Kernel,
+    KernelName,
+    Rows,
+    RowTransform,
+    largest_column,
+    power_sums,
+    stacked,
+)
+
+__all__ = [
+    "KERNEL_NAMES",
+    "Floats",
+    "Indices",
+    "Kernel",
+    "KernelMatrix",
+    "RowTransform",
+    "largest_column",
+    "power_sums",
+]
+
+Indices = NDArray[np.int64]
+
+_CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside factorisations and memory
+_NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
+_MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those looked at, and the part of their values that is negligible
+_ROWS_AT_ONCE = 16384  # copied
+_LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
+_FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
+_UNIT = float(np.finfo(float).eps) / 2
+_FEW = 8  # roundings of a product beside those of its additions: the coefficient, the offset, the powers of two
+_OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
+
+
+class _Prepared:
+    """Rows, and as the compiled core takes them from when it first asks for them; views share them."""
+
+    def __init__(self, transform: RowTransform, X: Any) -> None:
+        self.X = X
+        self._transform, self._lock = transform, Lock()
+        self._core: Rows | None = None
+
+    @property
+    def core(self) -> Rows:
+        with self._lock:
+            if self._core is None:
+                self._core = self._transform.apply(self.X)
+        return self._core
+
+
+class KernelMatrix:
+    """Kernel values between rows and columns of data, computed on demand and counted.
+
+    Parameters
+    ----------
+    transform : RowTransform
+    X : array or CSR array of shape (n, n_features)
+        Training rows, which are the columns of the matrix, and its rows too unless `queries` are given.
+    queries : array or CSR array of shape (n_queries, n_features), optional
+        Other rows.
+    n_threads : int, default=1
+        Threads of each call; the values do not depend on it.
+
+    Attributes
+    ----------
+    evaluations : int
+        Kernel values computed by this view so far.
+    left_out : int
+        Those that were known to be negligible, and not computed.
+    local : bool
+        Whether many kernel values between training rows are negligible beside ``k(x, x) = 1``: below 2^-40 in float32
+        and 2^-69 in float64. They count as zero then, and those of rows that lie in boxes far apart are not computed:
+        the more of them, the nearer neighbours sit in the order of the rows. Values of queries always count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.kernels.matrix import KernelMatrix
+    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.5)), X)
+    >>> K.block(np.arange(3), np.arange(2)).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ],
+           [0.0111, 0.1353]])
+    >>> K.evaluations
+    6
+    """
+
+    def __init__(self, transform: RowTransform, X: Any, queries: Any = None, n_threads: int = 1) -> None:
+        transform = transform if queries is None else transform.for_queries(queries)
+        self.transform = transform
+        self.n_threads = n_threads
+        self.evaluations = self.left_out = 0
+        self._X = X
+        self._columns = _Prepared(transform, X)
+        self._rows = self._columns if queries is None else _Prepared(transform, queries)
+        self._column_index = np.arange(X.shape[0])
+        self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])
+        self.local = queries is None and _is_local(transform, X)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return len(self._row_index), len(self._column_index)
+
+    @property
+    def double(self) -> bool:
+        """Whether values are computed in float64."""
+        return self.transform.dtype is np.float64
+
+    @property
+    def dear(self) -> bool:
+        """Whether a value costs much more than reading a stored one: rows hold more than 128 numbers, on average."""
+        return bool(self._X.size > _CHEAP_NUMBERS * self._X.shape[0])
+
+    def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
+        """Return the square matrix of some of the training rows: a view with a count of its own."""
+        view = object.__new__(KernelMatrix)
+        view.transform, view._X, view.local = self.transform, self._X, self.local
+        view._rows = view._columns = self._columns
+        view._row_index = view._column_index = np.ascontiguousarray(self._column_index[index])
+        view.n_threads = self.n_threads if n_threads is None else n_threads
+        view.evaluations = view.left_out = 0
+        return view
+
+    def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
+        """Return the matrix of other training rows, of the same kernel, and of these as columns, in this precision.
+
+        A view with a count of its own; the other rows are prepared again only where their precision differs.
+        """
+        view = self.take(np.arange(len(self._column_index)), n_threads)
+        if others.double == self.double:
+            view._rows, view._row_index = others._columns, others._column_index
+        else:
+            view._rows = _Prepared(self.transform, others._own_rows())
+            view._row_index = np.arange(len(others._column_index))
+        return view
+
+    def transposed(self) -> KernelMatrix:
+        """Return the matrix with rows for columns: a view with a count of its own."""
+        view = copy(self)
+        view._rows, view._row_index, view._columns, view._column_index = (
+            self._columns, self._column_index, self._rows, self._row_index,
+        )  # fmt: skip
+        view._X, view.evaluations, view.left_out = self._rows.X, 0, 0
+        for sizes in ("row_sizes", "column_sizes"):  # of the sides as they were
+            view.__dict__.pop(sizes, None)
+        return view
+
+    @staticmethod
+    def joined(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
+        """Return the square matrix of the rows of several, one after the other, with a count of its own.
+
+        A view where they are views of the same rows; where they have rows of their own, these are copied.
+        """
+        first = matrices[0]
+        if all(matrix._X is first._X for matrix in matrices):
+            view = first.take(first._column_index[:0])
+            view._row_index = view._column_index = np.concatenate([matrix._column_index for matrix in matrices])
+            return view
+        view = object.__new__(type(first))
+        rows = stacked([matrix._own_rows() for matrix in matrices])
+        view.__setstate__({**first.__getstate__(), "_X": rows})
+        return view
+
+    def _own_rows(self) -> Any:
+        """The training rows of a square matrix."""
+        return self._X[self._column_index]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: the rows of this view alone; its count begins again."""
+        square = self._row_index is self._column_index
+        queries = None if square else self._rows.X[self._row_index]
+        own = {"transform": self.transform, "n_threads": self.n_threads, "local": self.local}
+        return {**own, "_X": self._own_rows(), "queries": queries}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        queries = state["queries"]
+        self.__dict__.update({name: state[name] for name in state if name != "queries"}, evaluations=0, left_out=0)
+        self._rows = self._columns = _Prepared(self.transform, self._X)
+        self._row_index = self._column_index = np.arange(self._X.shape[0])
+        if queries is not None:
+            self._rows, self._row_index = _Prepared(self.transform, queries), np.arange(queries.shape[0])
+
+    def in_float64(self) -> KernelMatrix:
+        """Return the same square matrix with float64 values, as a view with a count of its own."""
+        view = self.take(np.arange(len(self._column_index)))
+        if not self.double:
+            view._X = self._X[self._column_index]
+            view.transform = self.transform.in_float64()
+            view._rows = view._columns = _Prepared(view.transform, view._X)
+            view._row_index = view._column_index = np.arange(len(self._column_index))
+        return view
+
+    def rows(self, index: Indices) -> Any:
+        """Return the original training rows at these places."""
+        return self._X[self._column_index[index]]
+
+    def vectors(self, index: Indices) -> Any:
+        """Return what a model keeps of these training rows, to compute kernel values with others."""
+        return self.rows(index)
+
+    def _spec(self) -> tuple[KernelName, float, int, bool, float]:
+        k = self.transform.kernel
+        lowest = _NEGLIGIBLE[self.transform.dtype] if self.local else -np.inf
+        return k.name, k.coef0, k.degree, self.transform.difference, lowest
+
+    def _count(self, computed: int, wanted: int) -> None:
+        self.evaluations += computed
+        self.left_out += wanted - computed
+
+    def block(self, rows: Indices, columns: Indices) -> Floats:
+        """Kernel values of shape (len(rows), len(columns)), as float64."""
+        return self.values(rows, columns).astype(np.float64, copy=False)
+
+    def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Kernel values of shape (len(rows), len(columns)), in the precision of the matrix; into `out` if given."""
+        if out is None:
+            out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
+        computed = _core.block(
+            *self._spec(), self._rows.core, self._row_index[rows], self._columns.core, self._column_index[columns], out,
+            self.n_threads,
+        )  # fmt: skip
+        self._count(computed, out.size)
+        if self.transform.offset:
+            out += self.transform.offset
+        return out
+
+    def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
+        """Products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
+
+        Parameters
+        ----------
+        columns : ndarray of shape (m,)
+        coefficients : ndarray of shape (n_outputs, m)
+        rows : ndarray, optional
+            All rows by default.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_rows)
+        """
+        places = self._row_index if rows is None else self._row_index[rows]
+        which = self._column_index[columns]
+        coefficients, exponent = _in_range(coefficients)
+        out = np.zeros((len(coefficients), len(places)))
+        if not len(which) or not len(places):
+            return out
+        width = self._X.shape[1] + 16 + 2 * len(coefficients)
+        step = max(1024, int(_OPERATIONS_PER_CALL / (width * len(which))))
+        for first in range(0, len(places), step):
+            part = places[first : first + step]
+            to = out if len(part) == len(places) else np.zeros((len(coefficients), len(part)))
+            computed = _core.multiply(
+                *self._spec(), self._rows.core, part, self._columns.core, which, coefficients, to, self.n_threads
+            )
+            self._count(computed, len(part) * len(which))
+            if to is not out:
+                out[:, first : first + step] = to
+        if self.transform.offset:
+            out += self.transform.offset * coefficients.sum(axis=1, keepdims=True)
+        return np.ldexp(out, exponent)
+
+    def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
+        """Return ``sum_j coefficients[q, j] values[slots[j]]`` for kernel values stored in this matrix's precision."""
+        coefficients, exponent = _in_range(coefficients)
+        out = np.zeros((len(coefficients), values.shape[1]))
+        _core.combine_rows(values, slots, coefficients, out, self.n_threads)
+        return np.ldexp(out, exponent)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether a machine is one of weights, which can be summed up so that terms that cancel leave no rounding."""
+        few = not sp.issparse(self._X) or self._X.shape[1] <= max(_MANY, self._X.size)  # columns that occur, or nearly
+        return self.double and few and self.transform.kernel.name == "linear"
+
+    def weights(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Return ``sum_j coefficients[q, j] x_columns[j]`` of a linear kernel, with the offset's entry last.
+
+        Of shape (n_outputs, n_features + 1), each correct to nearly the last place.
+        """
+        X, offset = self.rows(columns), np.full((len(columns), 1), self.transform.offset**0.5)
+        return np.array([np.append(weighted_row_sum(X, c), weighted_row_sum(offset, c)) for c in coefficients])
+
+    def scores(self, weights: Floats) -> Floats:
+        """Return products of `weights` with all rows, of shape (n_outputs, n_rows)."""
+        out = np.empty((len(weights), self.shape[0]))
+        for first in range(0, self.shape[0], _ROWS_AT_ONCE):
+            X = self._rows.X[self._row_index[first : first + _ROWS_AT_ONCE]].astype(np.float64, copy=False)
+            out[:, first : first + _ROWS_AT_ONCE] = (X @ weights[:, :-1].T).T
+        out += self.transform.offset**0.5 * weights[:, -1:]
+        return out
+
+    def score_errors(self, weights: Floats, columns: Indices, coefficients: Floats) -> Floats:
+        """Bound the rounding of `scores` with the `weights` of some columns, of shape (n_outputs, n_rows)."""
+        sizes = (self._X.shape[1] + _FEW) * _UNIT * np.linalg.norm(weights, axis=1)
+        sizes += weighted_row_sum_tail(len(columns)) * self.product_sizes(columns, coefficients)
+        return np.asarray(sizes[:, None] * self.row_sizes)
+
+    @property
+    def can_be_accurate(self) -> bool:
+        """Whether `accurate_products` are there, at a price: about a hundred times that of `multiply`."""
+        kernel, few = self.transform.kernel, not sp.issparse(self._X) and self.shape[0] <= _FEW_ROWS
+        return few and self.double and kernel.name == "poly" and kernel.degree <= _LOW_DEGREE
+
+    def accurate_products(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Return what `multiply` does, each correct to nearly the last place."""
+        k, rows = self.transform.kernel, self._rows.X[self._row_index]
+        products = polynomial_products(rows, self.rows(columns), k.gamma, k.coef0, k.degree, coefficients)
+        self.evaluations += len(rows) * len(columns)
+        if self.transform.offset:
+            ones = np.ones((len(columns), 1))
+            products += self.transform.offset * np.array([weighted_row_sum(ones, c) for c in coefficients])
+        return products
+
+    def accurate_product_errors(self, columns: Indices, coefficients: Floats, products: Floats) -> Floats:
+        """Bound the rounding of `accurate_products`, of shape (n_outputs, n_rows)."""
+        tail = polynomial_products_tail(len(columns), self._X.shape[1], self.transform.kernel.degree)
+        return (
+            _FEW * _UNIT * np.abs(products) + tail * self.product_sizes(columns, coefficients)[:, None] * self.row_sizes
+        )
+
+    def product_errors(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Bound the rounding of `multiply` in float64, for the same columns and coefficients.
+
+        A kernel value errs by at most ``eta r_i r_j``, where ``r_i r_j`` bounds the absolute products that it is the
+        sum of (one for stationary kernels; for linear and poly ``r_i^2`` is k(x_i, x_i) with ``|coef0|``, whose kernel
+        is positive definite too), and a sum of products by as many units in the last place as additions follow one
+        another: together ``(eta + additions u) r_i sum_j |c_j| r_j``.
+
+        Returns
+        -------
+        ndarray of shape (n_outputs, n_rows)
+        """
+        sums = self.product_sizes(columns, coefficients)
+        return np.asarray(self.rounding(len(columns)) * sums[:, None] * self.row_sizes)
+
+    def product_sizes(self, columns: Indices, coefficients: Floats) -> Floats:
+        """Sums of absolute coefficients times sizes of columns, of shape (n_outputs,): see `product_errors`."""
+        return np.asarray(np.abs(coefficients) @ self.column_sizes[columns])
+
+    def rounding(self, n_columns: int) -> float:
+        """Rounding of a sum of products with kernel values, relative to the sizes of rows and columns."""
+        others = self._columns.X
+        additions = _core.longest_product(n_columns, others.shape[1], sp.issparse(others))
+        own = max(self.transform.value_rounding(X) for X in (self._rows.X, others))
+        dropped = 2.0 ** _NEGLIGIBLE[np.float64] if self.local else 0.0
+        return own + dropped + (additions + _FEW) * _UNIT
+
+    @cached_property
+    def row_sizes(self) -> Floats:
+        """Sizes of the rows, of shape (n_rows,): see `RowTransform.sizes`."""
+        if self._row_index is self._column_index:
+            return self.column_sizes
+        return self.transform.sizes(self._rows.X[self._row_index])
+
+    @cached_property
+    def column_sizes(self) -> Floats:
+        """Sizes of the columns, of shape (n_columns,)."""
+        return self.transform.sizes(self._columns.X[self._column_index])
+
+    def diagonal(self, index: Indices | None = None) -> Floats:
+        """k(x, x) of training rows: free of evaluations for stationary kernels, one a row otherwise."""
+        index = np.arange(len(self._column_index)) if index is None else index
+        offset = self.transform.offset
+        if self.transform.kernel.stationary:
+            return np.full(len(index), 1.0 + offset)
+        X, k = self.rows(index), self.transform.kernel
+        squares = power_sums(X, 2)
+        self.evaluations += len(index)
+        return offset + (squares if k.name == "linear" else (k.gamma * squares + k.coef0) ** k.degree)
+
+
+def _is_local(transform: RowTransform, X: Any) -> bool:
+    """Whether a quarter of the kernel values of a sample of dense rows is negligible."""
+    if not transform.kernel.stationary or sp.issparse(X) or len(X) < _MANY:
+        return False
+    sample = np.asarray(X[np.linspace(0, len(X) - 1, _SAMPLE).astype(int)], dtype=np.float64)
+    k = transform.kernel
+    with np.errstate(over="ignore"):
+        distances = pdist(sample, "cityblock" if k.name == "laplacian" else "sqeuclidean")
+    negligible = k.gamma * distances > -np.log(2) * _NEGLIGIBLE[transform.dtype]
+    return bool(negligible.mean() > _LOCAL)
+
+
+def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
+    """Coefficients over a power of two, and its exponent: the tile may round them to float32."""
+    coefficients = np.asarray(coefficients, dtype=np.float64)
+    exponent = np.frexp(np.abs(coefficients).max(axis=1, initial=0.0, keepdims=True))[1]
+    return np.ascontiguousarray(np.ldexp(coefficients, -exponent)), exponent

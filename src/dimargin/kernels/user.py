@@ -1,0 +1,240 @@
+"""Kernels that users bring: a Python function, or a matrix of values computed beforehand.
+
+Both are float64 and slower than the kernels of the compiled core, whose values are computed in fused tiles by all
+threads. They must be positive semi-definite: without that the dual is not concave, and a duality gap certifies nothing.
+What a block of values shows of it is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.rows import Floats, RowTransform
+from dimargin.system.memory import check_memory
+
+KernelFunction = Callable[[Any, Any], Any]
+
+_VALUES_AT_ONCE = 2**23
+_ROWS_AT_ONCE = 32  # whose values with themselves are wanted: a function computes their values with one another too
+_FEW = 8  # roundings of a product beside those of its additions
+_ROUNDING = 1e-6  # relative to the diagonal
+_MANY = 2**26  # bytes, below which it is not worth asking whether they fit
+
+
+@dataclass(frozen=True)
+class UserKernel:
+    """A user's kernel in the place of a `RowTransform`.
+
+    Attributes
+    ----------
+    function : callable or None
+        Takes rows of shape (a, n_features) and (b, n_features), returns (a, b) values; None for values computed
+        beforehand.
+    offset : float
+        As in `RowTransform`.
+    """
+
+    function: KernelFunction | None
+    offset: float = 0.0
+    dtype = np.float64
+    stationary = False
+
+    @property
+    def kernel(self) -> UserKernel:
+        """Itself: where a `RowTransform` names its kernel."""
+        return self
+
+    def in_float64(self) -> UserKernel:
+        """Itself: it is."""
+        return self
+
+    def outgrown(self, X: Any) -> NDArray[np.bool_]:
+        """No row: values are float64 already."""
+        return np.zeros(X.shape[0], dtype=bool)
+
+
+Transform = RowTransform | UserKernel
+
+
+def kernel_matrix(transform: Transform, X: Any, queries: Any = None, n_threads: int = 1) -> KernelMatrix:
+    """The matrix of kernel values of rows, whoever computes them.
+
+    Raises MemoryError where a place for every column of sparse rows, which the compiled core takes, does not fit.
+    """
+    places = 4 * n_threads * X.shape[1]  # hardly ever touched: a limit on addresses is what they may exceed
+    if places > _MANY and sp.issparse(X):
+        check_memory(places, None, f"a kernel of rows of {X.shape[1]} columns")
+    make = UserKernelMatrix if isinstance(transform, UserKernel) else KernelMatrix
+    return make(transform, X, queries, n_threads)  # type: ignore[arg-type]
+
+
+class UserKernelMatrix(KernelMatrix):
+    """Values of a user's kernel, computed or looked up on demand and counted.
+
+    Parameters
+    ----------
+    transform : UserKernel
+    X : array or CSR array of shape (n, n_features)
+        Training rows; for values computed beforehand the values, of shape (n, n).
+    queries : array or CSR array of shape (n_queries, n_features), optional
+        Other rows; the values of shape (n_queries, n).
+    n_threads : int, default=1
+        Of what is done with the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.kernels.user import UserKernel, kernel_matrix
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> K = kernel_matrix(UserKernel(lambda a, b: a @ b.T), X)
+    >>> K.values(np.array([1, 2]), np.array([2]))
+    array([[3.],
+           [9.]])
+    """
+
+    transform: UserKernel  # type: ignore[assignment]
+
+    def __init__(self, transform: UserKernel, X: Any, queries: Any = None, n_threads: int = 1) -> None:
+        self.transform, self.n_threads = transform, n_threads
+        self.evaluations, self.left_out, self.local = 0, 0, False
+        self._X, self._queries = X, X if queries is None else queries
+        self._column_index = np.arange(X.shape[0])
+        self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("a user's kernel stays in the process that it was given to")
+
+    @property
+    def has_weights(self) -> bool:
+        """See `KernelMatrix`: nothing is known of what the kernel computes."""
+        return False
+
+    can_be_accurate = has_weights
+
+    @property
+    def dear(self) -> bool:
+        """See `KernelMatrix`: functions are, looking up is not."""
+        return self.transform.function is not None
+
+    def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
+        """See `KernelMatrix`."""
+        view = UserKernelMatrix(self.transform, self._X, n_threads=self.n_threads if n_threads is None else n_threads)
+        view._row_index = view._column_index = np.ascontiguousarray(self._column_index[index])
+        return view
+
+    def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
+        """See `KernelMatrix`."""
+        view = UserKernelMatrix(self.transform, self._X, others._X, n_threads)
+        view._column_index, view._row_index = self._column_index, others._column_index
+        return view
+
+    def transposed(self) -> KernelMatrix:
+        """See `KernelMatrix`."""
+        view = UserKernelMatrix(self.transform, self._queries, self._X, self.n_threads)
+        view._column_index, view._row_index = self._row_index, self._column_index
+        return view
+
+    def in_float64(self) -> KernelMatrix:
+        """See `KernelMatrix`."""
+        return self.take(np.arange(len(self._column_index)))
+
+    def vectors(self, index: Indices) -> Any:
+        """See `KernelMatrix`: nothing of values computed beforehand, rows without features."""
+        return self.rows(index) if self.transform.function else np.empty((len(index), 0), dtype=self._X.dtype)
+
+    def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """See `KernelMatrix`.
+
+        Raises
+        ------
+        ValueError
+            If the function's answer has another shape or is not finite, or shows that the kernel is not symmetric or
+            not positive semi-definite.
+        """
+        left, right = self._row_index[rows], self._column_index[columns]
+        if not len(rows) or not len(columns):  # a user's function need not know how to answer nothing
+            values = np.empty((len(rows), len(columns)))
+        elif self.transform.function is None:
+            values = np.asarray(self._queries[np.ix_(left, right)], dtype=np.float64)
+        else:
+            values = np.asarray(self.transform.function(self._queries[left], self._X[right]), dtype=np.float64)
+            if values.shape != (len(rows), len(columns)):
+                raise ValueError(
+                    f"kernel: the function returned shape {values.shape} for {len(rows)} and {len(columns)} rows, "
+                    f"expected {(len(rows), len(columns))}"
+                )
+            if not np.isfinite(values).all():
+                raise ValueError("kernel: the function returned NaN or infinity")
+        if self._queries is self._X and np.array_equal(left, right):
+            _check_semi_definite(values, left)
+        self.evaluations += values.size
+        if self.transform.offset:
+            values = values + self.transform.offset
+        if out is None:
+            return values
+        out[:] = values
+        return out
+
+    def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
+        """See `KernelMatrix`."""
+        rows = np.arange(len(self._row_index)) if rows is None else rows
+        out = np.zeros((len(coefficients), len(rows)))
+        if len(columns):
+            step = max(1, _VALUES_AT_ONCE // len(columns))
+            for first in range(0, len(rows), step):
+                out[:, first : first + step] = coefficients @ self.values(rows[first : first + step], columns).T
+        return out
+
+    def rounding(self, n_columns: int) -> float:
+        """See `KernelMatrix`: values are what the user says that they are, and BLAS may add one after the other."""
+        return (n_columns + _FEW) * float(np.finfo(float).eps) / 2
+
+    @cached_property
+    def row_sizes(self) -> Floats:
+        """See `KernelMatrix`."""
+        if self._row_index is self._column_index:
+            return self.column_sizes
+        return self._sizes(self._queries, self._row_index)
+
+    @cached_property
+    def column_sizes(self) -> Floats:
+        """See `KernelMatrix`."""
+        return self._sizes(self._X, self._column_index)
+
+    def _sizes(self, rows: Any, index: Indices) -> Floats:
+        """Square roots of the values of rows with themselves, which bound all values of a positive kernel."""
+        function, size = self.transform.function, _ROWS_AT_ONCE
+        if function is None:
+            squares = rows[index, index].astype(np.float64)
+        else:
+            own = UserKernelMatrix(replace(self.transform, offset=0.0), rows)
+            parts = [index[first : first + size] for first in range(0, len(index), size)]
+            squares = np.concatenate([np.zeros(0), *(own.values(part, part).diagonal() for part in parts)])
+            self.evaluations += own.evaluations
+        return np.asarray((np.abs(squares) * (1 + _ROUNDING) + abs(self.transform.offset)) ** 0.5)
+
+    def diagonal(self, index: Indices | None = None) -> Floats:
+        """See `KernelMatrix`."""
+        index = np.arange(len(self._column_index)) if index is None else index
+        return np.array([self.values(index[k : k + 1], index[k : k + 1])[0, 0] for k in range(len(index))])
+
+
+def _check_semi_definite(values: Floats, places: Indices) -> None:
+    """What every two rows must satisfy: k(x, z) = k(z, x), and k(x, z)^2 <= k(x, x) k(z, z)."""
+    diagonal = values.diagonal()
+    scale = np.sqrt(np.maximum(np.outer(diagonal, diagonal), 0)) + np.finfo(float).tiny
+    for wrong, what in (
+        (np.abs(values - values.T) > _ROUNDING * (scale + np.abs(values)), "not symmetric"),
+        ((np.abs(values) > (1 + _ROUNDING) * scale) | (diagonal < 0), "not positive semi-definite"),
+    ):
+        if wrong.any():
+            i, j = (int(places[k]) for k in np.argwhere(wrong)[0])
+            raise ValueError(f"kernel is {what}, see training rows {i} and {j} (of those with a positive weight)")

@@ -1,0 +1,140 @@
+"""Fitted machines as LIBSVM's models."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from dimargin.estimators import KernelMarginClassifier
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Kernel
+from dimargin.libsvm.model import Expansion, LibsvmModel, csr_rows, one_vs_one
+from dimargin.libsvm.text_model import write_libsvm_model
+
+
+def libsvm_model(estimator: Any) -> LibsvmModel:
+    """The LIBSVM form of a fitted classifier; parameters and errors as of `to_libsvm`."""
+    if isinstance(estimator, OneVsOneClassifier):
+        check_is_fitted(estimator)
+        return _of_pairs(estimator)
+    if isinstance(estimator, Pipeline):
+        raise TypeError(
+            "LIBSVM's models hold no scaling: pass the machine alone, pipeline[-1], and scale the rows that it is to "
+            "predict as the pipeline does"
+        )
+    if not isinstance(estimator, KernelMarginClassifier):
+        raise TypeError(f"a kernel machine of dimargin expected, got {type(estimator).__name__}")
+    check_is_fitted(estimator)
+    if len(estimator.classes_) > 2:
+        name, n_classes = type(estimator).__name__, len(estimator.classes_)
+        raise ValueError(
+            f"{name} separates {n_classes} classes one from the rest, which has no LIBSVM form: its models are "
+            f"one-vs-one. Fit sklearn.multiclass.OneVsOneClassifier({name}(...)) instead"
+        )
+    kernel, vectors, zero_based = _expansion(estimator, estimator.support_)
+    pair = Expansion(np.arange(vectors.shape[0]), estimator.dual_coef_[0], -float(estimator.intercept_[0]))
+    # the class that a positive decision value means comes first
+    return one_vs_one(kernel, estimator.classes_[::-1], vectors, [pair], zero_based)
+
+
+def _expansion(machine: KernelMarginClassifier, places: Indices) -> tuple[Kernel | None, Any, bool]:
+    """Kernel, support vectors (places in the matrix where values were computed beforehand), whether from feature 0."""
+    if machine._router is not None:
+        raise ValueError(
+            "a model that predicts by clusters has no LIBSVM form, which is one decision function; fit to stop_level=0 "
+            "or with strategy=DivideAndConquer(prediction='naive')"
+        )
+    kernel = machine._transform.kernel
+    if isinstance(kernel, Kernel):
+        return kernel, csr_rows(machine.support_vectors_), False
+    if kernel.function is not None:
+        raise ValueError("a kernel that is a function has no LIBSVM form; LIBSVM knows linear, poly, rbf, precomputed")
+    return None, csr_rows(places[:, None] + 1), True
+
+
+def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
+    machines = estimator.estimators_
+    for machine in machines:
+        if not isinstance(machine, KernelMarginClassifier):
+            raise TypeError(f"pairs of kernel machines of dimargin expected, got {type(machine).__name__}")
+    # of kernel values computed beforehand, every machine saw those of its own rows
+    rows = estimator.pairwise_indices_ or [None] * len(machines)
+    parts = [
+        _expansion(machine, machine.support_ if own is None else own[machine.support_])
+        for machine, own in zip(machines, rows, strict=True)
+    ]
+    kernels = list(dict.fromkeys(kernel for kernel, _, _ in parts))
+    if len(kernels) > 1:
+        raise ValueError(
+            f"the pairs' kernels differ ({kernels[0]}, {kernels[1]}); LIBSVM's models have one: give gamma a number"
+        )
+    vectors = csr_rows(sp.vstack([own for _, own, _ in parts]))
+    known: dict[tuple[bytes, bytes], int] = {}  # a row that serves several pairs is stored once
+    same = np.array([known.setdefault(_content(vectors, k), k) for k in range(vectors.shape[0])], dtype=np.int64)
+    ends = np.cumsum([len(machine.support_) for machine in machines])
+    pairs = [
+        # a machine's positive class is the second of its pair
+        Expansion(same[end - len(machine.support_) : end], -machine.dual_coef_[0], float(machine.intercept_[0]))
+        for machine, end in zip(machines, ends, strict=True)
+    ]
+    return one_vs_one(kernels[0], estimator.classes_, vectors, pairs, zero_based=parts[0][2])
+
+
+def _content(X: Any, row: int) -> tuple[bytes, bytes]:
+    part = slice(X.indptr[row], X.indptr[row + 1])
+    return X.indices[part].tobytes(), X.data[part].tobytes()
+
+
+def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier as a LIBSVM text model, for svm-predict and all other programs that read such.
+
+    A machine whose loss LIBSVM does not know is written as the kernel expansion that it is, under `svm_type c_svc`.
+    Column j of X becomes feature j + 1; numbers are written so that nothing is lost. With kernel values computed
+    beforehand, support vectors are named by their places among the training rows, counted from one.
+
+    Parameters
+    ----------
+    estimator : ODMClassifier, SVMClassifier or OneVsOneClassifier of these
+        Fitted, on labels that are whole numbers; with two classes, unless it is scikit-learn's OneVsOneClassifier.
+        For two classes, a positive decision value stays one and means the first label of the file.
+    path : path-like
+        An existing file is replaced, whole or not at all. The support vectors, which are training rows, are in it.
+
+    Raises
+    ------
+    ValueError
+        Where LIBSVM's format has no place for the model: the Laplacian kernel or one that is a function, one-vs-rest of
+        more than two classes, labels that are no whole numbers, pairs with different kernels.
+    TypeError
+        For another kind of estimator; for a pipeline, because the format holds no scaling.
+    sklearn.exceptions.NotFittedError
+    OSError
+        If the file cannot be written.
+
+    See Also
+    --------
+    from_libsvm : Read such a file.
+    save : Our own format, which holds scaling and certificate too.
+
+    Examples
+    --------
+    Several classes:
+
+    >>> import dimargin as dm
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.multiclass import OneVsOneClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = Path(mkdtemp()) / "iris.model"
+    >>> dm.to_libsvm(OneVsOneClassifier(dm.SVMClassifier(gamma=0.25)).fit(X, y), path)
+    >>> path.read_text().splitlines()[:4]
+    ['svm_type c_svc', 'kernel_type rbf', 'gamma 0.25', 'nr_class 3']
+    """
+    write_libsvm_model(libsvm_model(estimator), path)

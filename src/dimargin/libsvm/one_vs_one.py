@@ -1,0 +1,155 @@
+"""C-SVC as LIBSVM trains it: a machine for every pair of classes, in its order and with its report."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from dimargin.estimators import SVMClassifier
+from dimargin.estimators.data import TrainingData
+from dimargin.estimators.progress import Monitor
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats, Kernel
+from dimargin.libsvm import LibsvmModel
+from dimargin.libsvm.model import Expansion, one_vs_one, whole_labels
+
+
+class _Dots(Monitor):
+    """A dot for every check of the gap, as LIBSVM shows that it works."""
+
+    def check(self, entry: dict[str, Any]) -> bool:
+        print(".", end="", flush=True)
+        return False
+
+
+@dataclass(frozen=True)
+class OneVsOne:
+    """LIBSVM's way to more than two classes.
+
+    Attributes
+    ----------
+    machine : SVMClassifier
+        Of which every pair gets a copy; with an intercept, not fitted.
+    weights : mapping
+        Factors on C, by label.
+    cache : int or None
+        Bytes for kernel rows; None is the machine's own choice.
+    """
+
+    machine: SVMClassifier
+    weights: Mapping[int, float]
+    cache: int | None = None
+
+    def train(self, X: Any, y: NDArray[Any], quiet: bool = False) -> LibsvmModel:
+        """Train a machine for every pair of classes, and print LIBSVM's report of it unless told to be quiet.
+
+        Parameters
+        ----------
+        X : array or CSR array of shape (n, n_features)
+            Column j is feature j. With kernel values computed beforehand, feature 0 is a row's place in their matrix,
+            counted from 1, and feature j the value with place j.
+        y : ndarray of shape (n,)
+        quiet : bool, default=False
+            Whether to print warnings only.
+
+        Raises
+        ------
+        ValueError
+            For labels that are no whole numbers or all the same, and as `SVMClassifier.fit`.
+        """
+        labels, codes = _in_order(y)
+        if len(labels) < 2:
+            raise ValueError(f"two classes at least expected, but the label is {labels[0]} everywhere")
+        for label in sorted(self.weights.keys() - set(labels.tolist())):
+            print(f"WARNING: no row has the label of -w{label}", file=sys.stderr)
+        factors = np.array([self.weights.get(label, 1.0) for label in labels.tolist()])
+        pairs = []
+        for a, b in combinations(range(len(labels)), 2):
+            rows = np.flatnonzero((codes == a) | (codes == b))
+            pairs.append(self._train_pair(rows, self._rows(X, rows), codes[rows] == a, factors[codes[rows]], quiet))
+        if self.machine.kernel == "precomputed":
+            model = one_vs_one(None, labels, X[:, [0]], pairs, zero_based=True)
+        else:
+            kernel = Kernel(self.machine.kernel, self.machine.gamma, self.machine.degree, self.machine.coef0)  # type: ignore[arg-type]
+            model = one_vs_one(kernel, labels, X, pairs, zero_based=True)
+        if not quiet:
+            print(f"Total nSV = {model.support_vectors.shape[0]}")
+        return model
+
+    def _rows(self, X: Any, rows: Indices) -> Any:
+        """What the machine of some rows is fitted on."""
+        if self.machine.kernel != "precomputed":
+            return X if len(rows) == X.shape[0] else X[rows]
+        places = X[:, [0]][rows]
+        places = (places.toarray() if sp.issparse(X) else places).ravel()
+        if not ((places > 0) & (places < X.shape[1]) & (places == np.floor(places))).all():
+            raise ValueError(
+                "feature 0 of every row has to be its place in the kernel matrix, counted from 1, and features 1 to n "
+                "its kernel values"
+            )
+        values = X[np.ix_(rows, places.astype(np.int64))]
+        return values.toarray() if sp.issparse(X) else values
+
+    def _train_pair(self, rows: Indices, X: Any, first: NDArray[np.bool_], weights: Floats, quiet: bool) -> Expansion:
+        machine = clone(self.machine)
+        if self.cache is not None:
+            data = TrainingData(X, first.astype(np.int64), np.array([False, True]), weights, weights, rows, len(rows))
+            needed = machine._memory_needed(len(data.y), int(data.X.size), len(data.labels))
+            machine.set_params(memory_limit=needed + self.cache)
+        if not quiet:
+            machine._monitor = _Dots()
+        with warnings.catch_warnings(record=True) as complaints:
+            warnings.simplefilter("always", ConvergenceWarning)
+            machine.fit(X, first, weights)
+        if not quiet:
+            _report(machine, machine.C * weights)
+        for complaint in complaints:
+            print(f"WARNING: {complaint.message}", file=sys.stderr)
+        return Expansion(rows[machine.support_], machine.dual_coef_[0], 0.0 - float(machine.intercept_[0]))
+
+    def cross_validate(self, X: Any, y: NDArray[Any], n_folds: int) -> float:
+        """Share of the rows that models trained without them predict right; folds as stratified as they can be."""
+        n_folds = min(n_folds, len(y))
+        kind = StratifiedKFold if n_folds <= np.unique(y, return_counts=True)[1].max() else KFold
+        correct = 0
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            for train, test in kind(n_folds, shuffle=True, random_state=0).split(X, y):
+                known = y[train]
+                if (known == known[0]).all():  # as LIBSVM's model of a single class predicts
+                    predicted = known[0]
+                else:
+                    predicted = self.train(X[train], known, quiet=True).predict(X[test])
+                correct += int(np.count_nonzero(y[test] == predicted))
+        return correct / len(y)
+
+
+def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
+    """Labels in LIBSVM's order, the first that appears first, but 1 before -1; and every row's place among them."""
+    labels, first, codes = np.unique(y, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    if labels.tolist() == [-1, 1]:
+        order = np.array([1, 0])
+    return whole_labels(labels[order]), np.argsort(order)[codes]
+
+
+def _report(pair: SVMClassifier, bounds: Floats) -> None:
+    """LIBSVM's lines about a pair, and the certificate."""
+    sizes = np.abs(pair.dual_coef_[0])
+    print(f"*\noptimization finished, #passes = {pair.n_iter_}")
+    if bounds.min() == bounds.max():
+        print(f"nu = {sizes.sum() / bounds.sum():f}")
+    print(f"obj = {-pair.dual_objective_:f}, rho = {0.0 - pair.intercept_[0]:f}")
+    print(f"nSV = {len(sizes)}, nBSV = {np.count_nonzero(sizes >= bounds[pair.support_])}")
+    print(f"relative duality gap = {pair.duality_gap_:.2g}")

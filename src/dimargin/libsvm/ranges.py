@@ -1,0 +1,200 @@
+"""svm-scale's arithmetic and its range files."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.data_files.pieces import DataFileError, short
+from dimargin.kernels.matrix import Indices
+from dimargin.kernels.rows import Floats
+from dimargin.kernels.sparse_columns import narrowed
+from dimargin.system.writing import write_file
+
+_NUMBERS_AT_ONCE = 2**20  # bounds the scratch memory
+
+
+def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -> Floats:
+    """From [least, largest] to [lower, upper], with the operations in LIBSVM's order, so that they are its numbers."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        between = lower + (upper - lower) * (values - least) / (largest - least)
+    return np.where(values == least, lower, np.where(values == largest, upper, between))
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRanges:
+    """How svm-scale maps features, linearly, each from its range to the same interval.
+
+    Attributes
+    ----------
+    lower, upper : float
+        The interval.
+    features : ndarray of shape (n,), int64
+        Numbers of the features that vary, from one, in order; the others are left out of what is written.
+    least, largest : ndarray of shape (n,)
+        Their ranges.
+    labels : tuple of four floats or None
+        Interval and range of the labels, if they are scaled too.
+    """
+
+    lower: float
+    upper: float
+    features: Indices
+    least: Floats
+    largest: Floats
+    labels: tuple[float, float, float, float] | None = None
+
+    @classmethod
+    def fit(
+        cls, X: Any, y: NDArray[Any], lower: float, upper: float, label_limits: tuple[float, float] | None = None
+    ) -> FeatureRanges:
+        """Ranges of data whose column j is feature j + 1; zeros that a sparse row leaves out count."""
+        X, columns = narrowed(X)
+        least, largest = _extremes(X)
+        varying = np.flatnonzero(least < largest)
+        labels = None if label_limits is None else (*label_limits, float(y.min()), float(y.max()))
+        return cls(lower, upper, columns[varying] + 1, least[varying], largest[varying], labels)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write LIBSVM's range file; raises OSError if it cannot be written."""
+        rows: list[tuple[Any, ...]] = [("x",), (self.lower, self.upper)]
+        if self.labels is not None:
+            rows = [("y",), self.labels[:2], self.labels[2:], *rows]
+        rows += zip(self.features.tolist(), self.least.tolist(), self.largest.tolist(), strict=True)
+        lines = (" ".join(v if isinstance(v, str) else f"{v:.17g}" for v in row) for row in rows)
+        write_file(path, "".join(f"{line}\n" for line in lines).encode())
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> FeatureRanges:
+        """Read LIBSVM's range file.
+
+        Raises
+        ------
+        DataFileError
+            If it is damaged or none; the message names the line.
+        OSError
+            If it cannot be opened.
+        """
+        lines, labels = _Lines(Path(path)), None
+        if lines.skip("y"):
+            labels = (*lines.numbers(2), *lines.numbers(2))
+        if not lines.skip("x"):
+            lines.fail("'x', as svm-scale -s writes it,")
+        lower, upper = lines.numbers(2)
+        table: list[list[float]] = []
+        while lines.left:
+            row = lines.numbers(3, above=table[-1][0] if table else 0)
+            table.append(row)
+        features, least, largest = np.array(table).reshape(-1, 3).T
+        return cls(lower, upper, features.astype(np.int64), least, largest, labels)  # type: ignore[arg-type]
+
+    def unknown(self, X: Any) -> list[int]:
+        """Features that vary in X but have no range: they are left out of what is written."""
+        X, columns = narrowed(X)
+        least, largest = _extremes(X)
+        varying = columns[least < largest] + 1
+        return sorted({*varying.tolist()} - {*self.features.tolist()})
+
+    def lines(self, X: Any, y: NDArray[Any]) -> Iterator[str]:
+        """Scaled rows as svm-scale writes them, features with six digits, many lines at a time.
+
+        Parameters
+        ----------
+        X : array or CSR array of shape (n, n_features)
+            Column j is feature j + 1.
+        y : ndarray of shape (n,)
+        """
+        varying = self.least != self.largest
+        X, given = narrowed(X)
+        known = np.union1d(given, self.features[varying] - 1)  # columns, which are then numbered by their places here
+        X = _spread(X, np.searchsorted(known, given), len(known))
+        columns, width = np.searchsorted(known, self.features[varying] - 1), len(known)
+        least, largest = np.zeros(width), np.zeros(width)
+        least[columns], largest[columns] = self.least[varying], self.largest[varying]
+        # zeros of these columns become something else
+        moved = columns[_scaled(0.0, self.lower, self.upper, least[columns], largest[columns]) != 0]
+        labels = y.astype(np.float64) if self.labels is None else _scaled(y.astype(np.float64), *self.labels)
+        stored = X.nnz if sp.issparse(X) else X.size
+        step = max(1, int(_NUMBERS_AT_ONCE / (stored / len(y) + len(moved) + 1)))
+        for begin in range(0, len(y), step):
+            rows = _with_zeros(X[begin : begin + step], moved, width)
+            at = rows.indices
+            values = _scaled(rows.data, self.lower, self.upper, least[at], largest[at])
+            written = (least[at] != largest[at]) & (values != 0)
+            ends = np.concatenate([[0], np.cumsum(written)])[rows.indptr]
+            pairs = list(map("{}:{:g} ".format, (known[at[written]] + 1).tolist(), values[written].tolist()))
+            heads = [f"{label:.17g} " for label in labels[begin : begin + step].tolist()]
+            yield "".join(
+                "".join([head, *pairs[first:last], "\n"])
+                for head, first, last in zip(heads, ends[:-1], ends[1:], strict=True)
+            )
+
+
+def _spread(X: Any, places: Indices, width: int) -> Any:
+    """Rows with more columns: theirs at these places, the others empty."""
+    if X.shape[1] == width:
+        return X
+    rows = sp.csr_array(X)
+    return sp.csr_array((rows.data, places[rows.indices], rows.indptr), shape=(X.shape[0], width))
+
+
+def _extremes(X: Any) -> tuple[Floats, Floats]:
+    """Least and largest value of every column."""
+    if not sp.issparse(X):
+        return X.min(axis=0), X.max(axis=0)
+    return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+
+
+def _with_zeros(X: Any, columns: Indices, width: int) -> Any:
+    """Rows as a CSR array with more columns, in which the zeros of the given columns are stored."""
+    n, part = X.shape[0], sp.coo_array(X)
+    values = np.concatenate([part.data, np.zeros(n * len(columns))])  # stored values have a zero added
+    places = (
+        np.concatenate([part.row, np.repeat(np.arange(n), len(columns))]),
+        np.concatenate([part.col, np.tile(columns, n)]),
+    )
+    return sp.csr_array((values, places), shape=(n, width))
+
+
+class _Lines:
+    """The lines of a range file, one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.at = path, 0
+        self.lines = path.read_bytes().decode(errors="replace").rstrip().split("\n")
+
+    @property
+    def left(self) -> bool:
+        return self.at < len(self.lines)
+
+    def skip(self, word: str) -> bool:
+        """Pass the next line if it is this word."""
+        found = self.left and self.lines[self.at].strip() == word
+        self.at += found
+        return found
+
+    def numbers(self, count: int, above: float | None = None) -> list[float]:
+        """The next line: so many finite numbers, the first of them a feature if it has to be above another."""
+        try:
+            numbers = [float(word) for word in self.lines[self.at].split()] if self.left else []
+        except ValueError:
+            numbers = []
+        if len(numbers) != count or not all(map(math.isfinite, numbers)):
+            self.fail(f"{count} finite numbers")
+        if above is not None and not (numbers[0].is_integer() and above < numbers[0] < 2**31):
+            self.fail(f"a feature above {above:.0f}")
+        self.at += 1
+        return numbers
+
+    def fail(self, expected: str) -> NoReturn:
+        """Raise, naming the line."""
+        text = short(self.lines[self.at]) if self.left else "the end"
+        raise DataFileError(f"{self.path}, line {self.at + 1}: {expected} expected in a range file, got {text!r}")

@@ -1,0 +1,18 @@
+"""Model files: every estimator in a file without pickle, and back."""
+
+from typing import TYPE_CHECKING
+
+from dimargin.lazy import lazily
+
+if TYPE_CHECKING:
+    from dimargin.model_files.model import load as load
+    from dimargin.model_files.model import load_with_header as load_with_header
+    from dimargin.model_files.model import save as save
+    from dimargin.model_files.model_format import ModelFileError as ModelFileError
+else:
+    _NAMES = {
+        "model": ["load", "load_with_header", "save"],
+        "model_format": ["ModelFileError"],
+    }
+    _MODULES = ("model_values", "soundness")
+    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))

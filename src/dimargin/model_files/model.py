@@ -1,0 +1,237 @@
+"""Model files: what estimators, kernels and routers become in a file of `dimargin.model_files.model_format`, and back.
+
+Loading makes objects of the few classes in `_CLASSES` only, sets the attributes listed there only, and checks that the
+arrays fit together before anything is computed with them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from dimargin.data_files.pieces import short
+from dimargin.estimators import (
+    MACHINES,
+    CoreSetDetector,
+    CoreSetSVDD,
+    CoreSetSVMClassifier,
+    GossipSVMClassifier,
+    KernelMarginClassifier,
+    MarginClassifier,
+    OneClassCoreSetSVM,
+)
+from dimargin.kernels.user import UserKernel
+from dimargin.model_files.model_format import Arrays, ModelFileError, Step, decode, encode, read_raw, write_model
+from dimargin.model_files.model_values import decode_rows, encode_rows
+from dimargin.model_files.soundness import check_detector, check_linear_machine, check_machine, check_scaler, check_step
+from dimargin.partition import KernelClusters, Split
+from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
+from dimargin.system.memory import out_of_memory
+
+_MACHINE = (
+    "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", "objective_",
+    "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_", "_transform", "_router",
+    "_n_given",
+)  # fmt: skip
+_LINEAR = (
+    "classes_", "coef_", "intercept_", "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_",
+    "n_iter_", "history_", "_partial",
+)  # fmt: skip
+_GOSSIP = (
+    "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_", "site_of_rows_",
+    "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
+)  # fmt: skip
+_DETECTOR = (
+    "support_", "support_vectors_", "dual_coef_", "offset_", "objective_", "dual_objective_", "duality_gap_",
+    "certificate_", "status_", "n_iter_", "history_", "_transform", "_square", "_n_given",
+)  # fmt: skip
+_ANY = ("n_features_in_", "feature_names_in_")
+# what may be stored: class and fitted attributes
+_CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
+    **{
+        machine.__name__: (machine, _MACHINE if issubclass(machine, KernelMarginClassifier) else _LINEAR)
+        for machine in MACHINES.values()
+    },
+    "CoreSetSVMClassifier": (CoreSetSVMClassifier, _MACHINE),
+    "GossipSVMClassifier": (GossipSVMClassifier, _GOSSIP),
+    "CoreSetSVDD": (CoreSetSVDD, (*_DETECTOR, "radius_", "center_")),
+    "OneClassCoreSetSVM": (OneClassCoreSetSVM, _DETECTOR),
+    "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
+    "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
+    "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
+}
+_OPTIONS: dict[str, type[Options]] = {
+    options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
+}
+
+
+def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    """Save a fitted model.
+
+    The file is written beside its place and renamed, so that a crash or a full disk leaves neither half a model nor
+    harms an old one.
+
+    Parameters
+    ----------
+    model : one of the classifiers or outlier detectors, or Pipeline
+        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler or MaxAbsScaler. A kernel that
+        is a function cannot be stored.
+    path : path-like
+        An existing file is replaced. The support vectors of a kernel machine or detector, which are training rows, are
+        in it.
+    notes : mapping, optional
+        Anything that JSON holds, kept in the header.
+
+    Raises
+    ------
+    TypeError
+        For a model, parameter or label that cannot be stored.
+    sklearn.exceptions.NotFittedError
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import dimargin as dm
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import make_moons
+    >>> from tempfile import mkdtemp
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> machine = dm.ODMClassifier().fit(X, y)
+    >>> path = Path(mkdtemp()) / "moons.dimargin"
+    >>> dm.save(machine, path)
+    >>> bool((dm.load(path).decision_function(X) == machine.decision_function(X)).all())
+    True
+    """
+    steps = model.steps if isinstance(model, Pipeline) else [("machine", model)]
+    plain = [_plain_step(name, step) for name, step in steps]
+    write_model(path, plain, notes, pipeline=isinstance(model, Pipeline), encode_other=_encode_other)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a model that `save` wrote: its machine or detector, or its pipeline. Nothing in the file is executed.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is no model, is damaged, or was written in a format that this version does not know.
+    OSError
+        If it cannot be opened.
+    """
+    return load_with_header(path)[0]
+
+
+def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """The model and the header of its file, where `save` keeps versions and notes; raises as `load`."""
+    header, arrays = read_raw(Path(path))
+    try:
+        steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
+        model = _model_of(steps, bool(header["pipeline"]))
+        check_is_fitted(model)
+        _check_notes(header)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        raise ModelFileError(f"{path} is no sound model: {short(str(error), 400)}") from error
+    except MemoryError as error:
+        raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
+    return model, header
+
+
+def _check_notes(header: Mapping[str, Any]) -> None:
+    """Raise ValueError for what commands read of the header, of another kind than `save` writes."""
+    notes = header["notes"]
+    sound = (
+        isinstance(header["dimargin_version"], str)
+        and isinstance(notes, dict)
+        and isinstance(notes.get("label"), (str, int, type(None)))
+        and notes.get("zero_based") in (None, True, False)
+    )
+    if not sound:
+        raise ValueError("its version or notes are none")
+
+
+# ---- steps and values that are not plain -----------------------------------------------------------------------------
+
+
+def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
+    machines = [isinstance(step, (MarginClassifier, CoreSetDetector)) for _, step in steps]
+    if not any(machines[-1:]):
+        raise ValueError("the last step is no machine")
+    if any(machines[:-1]) or (len(steps) > 1 and not pipeline):
+        raise ValueError("steps before the machine are no scalers of a pipeline")
+    if len({step.n_features_in_ for _, step in steps}) > 1:
+        raise ValueError("its steps are of different width")
+    return Pipeline(steps) if pipeline else steps[0][1]
+
+
+def _plain_step(name: str, step: Any) -> Step:
+    kind = type(step).__name__
+    if _CLASSES.get(kind, (None,))[0] is not type(step):
+        raise TypeError(f"cannot save a {type(step).__qualname__}; what can be saved: {', '.join(_CLASSES)}")
+    check_is_fitted(step)
+    names = [a for a in _CLASSES[kind][1] + _ANY if hasattr(step, a)]
+    return Step(name, kind, step.get_params(deep=False), {key: getattr(step, key) for key in names})
+
+
+def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BaseEstimator:
+    make, attributes = _CLASSES[step["class"]]
+    unknown = set(step["attributes"]) - {*attributes, *_ANY}
+    if unknown:
+        raise ValueError(f"unknown attributes {sorted(unknown)}")
+    estimator = make(**{key: _decode(value, arrays) for key, value in step["parameters"].items()})
+    for key, value in step["attributes"].items():
+        setattr(estimator, key, _decode(value, arrays))
+    check_step(estimator)
+    if isinstance(estimator, KernelMarginClassifier):
+        check_machine(estimator)
+    elif isinstance(estimator, MarginClassifier):
+        check_linear_machine(estimator)
+    elif isinstance(estimator, CoreSetDetector):
+        check_detector(estimator)
+    else:
+        check_scaler(estimator, attributes)
+    return estimator
+
+
+def _encode(value: Any, place: str, arrays: Arrays) -> Any:
+    return encode(value, place, arrays, _encode_other)
+
+
+def _encode_other(value: Any, place: str, arrays: Arrays) -> Any:
+    if isinstance(value, UserKernel) and value.function is None:
+        return {"precomputed_kernel": True}
+    if isinstance(value, Router):
+        parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
+        del parts["rule"]
+        return {"router": {key: _encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}}
+    if isinstance(value, Split):
+        return {"split": {key: _encode(part, f"{place}.{key}", arrays) for key, part in vars(value).items()}}
+    if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
+        parameters = value.get_params(deep=False)
+        return {"strategy": type(value).__name__, "parameters": _encode(parameters, place, arrays)}
+    return encode_rows(value, place, arrays)
+
+
+def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    return decode(value, arrays, _decode_other)
+
+
+def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if "precomputed_kernel" in value:
+        return UserKernel(None)
+    if "router" in value:
+        parts = {key: _decode(part, arrays) for key, part in value["router"].items()}
+        rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))
+        return (Committee if "slopes" in parts else Router)(rule, **parts)
+    if "split" in value:
+        return Split(**{key: _decode(part, arrays) for key, part in value["split"].items()})
+    if "strategy" in value:
+        return _OPTIONS[value["strategy"]](**_decode(value["parameters"], arrays))
+    return decode_rows(value, arrays)

@@ -1,0 +1,292 @@
+"""What a model file is made of: a JSON header and arrays in one safetensors file, in which nothing can be executed.
+
+The header names the format version, the package version, the steps of the model (a scaler, then a machine) with their
+parameters and fitted attributes, and a checksum over all of it. Nothing here knows estimators, so that a process can
+write a model without loading scikit-learn; `dimargin.model_files.model` makes estimators of what is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_safetensors
+
+from dimargin.system.memory import out_of_memory
+from dimargin.system.writing import write_file
+
+FORMAT_VERSION = 1
+_KEY = "dimargin"  # of the header among the metadata of the safetensors file
+_LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
+_TYPE_OF_LABELS = re.compile(r"\|?O|[<>|=]?U[0-9]{1,9}")
+_MOST_OF_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
+Arrays = dict[str, NDArray[Any]]
+
+
+class ModelFileError(ValueError):
+    """A model file cannot be used; the message names the file and the reason."""
+
+
+class Step(NamedTuple):
+    """A step of a model, as plain values.
+
+    Attributes
+    ----------
+    name : str
+        Of the step; "machine" for a machine without a pipeline.
+    class_name : str
+        Such as "LinearODMClassifier".
+    parameters : mapping of str to value
+        All or some of its class's; the others get their defaults.
+    attributes : mapping of str to value
+        What fitting gives it, with ``n_features_in_``. To predict, a LinearODMClassifier of d features needs besides
+        ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d), ``intercept_`` of shape (n_outputs,) and
+        ``_partial``, a tuple of an array of shape (n_outputs, d + 1) and a number (where ``partial_fit`` goes on, and
+        the weight of the rows seen). There is one output for two classes, else one for each. What machines with support
+        vectors and detectors need is in `dimargin.model_files.soundness`.
+    """
+
+    name: str
+    class_name: str
+    parameters: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+
+
+def refuse_value(value: Any, place: str, arrays: Arrays) -> Any:
+    """An `encode_other` that knows nothing."""
+    raise TypeError(f"{place} cannot be stored in a model file: {value!r}")
+
+
+def refuse_kind(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """A `decode_other` that knows nothing."""
+    raise ValueError(f"unknown kind of value: {sorted(value)}")
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def write_model(
+    path: str | os.PathLike[str],
+    steps: Sequence[Step],
+    notes: Mapping[str, Any] | None = None,
+    *,
+    pipeline: bool | None = None,
+    encode_other: Callable[[Any, str, Arrays], Any] = refuse_value,
+    durable: bool = True,
+) -> None:
+    """Write a model file that `dimargin.load` reads; it is there whole or not at all.
+
+    What the classes, parameters and attributes mean is checked when the file is loaded, not here.
+
+    Parameters
+    ----------
+    path : path-like
+        An existing file is replaced.
+    steps : sequence of Step
+        The machine last. Values are numbers, text, None, lists, tuples and dictionaries of these, and arrays of numbers
+        or labels.
+    notes : mapping, optional
+        Anything that JSON holds, kept in the header.
+    pipeline : bool, optional
+        Whether `dimargin.load` gives a pipeline; by default if there is more than one step.
+    encode_other : callable, optional
+        As in `encode`.
+    durable : bool, default=True
+        As in `dimargin.system.writing.write_file`.
+
+    Raises
+    ------
+    TypeError
+        For a value that cannot be stored.
+    OSError
+        If the file cannot be written; an old one is then left as it was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> fitted = {
+    ...     "classes_": np.array(["ham", "spam"]), "coef_": np.array([[1.0, -2.0]]), "intercept_": np.array([0.5]),
+    ...     "_partial": (np.zeros((1, 3)), 0), "n_features_in_": 2,
+    ... }
+    >>> path = Path(mkdtemp()) / "spam.dimargin"
+    >>> write_model(path, [Step("machine", "LinearODMClassifier", {"lam": 100.0}, fitted)])
+    >>> import dimargin
+    >>> dimargin.load(path).predict([[3.0, 1.0], [0.0, 1.0]]).tolist()
+    ['spam', 'ham']
+    """
+    write_file(path, model_content(steps, notes, pipeline=pipeline, encode_other=encode_other), durable)
+
+
+def model_content(
+    steps: Sequence[Step],
+    notes: Mapping[str, Any] | None = None,
+    *,
+    pipeline: bool | None = None,
+    encode_other: Callable[[Any, str, Arrays], Any] = refuse_value,
+) -> bytes:
+    """What `write_model` would write, the same for the same model; parameters and errors as there."""
+    arrays: Arrays = {}
+    header = {
+        "format_version": FORMAT_VERSION,
+        "dimargin_version": version("dimargin"),
+        "pipeline": len(steps) > 1 if pipeline is None else pipeline,
+        "steps": [_encoded_step(step, arrays, encode_other) for step in steps],
+        "notes": dict(notes or {}),
+    }
+    return file_content(header, arrays)
+
+
+def _encoded_step(step: Step, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any]) -> dict[str, Any]:
+    def encoded(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: encode(value, f"{step.name}.{key}", arrays, encode_other) for key, value in values.items()}
+
+    return {
+        "name": step.name,
+        "class": step.class_name,
+        "parameters": encoded(step.parameters),
+        "attributes": encoded(step.attributes),
+    }
+
+
+def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a model file; raises as `dimargin.load`, but does not look into the steps."""
+    with open(path, "rb"):  # a missing or forbidden file is the system's own error
+        pass
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if _KEY not in metadata:
+                raise ModelFileError(f"{path} is a safetensors file, but no dimargin model")
+            checksum, _, text = metadata[_KEY].partition("\n")
+            if len(text) > _LONGEST_HEADER:
+                raise ModelFileError(f"{path} has a header of {len(text)} letters, at most {_LONGEST_HEADER} expected")
+            header = json.loads(text)
+            if not isinstance(header, dict) or not isinstance(header.get("format_version"), int):
+                raise ModelFileError(f"{path} is damaged: its header names no format version")
+            if header["format_version"] != FORMAT_VERSION:
+                raise ModelFileError(
+                    f"{path} has format version {str(header['format_version'])[:20]}, written by dimargin "
+                    f"{str(header.get('dimargin_version'))[:20]}; dimargin {version('dimargin')} reads version "
+                    f"{FORMAT_VERSION}"
+                )
+            arrays = {name: _array(file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except ModelFileError:
+        raise
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is no model file, or damaged: {str(error)[:300]}") from error
+    except MemoryError as error:
+        raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
+    if checksum != _checksum(text, arrays):
+        raise ModelFileError(f"{path} is damaged: its checksum does not match")
+    return header, arrays
+
+
+def _array(file: Any, name: str) -> NDArray[Any]:
+    np.empty(file.get_slice(name).get_shape())  # a MemoryError, where safetensors would panic
+    array: NDArray[Any] = file.get_tensor(name)
+    return array
+
+
+def is_model_file(start: bytes) -> bool:
+    """Whether a file that begins so is a model file, sound or not."""
+    return f'"{_KEY}"'.encode() in start[8:64]  # behind the length of the safetensors header, which is JSON
+
+
+def file_content(header: Mapping[str, Any], arrays: Arrays) -> bytes:
+    """The bytes of a model file."""
+    text = json.dumps(header)
+    if len(text) > _LONGEST_HEADER:
+        raise TypeError(f"a model file holds {_LONGEST_HEADER} letters beside its arrays; this model has {len(text)}")
+    # one entry of metadata, because safetensors writes several in any order
+    return to_safetensors(arrays, {_KEY: f"{_checksum(text, arrays)}\n{text}"})
+
+
+def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+# ---- values to JSON and arrays, and back -----------------------------------------------------------------------------
+
+
+def encode(
+    value: Any, place: str, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any] = refuse_value
+) -> Any:
+    """JSON for a value; what JSON does not know is an object with the single key of its kind.
+
+    Parameters
+    ----------
+    value : object
+    place : str
+        Its name, for messages and for the arrays in it.
+    arrays : dict of str to ndarray
+        Takes the arrays in the value.
+    encode_other : callable, optional
+        Called in the same way for what is no plain value; by default a TypeError.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+
+    def inner(item: Any, place: str) -> Any:
+        return encode(item, place, arrays, encode_other)
+
+    if isinstance(value, (list, tuple)):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [inner(item, f"{place}.{k}") for k, item in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"dict": [[inner(a, place), inner(b, f"{place}.{k}")] for k, (a, b) in enumerate(value.items())]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        arrays[place] = np.ascontiguousarray(value)
+        return {"array": place}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
+        return {"labels": [inner(item, place) for item in value.tolist()], "dtype": value.dtype.str}
+    return encode_other(value, place, arrays)
+
+
+def decode(
+    value: Any,
+    arrays: Mapping[str, NDArray[Any]],
+    decode_other: Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any] = refuse_kind,
+) -> Any:
+    """The value that `encode` made JSON of; `decode_other` is called for kinds that are not plain."""
+    if not isinstance(value, dict):
+        return value
+
+    def inner(item: Any) -> Any:
+        return decode(item, arrays, decode_other)
+
+    if "list" in value:
+        return [inner(item) for item in value["list"]]
+    if "tuple" in value:
+        return tuple(inner(item) for item in value["tuple"])
+    if "dict" in value:
+        return {inner(a): inner(b) for a, b in value["dict"]}
+    if "array" in value:
+        return arrays[value["array"]]
+    if "labels" in value:
+        labels = np.empty(len(value["labels"]), dtype=object)
+        labels[:] = [inner(item) for item in value["labels"]]
+        if not _TYPE_OF_LABELS.fullmatch(value["dtype"]):  # numpy parses more than types, and fails in many ways
+            raise ValueError(f"labels of type {value['dtype']!r}")
+        dtype = np.dtype(value["dtype"])
+        if dtype.kind == "U" and dtype.itemsize * len(labels) > _MOST_OF_LABELS:
+            raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MOST_OF_LABELS} bytes")
+        return labels.astype(dtype)
+    return decode_other(value, arrays)

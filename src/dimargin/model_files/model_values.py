@@ -1,0 +1,76 @@
+"""Rows and what is done to them, in model files: for processes that write or read them without scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.kernels.rows import KERNEL_NAMES, Kernel, RowTransform
+from dimargin.model_files.model_format import Arrays, decode, encode, refuse_kind, refuse_value
+
+
+def encode_rows(value: Any, place: str, arrays: Arrays) -> Any:
+    """An `encode_other` of `dimargin.model_files.model_format.write_model` that knows CSR arrays and `RowTransform`.
+
+    Raises
+    ------
+    TypeError
+        For any other value.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> arrays = {}
+    >>> encoded = encode_rows(sp.csr_array([[0.0, 2.0]]), "vectors", arrays)
+    >>> sorted(arrays)
+    ['vectors.data', 'vectors.indices', 'vectors.indptr']
+    >>> decode_rows(encoded, arrays).toarray()
+    array([[0., 2.]])
+    """
+    if sp.issparse(value) and value.format == "csr":
+        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
+        encoded = {key: encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}
+        return {"csr": encoded, "shape": list(value.shape)}
+    if isinstance(value, RowTransform) and not value.offset:  # files have no place for one: models have intercepts
+        return {
+            "row_transform": {
+                "kernel": asdict(value.kernel),
+                "center": encode(value.center, f"{place}.center", arrays),
+                "dtype": np.dtype(value.dtype).name,
+                "difference": value.difference,
+                "size": value.size,
+            }
+        }
+    return refuse_value(value, place, arrays)
+
+
+def decode_rows(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The counterpart of `encode_rows`: a `decode_other` of `dimargin.model_files.model_format.decode`.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        For another kind of value, and for one whose parts do not make it.
+    """
+    if "csr" in value:
+        data, indices, indptr = (decode(value["csr"][key], arrays) for key in ("data", "indices", "indptr"))
+        # SciPy does not look at these where the last of them is zero, and then writes beyond the ends
+        if indptr.dtype.kind != "i" or indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+            raise ValueError("the offsets of sparse rows do not rise from zero")
+        matrix = sp.csr_array((data, indices, indptr), shape=tuple(value["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
+    if "row_transform" in value:
+        given = value["row_transform"]
+        kernel = Kernel(**given["kernel"])
+        if kernel.name not in KERNEL_NAMES:
+            raise ValueError(f"unknown kernel {kernel.name!r}")
+        precision = {"float32": np.float32, "float64": np.float64}[given["dtype"]]
+        center = decode(given["center"], arrays)
+        return RowTransform(kernel, center, precision, bool(given["difference"]), float(given["size"]))  # type: ignore[arg-type]
+    return refuse_kind(value, arrays)

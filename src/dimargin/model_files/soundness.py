@@ -1,0 +1,257 @@
+"""Whether what a model file holds fits together; nothing is computed with it before."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin.estimators import CoreSetSVDD
+from dimargin.kernels.rows import MOST_DEGREE, RowTransform
+from dimargin.kernels.user import UserKernel
+from dimargin.strategies import Committee, Router
+
+_LARGEST = 1e150  # norm of prepared rows: beyond, no kernel's values are computed
+
+
+# what prediction by a scaler reads, unless the parameter of this name is off
+_SCALERS: dict[str, dict[str, str | None]] = {
+    "MinMaxScaler": {"scale_": None, "min_": None},
+    "StandardScaler": {"scale_": "with_std", "mean_": "with_mean"},
+    "MaxAbsScaler": {"scale_": None},
+}
+
+
+def check_step(step: Any) -> None:
+    """Raise ValueError for what no step can do without, or what commands tell of it, of another kind than it has."""
+    width, names = step.n_features_in_, vars(step).get("feature_names_in_", np.array([""], dtype=object))
+    threads = vars(step).get("n_jobs")
+    sound = (
+        _is_whole(width)
+        and 0 < width < 2**62
+        and isinstance(names, np.ndarray)
+        and ("feature_names_in_" not in vars(step) or names.shape == (width,))
+        and all(isinstance(name, str) for name in names.flat)
+        and (threads is None or (_is_whole(threads) and threads != 0))
+        and isinstance(vars(step).get("kernel", ""), str)
+    )
+    if not sound:
+        raise ValueError("its width, names of columns, kernel or n_jobs are none")
+    _check_certificate(vars(step))
+
+
+def _check_certificate(told: dict[str, Any]) -> None:
+    history = told.get("history_", [])
+    sound = (
+        all(isinstance(told.get(name, ""), str) for name in ("status_", "certificate_"))
+        and _is_amount(told.get("duality_gap_", 0.0))
+        and all(_is_amount(told.get(name, 0.0)) for name in ("objective_", "dual_objective_"))
+        and _is_whole(told.get("n_iter_", 1))
+        and isinstance(history, list)
+        and all(isinstance(entry, dict) for entry in history)
+    )
+    if not sound:
+        raise ValueError("its certificate or history is none")
+
+
+def _check_classes(classes: Any) -> None:
+    """Raise ValueError unless these are two different labels or more."""
+    sound = (
+        isinstance(classes, np.ndarray)
+        and classes.ndim == 1
+        and len(classes) >= 2
+        and (classes.dtype.kind in "biufU" or all(isinstance(label, (str, int, float)) for label in classes.tolist()))
+        and len(set(classes.tolist())) == len(classes)
+        and (classes.dtype.kind != "f" or bool(np.isfinite(classes).all()))
+    )
+    if not sound:
+        raise ValueError("its classes are no labels")
+
+
+def check_machine(machine: Any) -> None:
+    """Raise ValueError for arrays that the compiled core would read beyond their ends."""
+    _check_classes(machine.classes_)
+    n_vectors, n_features = machine.support_vectors_.shape
+    n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
+    sound = (
+        machine.dual_coef_.shape == (n_outputs, n_vectors)
+        and machine.intercept_.shape == (n_outputs,)
+        and _is_whole(machine._n_given)
+        and machine.support_.dtype.kind == "i"
+        and machine.support_.shape == (n_vectors,)
+        and bool(((machine.support_ >= 0) & (machine.support_ < machine._n_given)).all())
+        and n_features == (0 if machine.kernel == "precomputed" else machine.n_features_in_)
+        and (machine.kernel != "precomputed" or machine._n_given == machine.n_features_in_)
+        and isinstance(machine._transform, UserKernel) == (machine.kernel == "precomputed")
+        and _fits_transform(machine.support_vectors_, machine._transform)
+        and all(map(_is_matrix, (machine.support_vectors_, machine.dual_coef_)))
+        and _is_real(machine.intercept_)
+        and (machine._router is None or _fits(machine._router, machine.support_vectors_))
+        and (machine._router is None or _fits_outputs(machine._router, n_outputs))
+    )
+    if not sound:
+        raise ValueError("its arrays do not fit together")
+
+
+def check_linear_machine(machine: Any) -> None:
+    """Raise ValueError for arrays that do not fit together."""
+    _check_classes(machine.classes_)
+    n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
+    partial = vars(machine).get("_partial", (np.zeros((n_outputs, machine.n_features_in_ + 1)), 0.0))
+    sound = (
+        machine.coef_.shape == (n_outputs, machine.n_features_in_)
+        and machine.intercept_.shape == (n_outputs,)
+        and all(map(_is_real, (machine.coef_, machine.intercept_)))
+        and len(partial) == 2
+        and _is_real(partial[0])
+        and partial[0].shape == (n_outputs, machine.n_features_in_ + 1)
+        and _finite(partial[1])
+    )
+    if not sound:
+        raise ValueError("its arrays do not fit together")
+
+
+def check_detector(detector: Any) -> None:
+    """Raise ValueError for attributes that do not fit together, or that scores cannot be computed from."""
+    n_vectors = detector.support_vectors_.shape[0]
+    sound = (
+        n_vectors > 0
+        and _is_matrix(detector.support_vectors_)
+        and _is_matrix(detector.dual_coef_)
+        and detector.dual_coef_.shape == (1, n_vectors)
+        and detector.support_.dtype.kind == "i"
+        and detector.support_.shape == (n_vectors,)
+        and _is_number(detector.n_features_in_, detector._n_given, of=int)
+        and ((detector.support_ >= 0) & (detector.support_ < detector._n_given)).all()
+        and _fits_kernel(detector)
+        and _finite(detector.offset_, detector._square)
+        and _is_number(detector.objective_, detector.dual_objective_, detector.duality_gap_)
+        and isinstance(detector.status_, str)
+        and isinstance(detector.certificate_, str)
+        and (not isinstance(detector, CoreSetSVDD) or _fits_ball(detector))
+    )
+    if not sound:
+        raise ValueError("its attributes do not fit together")
+
+
+def _fits_kernel(detector: Any) -> bool:
+    vectors, transform = detector.support_vectors_, detector._transform
+    if detector.kernel != "precomputed":
+        return vectors.shape[1] == detector.n_features_in_ and _fits_transform(vectors, transform)
+    # prediction takes columns of given values by `support_`; a ball needs the diagonal too, which is not among them
+    given = isinstance(transform, UserKernel) and detector.n_features_in_ == detector._n_given
+    return given and _fits_transform(vectors, transform) and not isinstance(detector, CoreSetSVDD)
+
+
+def _fits_ball(detector: CoreSetSVDD) -> bool:
+    center = detector.center_
+    sound = _finite(detector.radius_) and detector.radius_ >= 0
+    return sound and (center is None or (center.shape == (detector.n_features_in_,) and _is_real(center)))
+
+
+def _is_matrix(values: Any) -> bool:
+    """Whether this is an array or a CSR array of two dimensions, of finite floating-point numbers."""
+    return len(values.shape) == 2 and _is_real(values.data if sp.issparse(values) else values)
+
+
+def _is_real(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
+
+
+def _is_number(*values: Any, of: Any = (int, float)) -> bool:
+    return all(isinstance(value, of) for value in values)
+
+
+def _is_whole(*values: Any) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether this is a number, or one for every class."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "fi" and value.ndim == 1
+    return isinstance(value, float) or (_is_whole(value) and abs(value) < 2**63)
+
+
+def _finite(*values: Any) -> bool:
+    return _is_number(*values) and all(map(math.isfinite, values))
+
+
+def _fits_transform(X: Any, transform: Any) -> bool:
+    if isinstance(transform, UserKernel):
+        return bool(X.shape[1] == 0)
+    if not isinstance(transform, RowTransform):
+        return False
+    kernel, center = transform.kernel, transform.center
+    return (
+        _finite(kernel.gamma, kernel.coef0)
+        and kernel.gamma > 0
+        and _is_number(kernel.degree, of=int)
+        and 0 <= transform.size < _LARGEST
+        and 0 < kernel.degree <= MOST_DEGREE
+        and (center is None or (center.shape == X.shape[1:] and not sp.issparse(X) and _is_real(center)))
+    )
+
+
+def _fits(router: Router, vectors: Any) -> bool:
+    """Whether the rule can be asked about rows like these vectors, and answers with a cluster that there is."""
+    rule = router.rule
+    n_splits, n_centres = len(rule.splits), sum(len(split.norms) for split in rule.splits)
+    if not (n_splits and 0 < rule.n_clusters <= n_centres and _whole(router.clusters, 0, rule.n_clusters)):
+        return False
+    return len(router.clusters) == vectors.shape[0] and all(
+        sp.issparse(split.vectors) == sp.issparse(vectors)
+        and split.vectors.ndim == 2
+        and split.vectors.shape[1] == vectors.shape[1]
+        and split.vectors.dtype.kind == split.shares.dtype.kind == split.norms.dtype.kind == "f"
+        and _fits_transform(split.vectors, rule.transform)
+        and split.shares.shape == split.vectors.shape[:1]
+        and split.norms.shape == split.targets.shape == (len(split.bounds) - 1,)
+        and np.isfinite(split.shares).all()
+        and np.isfinite(split.norms).all()
+        and _whole(split.bounds, 0, len(split.shares) + 1)
+        and (split.bounds[0], split.bounds[-1]) == (0, len(split.shares))
+        and (np.diff(split.bounds) > 0).all()
+        and _whole(split.targets, -n_splits, rule.n_clusters)  # on to a later split, or to a cluster
+        and ((split.targets >= 0) | (split.targets < -1 - place)).all()
+        for place, split in enumerate(rule.splits)
+    )
+
+
+def _fits_outputs(router: Router, n_outputs: int) -> bool:
+    own = router.intercepts
+    if own is not None and not (
+        own.dtype.kind == "f" and own.shape == (router.rule.n_clusters, n_outputs) and np.isfinite(own).all()
+    ):
+        return False
+    return not isinstance(router, Committee) or _fits_committee(router, n_outputs)
+
+
+def _fits_committee(committee: Committee, n_outputs: int) -> bool:
+    slopes, prior = committee.slopes, committee.prior
+    return (
+        slopes.dtype.kind == prior.dtype.kind == "f"
+        and (slopes.shape, prior.shape) == ((committee.rule.n_clusters, n_outputs), (n_outputs,))
+        and bool(np.isfinite(slopes).all() and np.isfinite(prior).all())
+    )
+
+
+def _whole(values: Any, low: int, high: int) -> bool:
+    """Whether these are whole numbers from `low` to below `high`."""
+    return values.dtype == np.int64 and values.ndim == 1 and bool(((low <= values) & (values < high)).all())
+
+
+def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
+    """Raise ValueError for attributes that are missing or no numbers, or of another number of columns."""
+    kind, shape = type(scaler).__name__, (scaler.n_features_in_,)
+    scaler._validate_params()
+    for name, parameter in _SCALERS[kind].items():
+        needed = parameter is None or getattr(scaler, parameter)
+        if needed and not (_is_real(getattr(scaler, name, None)) and getattr(scaler, name).shape == shape):
+            raise ValueError(f"{name} of the {kind} is not a finite number for each of its {shape[0]} columns")
+    for name in attributes:
+        values = getattr(scaler, name, None)
+        if isinstance(values, np.ndarray) and values.ndim and values.shape != shape:
+            raise ValueError(f"{name} of the {kind} does not fit its {shape[0]} columns")

@@ -1,0 +1,144 @@
+"""The rows of one site, and what the hinge loss says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.kernels.rows import power_sums
+from dimargin.problems.dual import ROUNDINGS
+
+Floats = NDArray[np.float64]
+
+_UNIT = float(np.finfo(float).eps) / 2
+_FEW = 8  # roundings of a term, beside those of the sum that it is in
+
+
+@dataclass(frozen=True)
+class Look:
+    """What rows say of some weights.
+
+    Attributes
+    ----------
+    pull : ndarray of shape (n_outputs, n_features)
+        Minus the subgradient of the sum of the losses: ``sum_i y_i x_i`` over the rows of margin below one. The GADGET
+        paper's pseudo-code sums over all rows, which learns nothing: the indicator is missing there.
+    loss, active : ndarray of shape (n_outputs,)
+        Sum of the hinge losses, and rows of margin below one.
+    inside : boolean ndarray of shape (n_outputs, n)
+        Which rows these are.
+    """
+
+    pull: Floats
+    loss: Floats
+    active: Floats
+    inside: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class HingeRows:
+    """Rows and signs of one site; it may have none, or those of one class.
+
+    Attributes
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    signs : ndarray of shape (n_outputs, n)
+        Plus or minus one.
+    """
+
+    X: Any
+    signs: Floats
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return int(self.X.shape[0])
+
+    def with_more(self, rows: HingeRows) -> HingeRows:
+        """These and more rows."""
+        return HingeRows(stacked(self.X, rows.X), np.concatenate([self.signs, rows.signs], axis=1))
+
+    def look(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> Look:
+        """Pull, loss and active rows at some weights, of all rows or the chosen ones."""
+        X, signs = (self.X, self.signs) if chosen is None else (self.X[chosen], self.signs[:, chosen])
+        short = 1 - signs * (X @ weights.T).T
+        inside = short > 0
+        pull = (X.T @ (signs * inside).T).T
+        return Look(
+            np.ascontiguousarray(pull), np.where(inside, short, 0).sum(axis=1), inside.sum(axis=1, dtype=float), inside
+        )
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Of all rows, of shape (n,)."""
+        return np.sqrt(power_sums(self.X, 2))
+
+    def loss_rounding(self, weights: Floats) -> Floats:
+        """Bound the rounding of the sum of the losses at some weights, of shape (n_outputs,).
+
+        A score errs by a unit in the last place for every feature, of ``|w| |x_i|``; the sum by `ROUNDINGS` of itself.
+        """
+        scores = np.linalg.norm(weights, axis=1) * self.lengths.sum()
+        return np.asarray((self.X.shape[1] + _FEW) * _UNIT * scores + ROUNDINGS * (self.n_rows + scores))
+
+    def pull_rounding(self, dual: Floats) -> Floats:
+        """Bound the length of what rounding does to ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
+        return np.asarray((self.n_rows + _FEW) * _UNIT * (np.abs(dual) @ self.lengths))
+
+    def curvature(self, centre: Floats) -> Floats:
+        """``sum_i |z_ij| |z_i|_1`` of every feature j, ``z = x - centre``, of shape (n_features,).
+
+        Their diagonal is above ``sum_i z_i z_i'``: ``(z.v)^2 <= |z|_1 sum_j |z_j| v_j^2`` by Cauchy and Schwarz.
+        """
+        far = np.abs(centre)  # of a zero
+        if sp.issparse(self.X):  # by how much more or less others are away
+            X = sp.csr_array(self.X)
+            more = np.abs(X.data - centre[X.indices]) - far[X.indices]
+            sizes, rest = sp.csr_array((more, X.indices, X.indptr), shape=X.shape), far
+        else:
+            sizes, rest = np.abs(self.X - centre), 0 * far
+        norms = np.asarray(sizes.sum(axis=1)).ravel() + rest.sum()
+        return np.asarray(sizes.T @ norms + rest * norms.sum(), dtype=np.float64)
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """``sum_i x_ij`` and ``sum_i x_ij^2`` of every feature j, of shape (n_features,) each."""
+        return np.asarray(self.X.sum(axis=0)).ravel(), np.asarray((self.X * self.X).sum(axis=0)).ravel()
+
+
+def stacked(above: Any, below: Any) -> Any:
+    """Rows of both, as wide as the wider; sparse where either is."""
+    width = max(above.shape[1], below.shape[1])
+    if sp.issparse(above) or sp.issparse(below):
+        parts = [sp.csr_array(part) for part in (above, below)]
+        parts = [sp.csr_array((p.data, p.indices, p.indptr), shape=(p.shape[0], width)) for p in parts]
+        return sp.csr_array(sp.vstack(parts))
+    return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (above, below)])
+
+
+def hinge_dual(activity: Floats, pull: Floats, alpha: float, rounding: Floats | float = 0.0) -> Floats:
+    """Dual objective of coefficients in [0, 1] of this mean activity and this mean pull, each scaled down at best.
+
+    ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)``; with a scaled by s in [0, 1], best at
+    ``s = min(1, alpha mean(a) / |pull|^2)``.
+
+    Parameters
+    ----------
+    activity : ndarray of shape (n_outputs,)
+    pull : ndarray of shape (n_outputs, n_features)
+    alpha : float
+    rounding : ndarray of shape (n_outputs,), optional
+        Bound of the length of what rounding has done to `pull`; the objective is no larger than without any.
+
+    Returns
+    -------
+    ndarray of shape (n_outputs,)
+    """
+    square = (np.linalg.norm(pull, axis=1) + rounding) ** 2
+    scale = np.minimum(1, alpha * activity / np.maximum(square, 1e-300))
+    gain, price = scale * activity, scale**2 * square / (2 * alpha)
+    return np.asarray(gain - price - ROUNDINGS * (gain + price))

@@ -1,0 +1,180 @@
+"""Rows that are solved together: what trees climb with, on every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.rows import Floats
+from dimargin.problems.dual import DualProblem
+from dimargin.sharding.shards import Shards
+
+_ROWS_OF_SHARD, _MOST_SHARDS = 8192, 512
+_SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and beyond, that are likely among those asked for
+
+Groups = Callable[[Any], tuple["Part", Indices]]
+
+
+def n_shards_for(n_rows: int) -> int:
+    """Shards that so many rows are stored in: whatever the number of threads or workers, for the same sums."""
+    return min(_MOST_SHARDS, -(-n_rows // _ROWS_OF_SHARD))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows, and where their solve stands.
+
+    Attributes
+    ----------
+    problem : DualProblem
+        With a mass of its own. On a cluster its kernel owns its rows; in one process it is a view of all rows.
+    places : ndarray of shape (n,)
+        Of the rows, in the order of the keys of all rows.
+    dual : ndarray of shape (n_outputs, n) or None
+        Coefficients: a warm start, or a solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.problems.losses import HingeLoss
+    >>> X, labels = np.array([[0.0], [1.0], [3.0]]), np.array([[1.0, -1.0, 1.0]])
+    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("linear")), X)
+    >>> whole = Part(DualProblem(labels, np.ones(3), HingeLoss(1.0), 3.0, 3.0, kernel=K), np.arange(3))
+    >>> halves = [whole.take(np.array([2]), mass=1.0), whole.take(np.array([0, 1]), mass=2.0)]
+    >>> again = Part.joined(halves, mass=3.0)
+    >>> again.places, again.problem.labels
+    (array([2, 0, 1]), array([[ 1.,  1., -1.]]))
+    """
+
+    problem: DualProblem
+    places: Indices
+    dual: Floats | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of this part."""
+        return len(self.places)
+
+    @property
+    def key(self) -> int:
+        """The smallest place: what tells a part from others that share no row with it."""
+        return int(self.places.min())
+
+    @property
+    def coefficients(self) -> Floats:
+        """Of all rows, zero where there are none."""
+        return np.zeros(self.problem.labels.shape) if self.dual is None else self.dual
+
+    @property
+    def support(self) -> Indices:
+        """Which rows have a nonzero coefficient."""
+        return np.flatnonzero(self.coefficients.any(axis=0))
+
+    def with_threads(self, n_threads: int) -> Part:
+        """The same part, whose kernel values are computed by so many threads, and counted apart."""
+        every = np.arange(self.n_rows)
+        return replace(self, problem=self.problem.with_kernel(self.problem.kernel.take(every, n_threads)))
+
+    def in_order(self) -> Part:
+        """The rows in the order of their keys."""
+        order = np.argsort(self.places)
+        return self if (np.diff(order) == 1).all() else self.take(order, self.problem.mass)
+
+    def take(self, index: Indices, mass: float) -> Part:
+        """Some of the rows, as a part of this mass."""
+        dual = None if self.dual is None else np.ascontiguousarray(self.dual[:, index])
+        return Part(self.problem.restrict(index, mass), self.places[index], dual)
+
+    @staticmethod
+    def joined(parts: Sequence[Part], mass: float) -> Part:
+        """The rows of several, one part after the other, as a part of this mass; with coefficients if all have them."""
+        problem = replace(
+            parts[0].problem,
+            kernel=KernelMatrix.joined([part.problem.kernel for part in parts]),
+            labels=np.concatenate([part.problem.labels for part in parts], axis=1),
+            weights=np.concatenate([part.problem.weights for part in parts]),
+            mass=mass,
+        )
+        known = [part.dual for part in parts if part.dual is not None]
+        dual = np.concatenate(known, axis=1) if len(known) == len(parts) else None
+        return Part(problem, np.concatenate([part.places for part in parts]), dual)
+
+    @classmethod
+    def split(cls, problem: DualProblem, n_parts: int, dual: Floats | None = None) -> list[Part]:
+        """Rows of a problem, in the order of their keys, as parts of the same mass that follow one another."""
+        whole = cls(problem, np.arange(problem.n_rows), dual)
+        return [whole.take(rows, problem.mass) for rows in np.array_split(whole.places, n_parts)]
+
+    def first(self, n_rows: int) -> Part:
+        """The rows whose places are below a number."""
+        return self.take(np.flatnonzero(self.places < n_rows), self.problem.mass)
+
+
+def whole_of(parts: Sequence[Part], _: None = None) -> Part:
+    """All rows, in the order of their keys, as one part."""
+    return Part.joined(parts, parts[0].problem.total).in_order()
+
+
+def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
+    """The first rows in the order of their keys, which are a random sample: on the caller's machine.
+
+    Parameters
+    ----------
+    rows : Shards of Part
+        Rows that follow one another in their order.
+    n_wanted : int
+    n_rows : int
+        Of all.
+    """
+    n_shards = -(-_SPARE * n_wanted * rows.n_shards // n_rows)  # which are enough unless some have few rows
+    while True:
+        parts = [part for part in rows.collect(Part.first, n_wanted, n_shards) if part.n_rows]
+        if sum(part.n_rows for part in parts) >= n_wanted or n_shards >= rows.n_shards:
+            return whole_of(parts)
+        n_shards = rows.n_shards
+
+
+def first_of_groups(
+    items: Shards[Any], groups: Groups, wanted: Sequence[int], sizes: Sequence[int], n_rows: int
+) -> list[Part]:
+    """Of every group of rows the first ones in the order of their keys: on the caller's machine.
+
+    Since that order is random, those of a group that is a tenth of all rows are, nearly always, among ten times as many
+    of all; where they are not, all rows are asked.
+
+    Parameters
+    ----------
+    items : Shards
+    groups : callable
+        Gives the part of an item, and the number of the group of every row, -1 for none.
+    wanted, sizes : sequences of n_groups int
+        Rows that are wanted of every group, and that it has: at least one each.
+    n_rows : int
+        Of all.
+    """
+    counts = np.minimum(wanted, sizes)
+    below = np.ceil((_SPARE * counts + _MORE) * (n_rows / np.asarray(sizes))).astype(np.int64)
+    part, numbers = _groups_below(items, groups, below)
+    if (np.bincount(numbers, minlength=len(counts)) < counts).any():
+        part, numbers = _groups_below(items, groups, np.full(len(counts), n_rows))
+    order = np.argsort(part.places)
+    inside = [order[numbers[order] == group][:count] for group, count in enumerate(counts)]
+    return [part.take(rows, part.problem.mass) for rows in inside]
+
+
+def _groups_below(items: Shards[Any], groups: Groups, below: Indices) -> tuple[Part, Indices]:
+    answers = items.collect(partial(_below, groups), below)
+    parts = [part for part, _ in answers]
+    return Part.joined(parts, parts[0].problem.mass), np.concatenate([numbers for _, numbers in answers])
+
+
+def _below(groups: Groups, item: Any, below: Indices) -> tuple[Part, Indices]:
+    part, numbers = groups(item)
+    rows = np.flatnonzero((numbers >= 0) & (part.places < below[numbers]))
+    return part.take(rows, part.problem.mass), numbers[rows]

@@ -1,0 +1,64 @@
+"""Levels of local solves, merged from the leaves to the root. Knows no loss, no kernel and no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dimargin.sharding.shards import Shards
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Level(Generic[Result]):
+    """One level of the tree, solved.
+
+    Attributes
+    ----------
+    level : int
+    results : sequence
+        What the caller was told of every part.
+    parts : Shards
+        The parts with their solutions, wherever they are.
+    """
+
+    level: int
+    results: Sequence[Result]
+    parts: Shards[Any]
+
+
+def climb(
+    leaves: Shards[Any],
+    n_levels: int,
+    branching: int,
+    solve_level: Callable[[int, Shards[Any]], Level[Result]],
+    join: Callable[[Sequence[Any], Any], Any],
+    value: Any = None,
+    spent: Sequence[Shards[Any]] = (),
+) -> Iterator[Level[Result]]:
+    """Solve levels ``n_levels, ..., 1, 0``, lazily: whoever consumes the iterator decides when to stop.
+
+    Parameters
+    ----------
+    leaves : Shards
+        ``branching ** n_levels`` parts.
+    n_levels, branching : int
+    solve_level : callable
+        Solves all parts of a level, which are independent of each other.
+    join : callable
+        A task that makes a part of `branching` solved ones, given `value`.
+    value : object, optional
+    spent : sequence of Shards
+        What is released as soon as the leaves are solved; the parts of other levels are, as soon as those above are.
+    """
+    parts = leaves
+    for number in range(n_levels, -1, -1):
+        level = solve_level(number, parts)
+        yield level
+        for handle in spent:
+            handle.release()
+        spent = level.parts, *([] if parts is leaves else [parts])
+        if number:
+            parts = level.parts.merge(join, branching, value)

@@ -1,0 +1,18 @@
+"""Networks of sites that are simulated in one process, and machines that are learnt on them."""
+
+from typing import TYPE_CHECKING
+
+from dimargin.lazy import lazily
+
+if TYPE_CHECKING:
+    from dimargin.simulation.conditions import Conditions as Conditions
+    from dimargin.simulation.conditions import Link as Link
+    from dimargin.simulation.conditions import Outage as Outage
+    from dimargin.simulation.conditions import Partition as Partition
+    from dimargin.simulation.simulator import Simulator as Simulator
+else:
+    _NAMES = {
+        "conditions": ["Conditions", "Link", "Outage", "Partition"],
+        "simulator": ["Simulator"],
+    }
+    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES)

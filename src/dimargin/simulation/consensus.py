@@ -1,0 +1,152 @@
+"""Machines whose core-set is agreed on by sites of a simulated network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from dimargin.kernels.rows import Floats
+from dimargin.network.programs.core_set_settings import CoreSetSettings
+from dimargin.network.topology import check_reachable, make_graph
+from dimargin.problems.dual import Status
+from dimargin.problems.losses import SquaredHingeLoss
+from dimargin.sharding.parts import Part, whole_of
+from dimargin.simulation.core_set_run import Agreed, CoreSetRun
+from dimargin.simulation.gossip_run import deal, site_names
+from dimargin.solvers import Limits
+from dimargin.strategies import LevelModel, Outcome, Strategy, Training, TreeShape
+
+
+def agree(
+    X: Any,
+    signs: Floats,
+    masses: Floats,
+    settings: CoreSetSettings,
+    site: Any,
+    n_sites: int,
+    topology: Any,
+    limits: Limits,
+    random_state: int,
+) -> Agreed:
+    """Let sites agree, on a network that stays as it is, until all of them have stopped.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+    signs, masses : ndarray of shape (n,)
+    settings : CoreSetSettings
+        But for `quiet_rounds`, which follows from the diameter.
+    site : ndarray of shape (n,)
+        Number of every row's site.
+    n_sites : int
+    topology : str or networkx graph
+    limits : Limits
+    random_state : int
+
+    Raises
+    ------
+    ValueError
+        If what some site knows cannot reach all others.
+    """
+    graph = make_graph(topology, n_sites, random_state)
+    check_reachable(graph, site_names(n_sites))
+    quiet = 2 * nx.diameter(graph) + 1 if n_sites > 1 else 1
+    settings = replace(settings, quiet_rounds=quiet)
+    run = CoreSetRun(X, signs, masses, site, n_sites, settings, graph, random_state=random_state)
+    return run.run(limits.max_iter, limits.deadline, limits.interrupted)
+
+
+def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
+    """The site of every row; rows are in random order, `given` says where they were in the caller's."""
+    if not isinstance(shards, str):
+        shards = np.asarray(shards)
+        if shards.ndim != 1 or len(shards) <= given.max():
+            raise ValueError(f"shards must be the number of every row's site; got an array of shape {shards.shape}")
+        shards = shards[given]
+    return deal(shards, codes, np.arange(len(given)), n_sites)
+
+
+_TINY = 1e-300  # rho that is rounding
+
+
+class Consensus(Strategy):
+    """Sites agree on the core-set of an L2-SVM; one machine after the other for several outputs.
+
+    Parameters
+    ----------
+    n_sites : int
+    topology : str or networkx graph
+    shards : str or array-like of shape (n_samples,)
+        As in `dimargin.GossipSVMClassifier`.
+    """
+
+    needs_rows = True
+
+    def __init__(self, n_sites: int = 10, topology: Any = "complete", shards: str | Sequence[int] = "random") -> None:
+        self.n_sites = n_sites
+        self.topology = topology
+        self.shards = shards
+
+    def n_levels(self, n_rows: int, shape: TreeShape) -> int:
+        """No tree."""
+        return 0
+
+    def train(self, training: Training) -> Outcome:
+        """Train; the history has one entry."""
+        began, limits = time.perf_counter(), training.limits
+        training.progress.level_begin(0, None)
+        (part,) = training.rows.merge(whole_of, training.rows.n_shards).collect(_itself)
+        problem, transform, loss = part.problem, part.problem.kernel.transform, training.facts.loss
+        assert isinstance(loss, SquaredHingeLoss)
+        settings = CoreSetSettings.for_gap("margin", 2 * loss.C, limits.tol, transform.kernel, bool(transform.offset))
+        codes = problem.labels.argmax(axis=0) if len(problem.labels) > 1 else (problem.labels[0] > 0).astype(int)
+        site = dealt(self.shards, codes, training.given, self.n_sites)
+        runs = [
+            agree(
+                problem.kernel.rows(np.arange(problem.n_rows)), signs, problem.weights, settings, site, self.n_sites,
+                self.topology, limits, training.random_state,
+            )
+            for signs in problem.labels
+        ]  # fmt: skip
+        return self._outcome(training, part, runs, time.perf_counter() - began)
+
+    def _outcome(self, training: Training, part: Part, runs: list[Agreed], seconds: float) -> Outcome:
+        """The machines of the core-sets, certified over all rows."""
+        problem, limits = part.problem, training.limits
+        weights = np.zeros(problem.labels.shape)
+        for own, run in zip(weights, runs, strict=True):
+            own[run.places(run.best)] = run.best.weights
+        precise = problem.with_kernel(problem.kernel.in_float64())
+        margins = precise.margins(weights)
+        # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in
+        # the length that all points count as having
+        rho = (weights * (margins + problem.pieces.curvature_right * weights)).sum(axis=1, keepdims=True)
+        share = np.where(rho > _TINY, 1 / np.maximum(rho, _TINY), 0.0)
+        dual = share * weights
+        objectives = precise.certified(dual)  # whose coefficients are rounded once more
+        status: Status = next((run.status for run in runs if run.status != "converged"), "converged")
+        reason = f"{status}: sites agreed on a core-set"
+        if status == "converged" and objectives.worst_gap > limits.tol:
+            status = "precision"
+        if status != "converged":
+            reason = f"{status} after {max(run.history[-1]['round'] for run in runs)} rounds of {self.n_sites} sites"
+        rounds = sum(run.history[-1]["round"] for run in runs)
+        entry = {
+            "level": 0, "partitions": self.n_sites, "scope": "global", "seconds": seconds,
+            "kernel_evaluations": precise.kernel.evaluations, "objective": objectives.primal.tolist(),
+            "relative_gap": objectives.worst_gap, "core_set": int(np.count_nonzero(dual.any(axis=0))),
+            "rounds": rounds, "rows_shared": sum(run.rows_shared for run in runs),
+            **{name: sum(run.history[-1][name] for run in runs) for name in ("messages", "bytes")},
+        }  # fmt: skip
+        found = LevelModel.of(part, dual, objectives.intercept)
+        training.progress.level_end(entry, lambda: found)
+        return Outcome(found, objectives, "global", status, reason, max(1, rounds), [entry])
+
+
+def _itself(part: Part, _: None) -> Part:
+    return part

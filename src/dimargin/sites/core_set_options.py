@@ -1,0 +1,158 @@
+"""Sites that agree on the few rows which determine a machine or a detector, and share these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import MOST_DEGREE, Kernel, RowTransform
+from dimargin.model_files.model_format import Step
+from dimargin.network.programs.candidates import Candidates, Named
+from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines
+from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
+from dimargin.network.schema import Schema
+from dimargin.problems.losses import LEAST, MOST
+from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
+
+_BEYOND = 1e3  # times as long as rows within the limits, that rows appended later may be
+_DENSE = 1000  # features of LIBSVM text, above which rows stay sparse
+_QUIET = 4.0  # leases without news, after which sites have agreed
+
+
+@dataclass(frozen=True)
+class CoreSetOptions(SiteOptions):
+    """Of core-set consensus.
+
+    Attributes
+    ----------
+    kind : {"svm", "svdd", "one-class"}
+        As `dimargin.CoreSetSVMClassifier`, `dimargin.CoreSetSVDD` and `dimargin.OneClassCoreSetSVM`; the last two use
+        no labels.
+    C, kernel, degree, coef0, tol
+        As there; C is infinite for the smallest ball that has no row outside.
+    gamma : float or None
+        None is ``1 / n_features``, which all sites know: the spread of the features of all rows nobody knows.
+    """
+
+    program, shares, messages = "coreset", "rows", (Candidates,)
+
+    kind: Literal["svm", "svdd", "one-class"] = "svm"
+    C: float = 1.0
+    kernel: str = "rbf"
+    gamma: float | None = None
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-3
+
+    @property
+    def least_labels(self) -> int:
+        """Two of the classifier, none of detectors."""
+        return 2 if self.kind == "svm" else 0
+
+    def __post_init__(self) -> None:
+        if not (LEAST <= self.C <= MOST or (self.kind == "svdd" and np.inf == self.C)):
+            raise ValueError(f"C must be in [{LEAST:g}, {MOST:g}], or of svdd infinite; got {self.C!r}")
+        if not 1 <= self.degree <= MOST_DEGREE:
+            raise ValueError(f"degree must be in [1, {MOST_DEGREE}], got {self.degree!r}")
+        if not np.isfinite(self.coef0):
+            raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
+
+    def own_terms(self) -> dict[str, Any]:
+        """Those of the program."""
+        return {name: getattr(self, name) for name in ("kind", "C", "kernel", "gamma", "degree", "coef0", "tol")}
+
+    def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> CodedRows:
+        """Scaled, with codes of labels; stored alike at all sites, by what the schema says."""
+        X = schema.scaled(X)
+        if schema.terms["features_counted_from"] is not None and schema.n_features > _DENSE:
+            X = sp.csr_array(X)
+        elif sp.issparse(X):
+            X = X.toarray()
+        codes = np.searchsorted(np.array(schema.labels), y) if self.uses_labels else np.ones(len(y))
+        return CodedRows(X, codes.astype(np.float64))
+
+    def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> CoreSetMachines:
+        """A site of core-set consensus, which draws nothing at random."""
+        return CoreSetMachines(name, rows, self.settings(schema))
+
+    def settings(self, schema: Schema) -> CoreSetSettings:
+        """With bounds of what a sound site can say about such rows."""
+        agreed = CoreSetSettings.for_gap(
+            "ball" if self.kind == "svdd" else "margin", self.C, self.tol, self._kernel(schema), self.kind == "svm"
+        )
+        codes = tuple(range(len(schema.labels))) if self.uses_labels else (1,)
+        return replace(
+            agreed, codes=codes, interval=self.interval, lease=self.lease,
+            quiet_rounds=round(_QUIET * self.lease / self.interval), norm_bound=_BEYOND * max(longest_row(schema), 1.0),
+            mass_bounds=(1.0, 1.0), most_messages=self.most_messages * max(1, len(codes)), schema=schema.digest,
+        )  # fmt: skip
+
+    def _kernel(self, schema: Schema) -> Kernel:
+        gamma = 1 / schema.n_features if self.gamma is None else self.gamma
+        return Kernel(self.kernel, gamma, self.degree, self.coef0)  # type: ignore[arg-type]
+
+    # ---- model ---------------------------------------------------------------------------------------------------
+
+    def machine(self, learner: CoreSetMachines, schema: Schema, counts: Mapping[str, int]) -> Step | None:
+        """None before there is a core-set of every output."""
+        chosen = [machine.chosen for machine in learner.machines]
+        if any(one is None or not np.isfinite(one.value) for one in chosen):
+            return None
+        found = [one for one in chosen if one is not None]
+        bounds = np.array([learner.settings.bounds(one) for one in found])
+        kernel = self._kernel(schema)
+        parameters = {
+            "C": self.C, "kernel": kernel.name, "gamma": kernel.gamma, "degree": self.degree, "coef0": self.coef0,
+            "tol": self.tol,
+        }  # fmt: skip
+        vectors = _union(found)
+        transform = RowTransform.fit(vectors.X, kernel).in_float64()
+        attributes = {
+            "support_": np.arange(len(vectors.names)), "support_vectors_": vectors.X, "_transform": transform,
+            **certificate(bounds[:, 1], bounds[:, 0]), "n_iter_": max(1, learner.steps),
+            "_n_given": sum(counts.values()), **width_of(schema),
+        }  # fmt: skip
+        if self.kind == "svm":
+            own = self._classifier(found, vectors, learner, schema)
+            return Step("machine", "CoreSetSVMClassifier", parameters, attributes | own)
+        name = "CoreSetSVDD" if self.kind == "svdd" else "OneClassCoreSetSVM"
+        return Step("machine", name, parameters, attributes | self._detector(found[0], transform, learner))
+
+    def _classifier(
+        self, found: list[Chosen], vectors: Named, learner: CoreSetMachines, schema: Schema
+    ) -> dict[str, Any]:
+        places = {name: k for k, name in enumerate(vectors.names)}
+        dual = np.zeros((len(found), len(places)))
+        for row, one, machine in zip(dual, found, learner.machines, strict=True):
+            signed = machine.settings.signs(one.points) * one.weights / -one.value
+            row[[places[name] for name in one.points.names]] = signed
+        counts = np.bincount(vectors.labels.astype(np.int64), minlength=len(schema.labels))
+        return {
+            "classes_": np.array(schema.labels), "dual_coef_": dual, "intercept_": dual.sum(axis=1),
+            "n_support_": counts, "_router": None,
+        }  # fmt: skip
+
+    def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines) -> dict[str, Any]:
+        x, X = one.weights, one.points.X
+        square = float(x @ KernelMatrix(transform, X).multiply(np.arange(len(x)), x[None])[0])
+        own: dict[str, Any] = {"dual_coef_": x[None], "_square": square}
+        if self.kind == "one-class":
+            return own | {"offset_": -one.value}
+        slack = float((x**2).sum()) / self.C
+        _, largest = learner.settings.bounds(one)
+        squared_radius = largest if np.isinf(self.C) else one.value - slack
+        centre = x @ X if self.kernel == "linear" else None
+        return own | {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": centre, "offset_": -squared_radius}
+
+
+def _union(found: list[Chosen]) -> Named:
+    """The points of all outputs, each once and in the order of their names."""
+    joined = Named.joined([one.points for one in found])
+    first = {name: k for k, name in reversed(list(enumerate(joined.names)))}
+    return joined.take([first[name] for name in sorted(first)])

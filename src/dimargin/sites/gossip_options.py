@@ -1,0 +1,98 @@
+"""Sites that learn a linear machine by gossip, and share no row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.model_files.model_format import Step
+from dimargin.network import limits
+from dimargin.network.programs.exchange import Exchange
+from dimargin.network.programs.gadget import Gadget
+from dimargin.network.programs.gadget_settings import GadgetSettings
+from dimargin.network.schema import Schema
+from dimargin.problems.hinge import HingeRows
+from dimargin.problems.losses import LEAST, MOST
+from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
+
+
+@dataclass(frozen=True)
+class GossipOptions(SiteOptions):
+    """Of GADGET.
+
+    Attributes
+    ----------
+    alpha, gradient, batch_size, gossip_rounds, step_size, fit_intercept
+        As in `dimargin.GossipSVMClassifier`.
+    """
+
+    program, shares, messages = "gadget", "parameters", (Exchange,)
+
+    alpha: float = 1e-4
+    gradient: Literal["tracked", "local"] = "tracked"
+    batch_size: int | None = None
+    gossip_rounds: int | float = 1
+    step_size: str | float = "auto"
+    fit_intercept: bool = True
+
+    def __post_init__(self) -> None:
+        if not LEAST <= self.alpha <= MOST:
+            raise ValueError(f"alpha must be in [{LEAST:g}, {MOST:g}], got {self.alpha!r}")
+
+    @property
+    def least_labels(self) -> int:
+        """Two."""
+        return 2
+
+    def own_terms(self) -> dict[str, Any]:
+        """Those of the program."""
+        return {
+            "loss": "hinge", "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
+            "fit_intercept": self.fit_intercept,
+        }  # fmt: skip
+
+    def message_size(self, schema: Schema) -> int:
+        """Weights, what the labels pull at, and statistics of features."""
+        n_outputs, width = 1 if len(schema.labels) == 2 else len(schema.labels), schema.n_features + 1
+        return 8 * ((2 * n_outputs + 3) * width + 2 * n_outputs + 1)
+
+    def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
+        """Scaled, with signs."""
+        return HingeRows(schema.scaled(X), schema.signs(y))
+
+    def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Gadget:
+        """A site of GADGET."""
+        return Gadget(rows, self.settings(schema, n_rows), seed)
+
+    def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
+        """With bounds of what a sound site can say about such rows."""
+        radius = max(longest_row(schema), 1.0)
+        return GadgetSettings(
+            alpha=self.alpha, gradient=self.gradient, batch_size=self.batch_size, gossip_rounds=self.gossip_rounds,
+            step_size=self.step_size, interval=self.interval, lease=self.lease,
+            # |w| <= radius / alpha
+            norm_bound=min(10 * np.sqrt(len(schema.labels)) * radius / self.alpha, limits.NUMBER),
+            mass_bound=min(10 * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER),
+            most_messages=self.most_messages, schema=schema.digest,
+        )  # fmt: skip
+
+    def machine(self, learner: Gadget, schema: Schema, counts: Mapping[str, int]) -> Step | None:
+        """None before the first step, and while there is no estimate of the objective: a neighbour's part is undone."""
+        weights = learner.weights
+        if not (learner.steps and np.isfinite(weights).all() and np.isfinite(learner.objective).all()):
+            return None
+        intercept = weights[:, -1].copy() if schema.has_intercept else np.zeros(len(weights))
+        return Step(
+            "machine", "GossipSVMClassifier",
+            {"alpha": self.alpha, "gradient": self.gradient, "fit_intercept": self.fit_intercept,
+             "n_sites": len(counts)},
+            {
+                "classes_": np.array(schema.labels), "coef_": weights[:, : schema.n_features].copy(),
+                "intercept_": intercept, **certificate(learner.objective, learner.dual_objective),
+                "n_iter_": max(1, learner.rounds), **width_of(schema),
+            },
+        )  # fmt: skip

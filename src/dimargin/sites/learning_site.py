@@ -1,0 +1,190 @@
+"""The program of a real site: what it learns by, and the files that go in and come out.
+
+Light on purpose: neither scikit-learn nor pyarrow is loaded. The program that learns knows nothing of files; a wrapper
+around it reads, writes and reports between two of its rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from dimargin.data_files.growing import GrowingFile
+from dimargin.data_files.pieces import DataFileError, DataSet
+from dimargin.model_files.model_format import model_content
+from dimargin.model_files.model_values import encode_rows
+from dimargin.network.live import LiveSite
+from dimargin.network.messages import Message
+from dimargin.network.program import Action, Report, SiteProgram, Wake
+from dimargin.network.programs.agreement import Agreement
+from dimargin.network.schema import Schema
+from dimargin.sites.folder import SiteFolder
+from dimargin.sites.options import SiteOptions, scaler
+from dimargin.system.writing import write_file
+
+_TIMER = "files"
+
+
+class LearningSite(SiteProgram):
+    """The program of a site with its files: new rows in, model and status out.
+
+    Parameters
+    ----------
+    name : str
+    data : GrowingFile
+    folder : SiteFolder
+    options : SiteOptions
+    seed : int
+
+    Attributes
+    ----------
+    live : LiveSite or None
+        What runs this, for its counters.
+
+    Raises
+    ------
+    DataFileError, OSError
+        If the data cannot be read.
+    """
+
+    def __init__(self, name: str, data: GrowingFile, folder: SiteFolder, options: SiteOptions, seed: int = 0) -> None:
+        self.name, self.folder, self.options, self.shares = name, folder, options, options.shares
+        self.live: LiveSite | None = None
+        self._data = data
+        first = data.read()
+        self._first = first
+        self._terms = options.terms(first)
+        self.agreement = Agreement(
+            name, first.X, self._labels(first), self._schema(first), options, options.n_sites, options.least_sites,
+            options.settle, most_messages=options.most_messages, seed=(seed, *name.encode()),
+        )  # fmt: skip
+        self.messages = self.agreement.messages
+        self._looked = 0.0
+        self._trouble = ""
+        self._written = b""  # the model that is in the file
+
+    def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """Begin, or go on."""
+        yield from self.agreement.start(now, neighbours)
+        yield Wake(1.0, _TIMER)
+
+    def wake(self, now: float, name: str) -> Iterator[Action]:
+        """The program's timers, and every second the files."""
+        if name != _TIMER:
+            yield from self.agreement.wake(now, name)
+            return
+        is_time = now - self._looked >= self.options.poll
+        if is_time:
+            self._looked = now
+            yield from self._take_rows(now)
+        if is_time or not self.folder.model.exists():
+            self.write_model()
+        self.write_status()
+        yield Wake(1.0, _TIMER)
+
+    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+        """For the program."""
+        yield from self.agreement.receive(now, sender, message)
+
+    def hears(self, sender: str) -> bool:
+        """As the program does."""
+        return self.agreement.hears(sender)
+
+    def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
+        """By the program."""
+        yield from self.agreement.refuse(now, sender, reason)
+
+    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
+        """For the program."""
+        yield from self.agreement.neighbours_changed(now, neighbours)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Of the program."""
+        return self.agreement.checkpoint()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """For the program."""
+        self.agreement.restore(state)
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def _take_rows(self, now: float) -> Iterator[Action]:
+        """Rows that were appended; what is wrong with them is said once, and tried again."""
+        try:
+            new = self._data.read()
+            if new.X.shape[0]:
+                yield from self.agreement.append(now, new.X, self._labels(new), self._schema(new))
+                yield Report("rows appended", {"rows": new.X.shape[0], "all": self.agreement.n_rows})
+            self._trouble = ""
+        except (DataFileError, OSError, ValueError) as error:
+            if str(error) != self._trouble:
+                self._trouble = str(error)
+                yield Report("data refused", {"file": str(self._data.path), "reason": str(error)})
+
+    def _labels(self, data: DataSet) -> Any:
+        """Those of the file, or ones where the program has no use for them."""
+        if not self.options.uses_labels:
+            return np.ones(data.X.shape[0], dtype=np.int64)
+        assert data.y is not None  # files without labels have been refused
+        return data.y
+
+    def _schema(self, data: DataSet) -> Schema:
+        names = None if data.feature_names is None else tuple(data.feature_names)
+        labels = self._labels(data) if self.options.uses_labels else np.zeros(0)
+        return Schema.of(data.X, labels, self._terms, names)
+
+    def write_status(self) -> None:
+        """Replace the status file."""
+        network = {} if self.live is None else self.live.status()
+        traffic = network.get("traffic", {}).values()
+        facts = {
+            "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
+            **self.agreement.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
+            "bytes_out": sum(one["bytes_out"] for one in traffic), "process": os.getpid(),
+            "converged": self._has_finished, "trouble": self._trouble, "network": network,
+        }  # fmt: skip
+        write_file(self.folder.status, json.dumps(facts, default=str).encode(), durable=False)
+
+    @property
+    def _has_finished(self) -> bool:
+        """Whether the site's own rule for stopping has held; it goes on all the same, for the others and new rows."""
+        return self.agreement.learner is not None and self.agreement.learner.has_finished
+
+    def write_model(self, durable: bool = False) -> None:
+        """Replace the model file, if there is anything to predict with."""
+        learner, schema, counts = self.agreement.learner, self.agreement.schema, self.agreement.counts
+        machine = None if learner is None else self.options.machine(learner, schema, counts)
+        if machine is None:
+            return
+        status = "converged" if self._has_finished else "learning"
+        machine = machine._replace(attributes={**machine.attributes, "status_": status})
+        steps = [*scaler(schema, self.agreement.n_rows), machine]
+        content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_rows)
+        if durable or content != self._written or not self.folder.model.exists():
+            write_file(self.folder.model, content, durable)
+            self._written = content
+
+    def _notes(self) -> dict[str, Any]:
+        schema = self.agreement.schema
+        return {
+            "site": self.name,
+            "schema": {"digest": schema.digest, "terms": dict(schema.terms), "labels": list(schema.labels),
+                       "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": self.agreement.counts},
+            "label": self._first.label, "zero_based": self._first.zero_based,
+        }  # fmt: skip
+
+
+def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[str, Any]], None]:
+    """A log of one JSON object a line: time of this site's own clock, site, what happened, facts."""
+
+    def log(what: str, facts: dict[str, Any]) -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z"
+        about = {("about" if key == "site" else key): value for key, value in facts.items()}
+        write(json.dumps({"time": now, "site": name, "what": what, **about}, default=str) + "\n")
+
+    return log

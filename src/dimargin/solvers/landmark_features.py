@@ -1,0 +1,92 @@
+"""The space that landmarks span: kernel values with them as features of a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack
+
+from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.rows import Floats
+
+_RANK_TOLERANCE = 1e-10  # of the largest pivot: landmarks below it add rounding
+
+
+def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Indices, Floats]:
+    """As many of the landmarks as are linearly independent in the kernel's space, and L of their ``k(Z, Z) = L L'``.
+
+    By Cholesky with pivoting (LAPACK's dpstrf): duplicates and, for kernels of low rank, all beyond the rank are left
+    out.
+
+    Parameters
+    ----------
+    kernel : KernelMatrix of shape (n, n)
+        Of float64 values.
+    landmarks : ndarray of shape (m,)
+
+    Returns
+    -------
+    tuple of ndarray
+        Landmarks, of shape (rank,), and the lower triangle L, of shape (rank, rank).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.kernels.matrix import KernelMatrix
+    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> X = np.array([[1.0], [2.0], [2.0]])
+    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("linear")), X).in_float64()
+    >>> independent_landmarks(K, np.arange(3))
+    (array([1]), array([[2.]]))
+    """
+    values = kernel.block(landmarks, landmarks)
+    floor = _RANK_TOLERANCE * values.diagonal().max(initial=0.0)
+    factor, order, rank, _ = lapack.dpstrf(values, lower=1, tol=floor)
+    return landmarks[order[:rank] - 1], np.tril(factor[:rank, :rank])
+
+
+@dataclass(frozen=True)
+class LandmarkFeatures:
+    """Kernel values with the landmarks as features: see `dimargin.solvers.newton.Features`.
+
+    Attributes
+    ----------
+    kernel : KernelMatrix
+        Of the rows, with the landmarks as columns.
+    """
+
+    kernel: KernelMatrix
+
+    def scores(self, weights: Floats) -> Floats:
+        """See `Features`."""
+        return self.kernel.multiply(self._landmarks, weights)
+
+    def combine(self, coefficients: Floats) -> Floats:
+        """See `Features`."""
+        return self._by_landmark.multiply(np.arange(self.kernel.shape[0]), coefficients)
+
+    def rows(self, index: Indices | slice) -> Floats:
+        """See `Features`."""
+        return self.kernel.block(np.arange(self.kernel.shape[0])[index], self._landmarks)
+
+    def evaluations(self) -> int:
+        """See `Features`."""
+        return self.kernel.evaluations + self._by_landmark.evaluations
+
+    def total_square(self) -> float:
+        """See `Features`: a kernel value is at most the product of the sizes of its rows."""
+        return float((self.kernel.row_sizes**2).sum() * (self.kernel.column_sizes**2).sum())
+
+    def rounding(self) -> float:
+        """See `Features`."""
+        return self.kernel.rounding(self.kernel.shape[1])
+
+    @property
+    def _landmarks(self) -> Indices:
+        return np.arange(self.kernel.shape[1])
+
+    @cached_property
+    def _by_landmark(self) -> KernelMatrix:
+        return self.kernel.transposed()

@@ -1,0 +1,1 @@
+"""The computer and its environment: memory, threads, optional packages, and files that are written whole."""

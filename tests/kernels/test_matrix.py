@@ -1,0 +1,457 @@
+"""Kernel values for every kernel, storage and instruction set: right, and the same wherever computed."""
+
+import math
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_reference import (
+    STORAGES,
+    error,
+    every,
+    every_instruction_set,
+    every_kernel,
+    exact,
+    matrix,
+    store,
+    using,
+)
+from numpy.testing import assert_allclose
+from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
+
+from dimargin import _core
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.user import UserKernel, kernel_matrix
+
+# around the tile's 4 or 8 rows, panels of 8 to 32 columns, chunks of 512 columns, sums of 16 features
+ROWS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 9, 17])
+COLUMNS = st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 512, 513, 1030])
+FEATURES = st.sampled_from([1, 2, 3, 15, 16, 17, 31, 32, 33, 70])
+
+
+@every_instruction_set
+@every_kernel
+@given(
+    n=ROWS,
+    m=COLUMNS,
+    d=FEATURES,
+    storage=st.sampled_from(STORAGES),
+    log_gamma=st.floats(-4, 1),
+    degree=st.integers(1, 9),
+    coef0=st.floats(-2, 2),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=40)
+def test_values(name, instructions, n, m, d, storage, log_gamma, degree, coef0, seed):
+    rng = np.random.default_rng(seed)
+    # a third of the entries and the first row are empty
+    X, Q = (store(rng.normal(size=(k, d)) * (rng.random((k, d)) < 0.7) * (np.arange(k) > 0)[:, None], storage)
+            for k in (m, n))  # fmt: skip
+    kernel = Kernel(name, 10.0**log_gamma, degree, coef0)
+    with using(instructions):
+        K = matrix(X, kernel, queries=Q)
+        both = matrix(sp.vstack([X, Q], "csr") if sp.issparse(X) else np.vstack([X, Q]), kernel)
+        queries, columns = m + np.arange(n), np.arange(m)
+        assert K.shape == (n, m)
+        assert error(both, both.block(queries, columns), exact(Q, X, kernel)) <= 1e-5
+        assert error(both, every(K), exact(Q, X, kernel)) <= 1e-5
+        double = both.in_float64()
+        assert error(both, double.block(queries, columns), exact(Q, X, kernel)) <= 1e-12
+
+
+@every_instruction_set
+def test_the_exponential_itself_is_precise(instructions):
+    X = np.linspace(-1, 1, 301)[:, None]
+    kernel = Kernel("rbf", 0.7)
+    with using(instructions):
+        K = matrix(X, kernel)
+        assert not K.double
+        assert error(K, every(K), exact(X, X, kernel)) <= 5e-7
+        assert error(K, every(K.in_float64()), exact(X, X, kernel)) <= 1e-15
+
+
+@every_instruction_set
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_of_far_rows_are_zero(name, dtype, instructions):
+    """Exponents far below the least one, too, whose bits mean nothing."""
+    exponents = np.arange(5000)
+    points = exponents if name == "laplacian" else np.sqrt(2 * exponents)  # as the core takes them: 2^-d, 2^(-d^2 / 2)
+    rows = (_core.Rows32 if dtype is np.float32 else _core.Rows64)(points[:, None].astype(dtype))
+    values = np.empty((1, len(points)), dtype=dtype)
+    with using(instructions):
+        _core.block(name, 0.0, 1, True, -np.inf, rows, exponents[:1], rows, exponents, values, 1)
+    least = -np.finfo(dtype).minexp
+    near, far = exponents < least, exponents > least  # the least itself may be rounded to either side
+    np.testing.assert_allclose(
+        values[0, near], np.ldexp(1.0, -exponents[near]), rtol=1e-4 if dtype is np.float32 else 1e-12
+    )
+    assert (values[0, far] == 0).all()
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_conventions_are_those_of_scikit_learn(storage):
+    X = np.random.default_rng(0).normal(size=(20, 5))
+    for kernel, theirs in [
+        (Kernel("linear"), linear_kernel(X)),
+        (Kernel("poly", 0.3, 4, 1.5), polynomial_kernel(X, gamma=0.3, degree=4, coef0=1.5)),
+        (Kernel("rbf", 0.3), rbf_kernel(X, gamma=0.3)),
+        (Kernel("laplacian", 0.3), laplacian_kernel(X, gamma=0.3)),
+    ]:
+        np.testing.assert_allclose(every(matrix(store(X, storage), kernel)), theirs, rtol=1e-4, atol=1e-5)
+
+
+# ---- one value per pair, wherever it is computed -----------------------------------------------------------
+
+FORMS = [np.float32, np.float64]
+
+
+def any_matrix(name, dtype, sparse, n=70, d=37, seed=0, **options):
+    """A matrix in the given precision, with duplicate rows and an empty one."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    X[n // 2] = X[0]
+    X[-1] = 0.0
+    rows = sp.csr_array(X) if sparse else X
+    transform = RowTransform.fit(rows, Kernel(name, 0.6 / d, 3, 0.7))
+    assert transform.dtype is np.float32
+    return KernelMatrix(transform if dtype is np.float32 else transform.in_float64(), rows, **options)
+
+
+@every_instruction_set
+@every_kernel
+@pytest.mark.parametrize("dtype", FORMS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_value_depends_on_its_pair_alone(name, dtype, sparse, instructions):
+    rng = np.random.default_rng(0)
+    with using(instructions):
+        K = any_matrix(name, dtype, sparse, n=600)
+        whole = every(K)
+        np.testing.assert_array_equal(whole, whole.T)
+        if K.transform.kernel.stationary:
+            assert (whole.diagonal() == 1).all() and whole[0, 300] == 1
+            assert (whole <= 1).all()
+        for size in (1, 2, 5, 33, 64, 523):
+            i, j = rng.integers(600, size=(2, size))
+            np.testing.assert_array_equal(K.block(i, j), whole[np.ix_(i, j)])
+            view = K.take(i)
+            np.testing.assert_array_equal(every(view), whole[np.ix_(i, i)])
+            queries = KernelMatrix(K.transform, K.rows(j), queries=K.rows(i))
+            np.testing.assert_array_equal(every(queries), whole[np.ix_(i, j)])
+
+
+@every_instruction_set
+@pytest.mark.parametrize("difference", [False, True])
+def test_both_forms_of_rbf_are_symmetric(difference, instructions):
+    X = np.random.default_rng(0).normal(size=(90, 50))
+    X[7] = X[80]
+    transform = RowTransform.fit(X, Kernel("rbf", 1.0 if difference else 0.02))
+    assert transform.difference == difference and transform.dtype is np.float32
+    with using(instructions):
+        values = every(KernelMatrix(transform, X))
+    np.testing.assert_array_equal(values, values.T)
+    assert (values.diagonal() == 1).all() and values[7, 80] == 1
+
+
+@every_instruction_set
+@every_kernel
+@pytest.mark.parametrize("dtype", FORMS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
+    with using(instructions):
+        # enough work for three threads: the core uses as many as pay
+        one, two, three = (any_matrix(name, dtype, sparse, n=820, d=150, n_threads=k) for k in (1, 2, 3))
+        columns = np.arange(5, 815)
+        coefficients = np.random.default_rng(1).normal(size=(2, len(columns)))
+        for other in (two, three):
+            np.testing.assert_array_equal(other.multiply(columns, coefficients), one.multiply(columns, coefficients))
+            np.testing.assert_array_equal(other.block(columns, columns), one.block(columns, columns))
+            # few rows and many columns: threads take panels then
+            np.testing.assert_array_equal(other.block(columns[::2], columns), one.block(columns[::2], columns))
+
+
+# ---- the order of a sum ------------------------------------------------------------------------------------
+
+
+def additions(d, dtype, sparse):
+    """Additions, one after the other, that each of `d` terms of a product goes through, read off rounded sums.
+
+    Of ones, a huge number in place i and its opposite in place j, the sum is how many ones are added after these two
+    have met; every addition that place i goes through brings it together with other places j.
+    """
+    X, Z = np.ones((d, d), dtype=dtype), np.ones((d, d), dtype=dtype)
+    np.fill_diagonal(X, 2.0**60)
+    np.fill_diagonal(Z, -(2.0**60))
+    every, after = np.arange(d), np.empty((d, d), dtype=dtype)
+    make = _core.Rows32 if dtype is np.float32 else _core.Rows64
+    if sparse:
+        offsets, columns = d * np.arange(d + 1), np.tile(every, d).astype(np.int32)
+        x, z = (make(A.ravel(), offsets, columns, d) for A in (X, Z))
+    else:
+        x, z = make(X), make(Z)
+    _core.block("linear", 0.0, 1, False, -np.inf, x, every, z, every, after, 1)
+    return np.array([len(np.unique(np.delete(row, i))) for i, row in enumerate(after)])
+
+
+@every_instruction_set
+@pytest.mark.parametrize("dtype", FORMS)
+@pytest.mark.parametrize("d", [1, 2, 15, 16, 17, 33, 48, 70, 123, 350])
+def test_sums_are_as_long_as_the_rounding_rule_takes_them(d, dtype, instructions):
+    with using(instructions):
+        dense, sparse = additions(d, dtype, False), additions(d, dtype, True)
+    assert dense.max() + 1 == _core.longest_sum(d)  # the product is rounded, too
+    assert sparse.max() + 1 == d
+    # parts of at most 16 features, none longer than it must be, which are added up: 37 where one chain has 350
+    parts = math.ceil(d / 16)
+    assert dense.max() + 1 == math.ceil(d / parts) + parts - 1
+
+
+# ---- products ----------------------------------------------------------------------------------------------
+
+
+@every_instruction_set
+@every_kernel
+@given(
+    n=st.integers(1, 40), m=COLUMNS, outputs=st.integers(1, 4), sparse=st.booleans(), single=st.booleans(),
+    log_size=st.sampled_from([-100, -40, 0, 40, 100]), seed=st.integers(0, 2**16),
+)  # fmt: skip
+@settings(max_examples=15)
+def test_multiply_is_a_block_times_coefficients(name, instructions, n, m, outputs, sparse, single, log_size, seed):
+    rng = np.random.default_rng(seed)
+    with using(instructions):
+        K = any_matrix(name, np.float32 if single else np.float64, sparse, n=80, d=19, seed=seed)
+        rows, columns = rng.integers(80, size=n), rng.integers(80, size=m)
+        coefficients = rng.normal(size=(outputs, m)) * 10.0**log_size
+        block = K.block(rows, columns)
+        got = K.multiply(columns, coefficients, rows)
+        assert got.shape == (outputs, n)
+        sizes = np.abs(coefficients) @ np.abs(block).T
+        assert (np.abs(got - coefficients @ block.T) <= (1e-5 if single else 1e-13) * sizes).all()
+        # a row's product does not depend on the rows around it
+        np.testing.assert_array_equal(K.multiply(columns, coefficients)[:, rows], got)
+        view = K.take(rows)
+        columns = np.arange(n)
+        coefficients = coefficients[:, :n] if n <= m else np.ones((outputs, n))
+        np.testing.assert_array_equal(view.multiply(columns, coefficients), K.multiply(rows, coefficients, rows))
+
+
+@every_instruction_set
+@given(
+    n=st.integers(0, 300), width=st.integers(1, 300), outputs=st.integers(1, 3), double=st.booleans(),
+    log_size=st.integers(-40, 40), seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_stored_rows_are_combined(instructions, n, width, outputs, double, log_size, seed):
+    rng = np.random.default_rng(seed)
+    K = matrix(rng.normal(size=(3, 2)), Kernel("rbf", 1.0))
+    K = K.in_float64() if double else K
+    values = rng.normal(size=(50, width)).astype(K.transform.dtype)
+    slots, coefficients = rng.integers(50, size=n), 10.0**log_size * rng.normal(size=(outputs, n))
+    with using(instructions):
+        combined = K.combine(values, slots, coefficients)
+    expected = coefficients @ values[slots].astype(float)
+    size = np.abs(coefficients) @ np.abs(values[slots]).astype(float)
+    assert (np.abs(combined - expected) <= (1e-14 if double else 1e-5) * size).all()
+
+
+def test_threads_combine_alike():
+    rng = np.random.default_rng(0)
+    values, slots = rng.normal(size=(500, 20_000)).astype(np.float32), rng.permutation(500)
+    coefficients = rng.normal(size=(2, 500))
+    one, two = (matrix(np.eye(2), Kernel("rbf", 1.0), n_threads=k).combine(values, slots, coefficients) for k in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_stored_rows_that_are_not_there_are_refused():
+    K = matrix(np.eye(2), Kernel("rbf", 1.0))
+    for slot in (-1, 4):
+        with pytest.raises(IndexError, match="stored row out of range"):
+            K.combine(np.zeros((4, 3), dtype=np.float32), np.array([0, slot]), np.ones((1, 2)))
+
+
+def test_long_products_are_made_of_short_calls(monkeypatch):
+    K = any_matrix("rbf", np.float32, False, n=3000)
+    columns, coefficients = np.arange(50), np.random.default_rng(0).normal(size=(2, 50))
+    whole, calls, multiply = K.multiply(columns, coefficients), [], _core.multiply
+    monkeypatch.setattr("dimargin.kernels.matrix._OPERATIONS_PER_CALL", 1.0)
+    monkeypatch.setattr(_core, "multiply", lambda *a: calls.append(len(a[6])) or multiply(*a))
+    np.testing.assert_array_equal(K.multiply(columns, coefficients), whole)
+    assert calls == [1024, 1024, 952]
+    assert K.evaluations == 2 * 3000 * 50
+
+
+def test_evaluations_are_counted():
+    K = any_matrix("rbf", np.float32, False, n=40)
+    a, b = np.arange(7), np.arange(11)
+    K.block(a, b)
+    assert K.evaluations == 77
+    K.multiply(b, np.ones((3, 11)))
+    assert K.evaluations == 77 + 40 * 11
+    K.multiply(b, np.ones((3, 11)), rows=a)
+    assert K.evaluations == 77 + 40 * 11 + 77
+    K.multiply(b[:0], np.ones((3, 0)))
+    K.diagonal()
+    assert K.evaluations == 77 + 40 * 11 + 77
+    view = K.take(np.arange(10, 20))
+    assert view.evaluations == 0
+    view.multiply(a, np.ones((1, 7)))
+    assert view.evaluations == 70 and K.evaluations == 77 + 40 * 11 + 77
+    linear = any_matrix("linear", np.float32, False, n=40)
+    linear.diagonal(a)
+    assert linear.evaluations == 7
+
+
+@every_kernel
+@pytest.mark.parametrize("sparse", [False, True])
+def test_views_know_their_rows(name, sparse):
+    K = any_matrix(name, np.float32, sparse)
+    index = np.array([69, 3, 35, 0])
+    for view in (K.take(index), K.take(index).in_float64(), K.take(index[::-1]).take(np.arange(3, -1, -1))):
+        rows, want = view.rows(np.array([1, 3])), K.rows(np.array([3, 0]))
+        assert abs(rows - want).max() == 0
+        np.testing.assert_allclose(view.diagonal(), every(view).diagonal(), rtol=1e-5)
+    assert K.take(index).in_float64().double and not K.double
+
+
+@every_kernel
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("travelled", [False, True])
+def test_some_training_rows_face_others(name, sparse, travelled):
+    K = any_matrix(name, np.float32, sparse)
+    columns, rows = np.array([69, 3, 35, 0, 7]), np.array([2, 64, 1])
+    some, others = K.take(columns), K.take(rows)
+    if travelled:
+        some, others = pickle.loads(pickle.dumps(some, 5)), pickle.loads(pickle.dumps(others, 5))
+    for asked, whole in ((some, K), (some.in_float64(), K.in_float64())):
+        facing = asked.facing(others, 2)
+        assert (facing.shape, facing.n_threads, facing.double) == ((3, 5), 2, whole.double)
+        np.testing.assert_array_equal(every(facing), whole.block(rows, columns))
+        assert (facing.evaluations, asked.evaluations, others.evaluations) == (15, 0, 0)
+        coefficients = np.random.default_rng(0).normal(size=(2, 5))
+        expected = whole.multiply(columns, coefficients, rows)
+        np.testing.assert_array_equal(facing.multiply(np.arange(5), coefficients), expected)
+        np.testing.assert_array_equal(facing.diagonal(), whole.diagonal(columns))
+        swapped = facing.transposed()
+        assert swapped.shape == (5, 3) and swapped.evaluations == 0
+        np.testing.assert_array_equal(swapped.block(np.arange(5), np.arange(3)), whole.block(columns, rows))
+        assert abs(swapped.rows(np.arange(3)) - K.rows(rows)).max() == 0
+        again = pickle.loads(pickle.dumps(facing, 5))
+        assert again.shape == (3, 5) and again.evaluations == 0
+        np.testing.assert_array_equal(every(again), whole.block(rows, columns))
+
+
+@pytest.mark.parametrize("beforehand", [False, True])
+def test_rows_with_a_users_kernel_face_others(beforehand):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    values = X @ X.T
+    given = UserKernel(None) if beforehand else UserKernel(lambda a, b: a @ b.T)
+    K = kernel_matrix(given, values if beforehand else X)
+    columns, rows = np.array([9, 3, 15]), np.array([2, 11])
+    facing = K.take(columns).facing(K.take(rows), 2)
+    np.testing.assert_allclose(every(facing), values[np.ix_(rows, columns)])
+    assert (facing.shape, facing.n_threads, facing.evaluations) == ((2, 3), 2, 6)
+    swapped = facing.transposed()
+    np.testing.assert_allclose(swapped.block(np.arange(3), np.arange(2)), values[np.ix_(columns, rows)])
+    # a model keeps rows, but none of values computed beforehand, which have no features
+    vectors = K.take(columns).vectors(np.array([1, 2]))
+    np.testing.assert_array_equal(vectors, X[[3, 15], :0] if beforehand else X[[3, 15]])
+
+
+@pytest.mark.parametrize(
+    "offsets, columns", [([0, 1, 3], [0, 1]), ([0, 2, 1], [0, 1]), ([0, 1, 2], [0, 3]), ([0, 1, 2], [-1, 1])]
+)
+def test_damaged_sparse_rows_are_refused(offsets, columns):
+    with pytest.raises(ValueError, match="sparse rows are out of range"):
+        _core.Rows64(np.ones(2), np.array(offsets), np.array(columns, dtype=np.int32), 3)
+
+
+def test_the_core_refuses_arrays_that_do_not_fit():
+    rows, index = _core.Rows32(np.ones((3, 2), dtype=np.float32)), np.arange(3)
+    for out in (np.zeros((3, 2), dtype=np.float32), np.zeros((3, 3))):
+        with pytest.raises((ValueError, TypeError)):
+            _core.block("linear", 0.0, 1, False, -np.inf, rows, index, rows, index, out, 1)
+    with pytest.raises(IndexError):
+        _core.block(
+            "linear", 0.0, 1, False, -np.inf, rows, index + 1, rows, index, np.zeros((3, 3), dtype=np.float32), 1
+        )
+    with pytest.raises(ValueError, match="not available"):
+        _core.use_instruction_set("abacus")
+
+
+@pytest.mark.parametrize("name", ["linear", "poly", "rbf"])
+@pytest.mark.parametrize("user", [False, True])
+def test_an_offset_is_on_every_value(name, user):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    transform = UserKernel(lambda a, b: np.asarray(a @ b.T)) if user else RowTransform.fit(X, Kernel(name, gamma=0.5))
+    plain, raised = (kernel_matrix(replace(transform, offset=offset), X) for offset in (0.0, 2.5))
+    every, some = np.arange(40), np.arange(7)
+    coefficients = np.random.default_rng(1).normal(size=(2, 7))
+    np.testing.assert_allclose(raised.values(every, some), plain.values(every, some) + 2.5, rtol=1e-6)
+    np.testing.assert_allclose(raised.diagonal(), plain.diagonal() + 2.5, rtol=1e-6)
+    expected = plain.multiply(some, coefficients) + 2.5 * coefficients.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(raised.multiply(some, coefficients), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        raised.take(some).in_float64().block(some, some), plain.block(some, some) + 2.5, rtol=1e-5
+    )
+
+
+# ---- bounds of rounding --------------------------------------------------------------------------------------------
+
+
+@every_kernel
+@every_instruction_set
+@pytest.mark.parametrize("storage", ["float64", "csr int32"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e2])
+def test_products_err_by_no_more_than_their_bound(name, instructions, storage, scale):
+    """Of rows far from the origin and coefficients that cancel; the bound is within a few thousand times the error."""
+    rng = np.random.default_rng(0)
+    X = store(scale * (rng.normal(size=(300, 7)) + 3), storage)
+    kernel = Kernel(name, gamma=0.1 / scale ** (1 if name == "laplacian" else 2), degree=3, coef0=1.0)
+    c, columns = rng.normal(size=(2, 200)) * [[1.0], [1e6]], np.arange(100, 300)
+    c -= c.mean(axis=1, keepdims=True)
+    with using(instructions):
+        K = matrix(X, kernel).in_float64()
+        found, bound = K.multiply(columns, c), K.product_errors(columns, c)
+    errors = np.abs(found - np.asarray((exact(X, X, kernel)[:, columns] @ c.T).T))
+    assert (errors <= bound).all() and bound.max() < 1e5 * errors.max()
+    assert_allclose(K.product_sizes(columns, c) * K.rounding(len(columns)) * K.row_sizes[7], bound[:, 7], rtol=1e-12)
+    assert_allclose(K.row_sizes**2, np.diagonal(np.abs(exact(X, X, kernel))).astype(float), rtol=1e-9)
+
+
+def test_sizes_follow_the_rows_of_a_view():
+    X = np.random.default_rng(1).normal(size=(20, 3))
+    K = matrix(X, Kernel("linear")).in_float64()
+    lengths = np.linalg.norm(X, axis=1)
+    part, others = K.take(np.arange(5, 9)), K.take(np.array([3, 1]))
+    faced = part.facing(others, 1)
+    assert_allclose(part.row_sizes, lengths[5:9])
+    assert_allclose(faced.column_sizes, lengths[5:9])
+    assert_allclose(faced.row_sizes, lengths[[3, 1]])
+    assert_allclose(faced.transposed().column_sizes, lengths[[3, 1]])
+
+
+@pytest.mark.parametrize(
+    "kernel", [Kernel("linear"), Kernel("poly", gamma=0.3, degree=2, coef0=1.0)], ids=lambda k: k.name
+)
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_accurate_products_are_those_of_extended_precision(kernel, offset):
+    rng = np.random.default_rng(0)
+    X, c = 100 + rng.normal(size=(50, 3)), 1e6 * rng.normal(size=(2, 50))
+    c -= c.mean(axis=1, keepdims=True)
+    K = KernelMatrix(replace(RowTransform.fit(X, kernel).in_float64(), offset=offset), X)
+    every = np.arange(50)
+    reference = np.asarray(((exact(X, X, kernel) + offset) @ c.T.astype(np.longdouble)).T, dtype=float)
+    if kernel.name == "linear":
+        weights = K.weights(every, c)
+        errors = K.score_errors(weights, every, c)
+        assert (np.abs(K.scores(weights) - reference) <= errors + 1e-11).all()
+        assert errors.max() < 1e-3 * K.product_errors(every, c).max()
+    else:
+        found = K.accurate_products(every, c)
+        assert_allclose(found, reference, rtol=1e-9)
+        assert K.accurate_product_errors(every, c, found).max() < 1e-3 * K.product_errors(every, c).max()
+    assert np.abs(K.multiply(every, c) - reference).max() > 1e-9  # which needs it

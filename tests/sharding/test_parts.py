@@ -1,0 +1,120 @@
+"""Parts: what is taken and joined again, in one process and through another."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers import ODM, blobs, make_problem
+from numpy.testing import assert_array_equal
+
+from dimargin.engines import LocalEngine
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.sharding.parts import Part, first_of_groups, first_rows, n_shards_for
+
+
+def whole(sparse=False, n=60):
+    X, labels = blobs(n, n_outputs=2)
+    problem = make_problem(X, labels, ODM, Kernel("rbf", gamma=0.8), weights=np.linspace(1, 2, n))
+    if sparse:
+        X = sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))
+        problem = problem.with_kernel(KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.8)), X))
+    return Part(problem, np.arange(n), np.random.default_rng(0).normal(size=labels.shape))
+
+
+def values(part):
+    every = np.arange(part.n_rows)
+    return part.problem.kernel.block(every, every)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("travelled", [0, 1, 2])  # how many of the parts have rows of their own
+def test_parts_put_together_are_the_whole_in_another_order(sparse, travelled):
+    every = whole(sparse)
+    index = np.random.default_rng(1).permutation(60)
+    parts = [every.take(rows, 1.0) for rows in np.array_split(index, 2)]
+    parts = [pickle.loads(pickle.dumps(part, 5)) if k < travelled else part for k, part in enumerate(parts)]
+    again = Part.joined(parts, 9.0)
+    assert again.problem.mass == 9.0 and again.problem.total == every.problem.total
+    assert_array_equal(again.places, index)
+    assert_array_equal(again.dual, every.dual[:, index])
+    assert_array_equal(again.problem.labels, every.problem.labels[:, index])
+    assert_array_equal(again.problem.weights, every.problem.weights[index])
+    assert_array_equal(values(again), values(every)[np.ix_(index, index)])
+
+
+def test_what_travels_are_the_rows_of_the_view_alone():
+    every = whole(n=4000)
+    assert len(pickle.dumps(every.take(np.arange(40), 1.0), 5)) < len(pickle.dumps(every, 5)) / 50
+
+
+def test_views_of_the_same_rows_are_joined_without_a_copy():
+    every = whole()
+    again = Part.joined([every.take(np.arange(5), 1.0), every.take(np.arange(9), 1.0)], 1.0)
+    assert again.problem.kernel._columns is every.problem.kernel._columns
+
+
+def test_the_first_rows_are_those_of_the_smallest_places():
+    every = whole()
+    shuffled = [every.take(rows, 1.0) for rows in np.array_split(np.random.default_rng(2).permutation(60), 4)]
+    found = first_rows(LocalEngine(2, None).scatter(shuffled), 11, 60)
+    assert_array_equal(found.places, np.arange(11))
+    assert_array_equal(found.dual, every.dual[:, :11])
+
+
+def by_label(part):
+    """Rows with a positive first label in group 1, those with a negative one among the first forty in group 0."""
+    positive = part.problem.labels[0] > 0
+    return part, np.where(positive, 1, np.where(part.places < 40, 0, -1))
+
+
+def late(part):
+    """A group whose rows do not lie at random."""
+    return part, np.where(part.places >= 5900, 0, -1)
+
+
+def test_the_first_rows_of_groups_are_found_though_few_are_asked(monkeypatch):
+    every = whole(n=6000)
+    shards = LocalEngine(2, None).scatter([every.take(rows, 1.0) for rows in np.array_split(np.arange(6000)[::-1], 5)])
+    asked = []
+    collect = type(shards).collect
+
+    def counting(self, task, value=None, n_shards=None):
+        answers = collect(self, task, value, n_shards)
+        asked.append(sum(part.n_rows for part, _ in answers))
+        return answers
+
+    monkeypatch.setattr(type(shards), "collect", counting)
+    positive = np.flatnonzero(every.problem.labels[0] > 0)
+    negative = np.setdiff1d(np.arange(40), positive)
+    for wanted, expected in (([10**6, 25], 25), ([3, 7000], len(positive))):
+        few, many = first_of_groups(shards, by_label, wanted, [len(negative), len(positive)], 6000)
+        assert_array_equal(few.places, negative[: wanted[0]])
+        assert_array_equal(many.places, positive[:expected])
+        assert_array_equal(many.problem.labels, every.problem.labels[:, many.places])
+    assert len(asked) == 2 and asked[0] < 250
+    asked.clear()
+    (found,) = first_of_groups(shards, late, [10], [100], 6000)
+    assert_array_equal(found.places, np.arange(5900, 5910))
+    assert asked == [0, 100]
+
+
+def test_parts_know_their_support_their_order_and_their_name():
+    every = whole()
+    dual = np.zeros((2, 60))
+    dual[0, 7] = dual[1, 3] = 1.0
+    part = replace(every, dual=dual).take(np.arange(2, 60)[::-1], 1.0)
+    assert_array_equal(part.places[part.support], [7, 3])
+    assert part.key == 2
+    again = part.in_order()
+    assert_array_equal(again.places, np.arange(2, 60))
+    assert_array_equal(again.dual, dual[:, 2:])
+    assert again.in_order() is again
+    assert not len(replace(part, dual=None).support)
+    assert part.with_threads(3).problem.kernel.n_threads == 3
+
+
+def test_the_number_of_shards_depends_on_the_rows_alone():
+    assert [n_shards_for(n) for n in (1, 8192, 8193, 10**9)] == [1, 1, 2, 512]

@@ -1,0 +1,223 @@
+"""A site with its files, on the simulated network: what it reads, writes and remembers."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris
+from sklearn.svm import LinearSVC
+
+import dimargin
+from dimargin.data_files import DataFileError, read_data
+from dimargin.data_files.growing import GrowingFile
+from dimargin.network.programs.agreement import Card
+from dimargin.network.topology import make_graph
+from dimargin.simulation.conditions import Conditions, Outage
+from dimargin.simulation.simulator import Simulator
+from dimargin.sites.folder import SiteFolder
+from dimargin.sites.gossip_options import GossipOptions
+from dimargin.sites.learning_site import LearningSite, json_log
+
+OPTIONS = GossipOptions(alpha=1e-2, interval=1.0, lease=5.0, settle=3.0, poll=2.0)
+
+
+def write_csv(path, X, y, names=("length", "width", "petal length", "petal width"), mode="w"):
+    with open(path, mode) as file:
+        if mode == "w":
+            file.write(",".join([*names, "class"]) + "\n")
+        for row, label in zip(X, y, strict=True):
+            file.write(",".join([*map(repr, row.tolist()), str(label)]) + "\n")
+
+
+def write_libsvm(path, X, y, mode="w"):
+    with open(path, mode) as file:
+        for row, label in zip(X, y, strict=True):
+            file.write(
+                " ".join([str(label), *(f"{k + 1}:{value!r}" for k, value in enumerate(row.tolist()) if value)]) + "\n"
+            )
+
+
+@pytest.fixture
+def flowers():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(150)
+    return X[order], np.array(["setosa", "versicolor", "virginica"])[y[order]]
+
+
+def sites(tmp_path, parts, options=OPTIONS, suffix="csv"):
+    def make(name):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        return LearningSite(name, GrowingFile(tmp_path / f"{name}.{suffix}"), SiteFolder(folder), options)
+
+    return {name: lambda name=name: make(name) for name in parts}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # between the steps of the pipeline
+def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers):
+    X, y = flowers
+    for name, label in (("north", "setosa"), ("south", "versicolor"), ("west", "virginica")):
+        write_csv(tmp_path / f"{name}.csv", X[y == label], y[y == label])
+    simulator = Simulator(sites(tmp_path, ["north", "south", "west"]), make_graph("ring", 3))
+    simulator.run(until=250)
+    write_csv(tmp_path / "all.csv", X, y)
+    data = read_data(tmp_path / "all.csv")
+    frame = pandas.DataFrame(data.X, columns=data.feature_names)
+    for name in ("north", "south", "west"):
+        model = dimargin.load(tmp_path / name / "model.dimargin")
+        assert (model.predict(frame) == y).mean() > 0.7
+        assert model[0].data_max_.tolist() == X.max(axis=0).tolist()
+        assert model[-1].certificate_ == "estimated" and model[-1].classes_.tolist() == sorted(set(y))
+        status = SiteFolder(tmp_path / name).read_status()
+        assert status["rows"] == 150 and status["rows_shared"] == 0 and status["age"] < 60
+        assert status["sites"] == {"north": 50, "south": 50, "west": 50}
+    run = subprocess.run(
+        [sys.executable, "-m", "dimargin", "predict", str(tmp_path / "north/model.dimargin"), f"{tmp_path}/all.csv"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    north = dimargin.load(tmp_path / "north" / "model.dimargin")
+    assert run.stdout.split() == north.predict(frame).tolist()
+    subprocess.run(
+        [*run.args[:3], "info", run.args[4], "--certify", run.args[5]], capture_output=True, text=True, check=True
+    )
+    certified = dimargin.load(tmp_path / "north" / "model.dimargin")[-1]
+    assert certified.certificate_ == "global" and 0 < certified.duality_gap_ < 0.05
+    assert_allclose(certified.objective_, north[-1].objective_, rtol=0.02)
+
+
+def test_the_model_is_that_of_all_rows_together(tmp_path, flowers):
+    X, y = flowers
+    X, y = X[y != "setosa"], np.where(y[y != "setosa"] == "virginica", 2, 1)
+    for k, name in enumerate("ab"):
+        write_libsvm(tmp_path / f"{name}.libsvm", X[k::2], y[k::2])
+    simulator = Simulator(sites(tmp_path, "ab", suffix="libsvm"), make_graph("complete", 2))
+    simulator.run(until=400)
+    model = dimargin.load(tmp_path / "a" / "model.dimargin")
+    rows = np.column_stack([X / X.max(axis=0), np.ones(len(X))])
+    signs = np.where(y == 2, 1.0, -1.0)
+    central = LinearSVC(loss="hinge", C=1 / (1e-2 * len(y)), fit_intercept=False, tol=1e-8, max_iter=10**6)
+    best, found = (
+        1e-2 / 2 * w @ w + np.maximum(0, 1 - signs * (rows @ w)).mean()
+        for w in (central.fit(rows, signs).coef_[0], np.append(model[-1].coef_[0], model[-1].intercept_))
+    )
+    assert found <= 1.02 * best and model[-1].objective_ == pytest.approx(found, rel=0.02)
+    assert model[-1].dual_objective_ <= best * 1.01
+
+
+def test_a_model_is_written_with_a_certificate_only(tmp_path, flowers):
+    X, y = flowers
+    write_csv(tmp_path / "a.csv", X, y)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=30)
+    program, model = site.programs["a"], tmp_path / "a" / "model.dimargin"
+    before = model.read_bytes()
+    program.agreement.learner._push_sum.mass *= 0  # as for a moment after what another has brought was undone
+    program.write_model()
+    assert model.read_bytes() == before
+    program.agreement.learner._push_sum.mass += program.agreement.learner._push_sum.contribution
+    program.agreement.learner.weights += 1
+    program.write_model()
+    assert model.read_bytes() != before
+
+
+def test_a_flood_of_cards_is_refused(tmp_path, flowers):
+    write_csv(tmp_path / "a.csv", *flowers)
+    site = sites(tmp_path, "a")["a"]()
+    list(site.start(0.0, ["b"]))
+    agreement = site.agreement
+    card = Card(**agreement.schema.plain(), rows={"b": [1, 5]}, sealed=False)
+    said = [action.facts for k in range(500) for action in site.receive(k / 501, "b", card) if hasattr(action, "facts")]
+    assert [facts["reason"] for facts in said] == ["it sends more than 200 messages a second"]
+    assert "b" in agreement.status()["refused"]
+
+
+def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):
+    X, y = flowers
+    for k, name in enumerate("ab"):
+        write_csv(tmp_path / f"{name}.csv", X[k:60:2], y[k:60:2])
+    simulator = Simulator(sites(tmp_path, "ab"), make_graph("complete", 2))
+    simulator.run(until=50)
+    write_csv(tmp_path / "a.csv", X[60:], y[60:], mode="a")
+    simulator.run(until=60)
+    assert simulator.programs["b"].agreement.n_rows == 150
+    with open(tmp_path / "b.csv", "a") as file:
+        file.write("1,2,oops,4,setosa\n")
+    simulator.run(until=80)
+    status = SiteFolder(tmp_path / "b").read_status()
+    assert "oops" in status["trouble"] and str(tmp_path / "b.csv") in status["trouble"]
+    told = [report.facts for _, name, report in simulator.reports if report.what == "data refused"]
+    assert len(told) == 1 and simulator.programs["b"].agreement.learner.steps > 60
+
+
+def test_a_killed_site_goes_on_with_its_file(tmp_path, flowers):
+    X, y = flowers
+    for k, name in enumerate("abc"):
+        write_csv(tmp_path / f"{name}.csv", X[k:120:3], y[k:120:3])
+    down = Conditions(outages=(Outage("b", 40.2, 60.2),))
+    simulator = Simulator(sites(tmp_path, "abc"), make_graph("complete", 3), down)
+    simulator.run(until=45)
+    steps = simulator.sites["b"].last.agreement.learner.steps
+    write_csv(tmp_path / "b.csv", X[120:], y[120:], mode="a")
+    simulator.run(until=200)
+    program = simulator.programs["b"].agreement
+    assert program.learner.steps > steps + 100 and program.n_rows == 150
+    assert simulator.programs["a"].agreement.n_rows == 150
+
+
+def test_nobody_reads_a_status_of_no_site(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no site has run in this folder"):
+        SiteFolder(tmp_path).read_status()
+    (tmp_path / "status.json").write_text("{")
+    with pytest.raises(ValueError, match=r"status\.json is damaged"):
+        SiteFolder(tmp_path).read_status()
+
+
+def test_data_that_cannot_be_read_is_said_at_once(tmp_path):
+    (tmp_path / "a.csv").write_text("x,class\n1,spam\nnan,ham\n")
+    with pytest.raises(DataFileError, match=r"a\.csv"):
+        sites(tmp_path, "a")["a"]()
+
+
+def test_bounds_follow_from_the_schema(tmp_path, flowers):
+    X, y = flowers
+    write_csv(tmp_path / "a.csv", X, y)
+    site = sites(tmp_path, "a")["a"]()
+    settings = OPTIONS.settings(site.agreement.schema, 150)
+    assert settings.norm_bound == pytest.approx(10 * np.sqrt(3) * np.sqrt(5) / 1e-2)  # four features in [0, 1], and one
+    assert settings.schema == site.agreement.schema.digest and settings.most_messages == 200
+
+
+def test_logs_are_lines_of_json():
+    lines = []
+    json_log("north", lines.append)("refused", {"site": "south", "reason": "alpha"})
+    facts = json.loads(lines[0])
+    assert lines[0].endswith("\n") and facts["reason"] == "alpha" and facts["what"] == "refused"
+
+
+@pytest.mark.parametrize(("module", "options"), [("gossip", "GossipOptions"), ("core_set", "CoreSetOptions")])
+def test_a_site_starts_light(tmp_path, flowers, module, options):
+    write_csv(tmp_path / "a.csv", *flowers)
+    script = f"""
+import sys, zenoh
+from pathlib import Path
+from dimargin.cli import site, main
+from dimargin.data_files.growing import GrowingFile
+from dimargin.network.live import LiveSite
+from dimargin.network.zenoh_link import ZenohLink
+from dimargin.sites.folder import SiteFolder
+from dimargin.sites.learning_site import LearningSite
+from dimargin.sites.{module} import {options}
+LearningSite("a", GrowingFile({str(tmp_path / "a.csv")!r}), SiteFolder(Path({str(tmp_path)!r})), {options}())
+print(sorted({{"sklearn", "pyarrow", "pandas", "matplotlib", "networkx"}} & set(sys.modules)))
+print(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "SCIPY_ARRAY_API"}
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    modules, *memory = run.stdout.split("\n")
+    assert modules == "[]"
+    assert int(memory[0]) < 150_000  # kB
