@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,13 @@ def part_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def modules(path):
-    """Modules of the package that a file imports, without its name in front."""
+def modules(path, among=()):
+    """Modules of the package that a file imports, without its name in front; rooms, or those of a room `among` all."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "dimargin":
-            yield from [node.module.removeprefix("dimargin.")] if "." in node.module else [n.name for n in node.names]
+            room = node.module.removeprefix("dimargin").removeprefix(".")
+            inside = [".".join(filter(None, (room, alias.name))) for alias in node.names]
+            yield from [name for name in inside if not room or name in among] or [room]
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "dimargin")
 
@@ -56,6 +59,14 @@ def test_imports_point_downwards(path):
     rank = next(i for i, parts in enumerate(RANKS) if part in parts)
     below = set().union(*RANKS[:rank]) | {part}
     assert imports(path) <= below
+
+
+def test_no_modules_import_each_other():
+    """In a circle of any length, imports inside functions included."""
+    paths = {path.relative_to(PACKAGE).with_suffix(""): path for path in PACKAGE.rglob("*.py")}
+    names = {".".join(relative.parts): path for relative, path in paths.items() if relative.name != "__init__"}
+    graph = {name: names.keys() & set(modules(path, names)) for name, path in names.items()}
+    list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
 
 
 def test_the_tree_knows_no_loss_kernel_or_engine():

@@ -12,7 +12,7 @@ import pytest
 
 import dimargin
 from dimargin.cli import app as app_of_all
-from dimargin.cli import dispatch
+from dimargin.cli import dispatch, root
 
 LAZY = [f"dimargin{room}" for room in ("", ".data_files", ".model_files", ".libsvm", ".network", ".simulation")]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
@@ -105,10 +105,10 @@ def test_modules_are_reachable_through_their_package():
 
 COMMAND = """
 import sys
-from dimargin.cli import dispatch, main
+from dimargin.cli import main, root
 assert not {"dimargin.cli.app", "rich", "sklearn"} & set(sys.modules)
 sys.path.insert(0, sys.argv[1])
-dispatch._ALONE["site"] = "site_command"
+root.ALONE["site"] = "site_command"
 sys.argv = ["dimargin", *sys.argv[2:]]
 try:
     main()
@@ -146,9 +146,9 @@ def test_a_command_that_runs_alone(tmp_path):
 def test_a_command_that_runs_alone_is_also_among_the_others(tmp_path, monkeypatch):
     (tmp_path / "site_command.py").write_text(SITE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(dispatch, "_ALONE", {"site": "site_command"})
-    app = dispatch.new_app()
-    dispatch.register_alone(app)
+    monkeypatch.setattr(root, "ALONE", {"site": "site_command"})
+    app = root.new_app()
+    root.register_alone(app)
     assert [entry.name for entry in app.registered_commands] == ["site"]
 
 

@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 
 from dimargin.cli import simulate, svm_commands, train, tune
-from dimargin.cli.dispatch import new_app, register_alone
 from dimargin.cli.parameters import parameters
+from dimargin.cli.root import new_app, register_alone
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,

@@ -9,35 +9,17 @@ from typing import NoReturn
 
 import typer
 
+from dimargin.cli.root import ALONE, new_app
 from dimargin.system.extras import MissingExtra
 
-# commands that run without the modules of the others: name and module, which registers it
-_ALONE = {"site": "dimargin.cli.site"}
 _ABORTED = 130  # what typer makes of Ctrl-C
 _WRONG_USAGE = 2  # of typer too
 _MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line, not a traceback
 
 
-def new_app() -> typer.Typer:
-    """The command line, still without commands."""
-    return typer.Typer(
-        name="dimargin",
-        help="Large-margin classifiers that carry a certificate.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings={"token_normalize_func": lambda token: token.replace("_", "-")},
-    )
-
-
-def register_alone(app: typer.Typer) -> None:
-    """Add the commands that can also run alone."""
-    for module in _ALONE.values():
-        import_module(module).register(app)
-
-
 def _app() -> typer.Typer:
     """The command line with the one command that was asked for, where it runs alone, else with all."""
-    module = _ALONE.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    module = ALONE.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:
         from dimargin.cli.app import app  # loads everything
 
