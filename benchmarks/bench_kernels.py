@@ -17,7 +17,8 @@ from common import describe, heading, median_and_spread, table
 from threadpoolctl import threadpool_limits
 
 from dimargin import _core
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.functions import Kernel
+from dimargin.kernels.rows import RowTransform
 
 COLUMNS = 512
 PAUSE = 0.2  # seconds

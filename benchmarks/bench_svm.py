@@ -21,8 +21,9 @@ from common import describe, heading, load, scaled, table
 from sklearn.svm import SVC
 
 from dimargin import SVMClassifier
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 
 try:
     from sklearnex.svm import SVC as IntelSVC

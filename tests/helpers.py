@@ -12,8 +12,9 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 
 from dimargin import _core
 from dimargin.engines import LocalEngine
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.problems.dual import DualProblem, Solution
 from dimargin.problems.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
 from dimargin.sharding.parts import Part

@@ -12,8 +12,9 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from dimargin.balls.core_set import CoreSetState
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.solvers import Limits, solve
 
 VALUES = {

@@ -10,8 +10,9 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.testing import assert_array_equal
 
 from dimargin.engines.packing import Packing
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 ARRAYS = st.sampled_from(["f4", "f8", "i4", "i8", "u8", "?"]).flatmap(

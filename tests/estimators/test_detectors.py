@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from dimargin import CoreSetSVDD, OneClassCoreSetSVM, minimum_enclosing_ball
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 
 VALUES = {

@@ -10,8 +10,9 @@ from numpy.testing import assert_array_equal
 from scipy.spatial.distance import cdist
 
 from dimargin import SVMClassifier
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel, kernel_matrix
 
 NEGLIGIBLE = {np.float32: 2.0**-40, np.float64: 2.0**-69}

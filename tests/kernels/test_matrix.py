@@ -24,8 +24,9 @@ from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
 from dimargin import _core
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel, kernel_matrix
 
 # around the tile's 4 or 8 rows, panels of 8 to 32 columns, chunks of 512 columns, sums of 16 features

@@ -14,8 +14,9 @@ from kernel_reference import (
     using,
 )
 
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 
 # ---- columns far from zero, and of very different sizes ----------------------------------------------------
 

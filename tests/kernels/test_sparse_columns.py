@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 import dimargin as dm
 from dimargin.estimators.data import gamma_value
-from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.columns import narrowed
 from dimargin.system import memory
 
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 12)), elements=st.sampled_from([0, 0, 0, 1, 2.5]))
@@ -120,7 +120,7 @@ STEPS = [
 def test_steps_that_need_no_number_for_a_column_have_none(step, wide):
     imports = f"""{IMPORTS}
 import numpy as np
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.estimators.certificate import places_of_vectors
 from dimargin.partition.clusters import _wide_gamma"""
     assert bounded.run(imports, f"data = read_data({str(wide)!r}); {step}", megabytes=500) == "done\n"

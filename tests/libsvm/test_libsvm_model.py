@@ -20,7 +20,7 @@ from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
 import dimargin as dm
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.libsvm import LibsvmModel
 from dimargin.libsvm.text_model import write_libsvm_model
 from dimargin.model_files import ModelFileError

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dimargin.kernels.rows import KERNEL_NAMES, Kernel, RowTransform
+from dimargin.kernels.functions import KERNEL_NAMES, Kernel
+from dimargin.kernels.rows import RowTransform
 from dimargin.model_files.model_format import decode, encode
 from dimargin.model_files.model_values import decode_rows, encode_rows
 
@@ -20,7 +21,8 @@ import numpy as np, scipy.sparse as sp
 from pathlib import Path
 from dimargin.model_files.model_format import Step, decode, read_raw, write_model
 from dimargin.model_files.model_values import decode_rows, encode_rows
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.functions import Kernel
+from dimargin.kernels.rows import RowTransform
 
 X = np.array([[0.0, 1.0], [2.0, 0.0]])
 values = {"rows": sp.csr_array(X), "transform": RowTransform.fit(X, Kernel("rbf", gamma=0.5))}

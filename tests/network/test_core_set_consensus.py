@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dimargin import minimum_enclosing_ball
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.network.messages import decoder, encode, pack, unpack
 from dimargin.network.program import Send, Stop
 from dimargin.network.programs.candidates import Candidates

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dimargin import CoreSetSVMClassifier
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.network.messages import pack, unpack
 from dimargin.network.program import Report, Send, Stop, Wake
 from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines

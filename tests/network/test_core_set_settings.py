@@ -6,7 +6,7 @@ from ball_reference import quadratic_optimum
 from core_set_sites import EXACT, dealt, names_of, run
 
 from dimargin import CoreSetSVMClassifier
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.network.programs.candidates import Named
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial_kernel, rbf_kernel
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.partition import cluster_rows
 from dimargin.partition import clusters as clusters_module
 from dimargin.sharding.parts import first_rows

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from test_stratified import PARTITIONS, split
 from travelling import TravellingEngine
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.partition import InputClusterPartition, RandomPartition
 
 

@@ -6,7 +6,7 @@ from helpers import KERNELS, blobs, gram, make_problem, name
 from helpers import ODM as LOSS
 from numpy.testing import assert_array_equal
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.partition import nearest_landmark, pivoted_cholesky
 
 

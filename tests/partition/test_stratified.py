@@ -7,7 +7,7 @@ from helpers import ODM as LOSS
 from helpers import blobs, counted, make_problem, name, scattered
 from numpy.testing import assert_array_equal
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.partition import (
     InputClusterPartition,
     RandomPartition,

@@ -10,8 +10,9 @@ from helpers import ODM, blobs, make_problem
 from numpy.testing import assert_array_equal
 
 from dimargin.engines import LocalEngine
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.sharding.parts import Part, first_of_groups, first_rows, n_shards_for
 
 

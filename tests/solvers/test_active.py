@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.blocks import may_rest_on

@@ -26,7 +26,7 @@ from qpsolvers import solve_qp
 from scipy.optimize import minimize_scalar
 from sklearn.svm import LinearSVC
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
 

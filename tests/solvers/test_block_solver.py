@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import _core
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 
 EXTREME = [ODMLoss(1e7, 0.05, 0.1), SquaredHingeLoss(1e4)]

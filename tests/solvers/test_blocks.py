@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from helpers import KERNELS, LOSSES, ODM, blobs, fit, make_problem, name
 
 from dimargin import _core
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.user import UserKernel, kernel_matrix
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, blocks, solve

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import HINGE, ODM, SQUARED_HINGE, blobs, make_problem, name
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
 
 RBF = Kernel("rbf", gamma=1.0)

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse import csc_matrix
 from sklearn.svm import SVC
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, SquaredHingeLoss
 
 RBF = Kernel("rbf", gamma=1.0)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
 
 

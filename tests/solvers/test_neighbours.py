@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.solvers import neighbours
 from dimargin.solvers.neighbours import along_neighbours, deal_neighbours
 

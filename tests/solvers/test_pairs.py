@@ -10,7 +10,7 @@ from qpsolvers import solve_qp
 from scipy.sparse import csc_matrix
 
 from dimargin import _core
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, SquaredHingeLoss
 
 RBF = Kernel("rbf", gamma=1.0)

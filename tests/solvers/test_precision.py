@@ -6,7 +6,7 @@ import pytest
 from helpers import HINGE, KERNELS, LOSSES, ODM, blobs, certificate, fit, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import precision
 

@@ -4,7 +4,7 @@ import numpy as np
 from helpers import ODM, blobs, fit, gram, make_problem
 from numpy.testing import assert_array_equal
 
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits
 
 RBF = Kernel("rbf", gamma=1.0)

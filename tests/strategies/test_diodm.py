@@ -11,7 +11,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import DiODM, ODMClassifier
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.sharding.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape

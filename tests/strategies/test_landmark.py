@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from test_diodm import RBF, Recorder, training
 
 from dimargin import Landmark, ODMClassifier, SVMClassifier
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.strategies import TreeShape
 
 every_loss = pytest.mark.parametrize("loss", [ODM, SQUARED_HINGE], ids=name)

@@ -15,7 +15,7 @@ from test_diodm import RBF, training
 
 from dimargin import DivideAndConquer
 from dimargin.engines import LocalEngine
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.dual import Objectives, Solution
 from dimargin.problems.losses import HingeLoss
 from dimargin.sharding.parts import Part

@@ -18,11 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from dimargin.system.arrays import Floats, Indices
+
 Products = Callable[[Indices], Floats]
 
 _DEPENDENT = 1e-12  # squared distance from the affine hull of others, relative, below which a point lies in it

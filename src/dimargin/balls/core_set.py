@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dimargin.balls.active_set import Floats, Indices
 from dimargin.balls.spaces import Points
 from dimargin.problems.dual import History, Objectives, Status
 from dimargin.solvers.loop import Limits, Solver
+from dimargin.system.arrays import Floats, Indices
 
 _ROUNDING = 1e-12  # of squared distances, relative
 

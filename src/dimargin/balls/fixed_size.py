@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dimargin.balls.active_set import Indices, Weights
+from dimargin.balls.active_set import Weights
 from dimargin.balls.core_set import CoreSetSolver, CoreSetState, ratio
 from dimargin.balls.spaces import Points
 from dimargin.problems.dual import Objectives, Status
 from dimargin.solvers.loop import Limits
+from dimargin.system.arrays import Indices
 
 _GROWTH = 1e-10  # of a squared radius, relative, that is not rounding
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dimargin.balls.active_set import Floats, Indices, Weights
+from dimargin.balls.active_set import Weights
 from dimargin.balls.core_set import CoreSetSolver, CoreSetState
 from dimargin.balls.spaces import Points
 from dimargin.solvers.loop import Limits
+from dimargin.system.arrays import Floats, Indices
 
 _POOL = 1024  # farthest points of a pass that are solved for
 _SHARE = 0.5  # of epsilon, that the points solved for may be outside

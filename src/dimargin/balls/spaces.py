@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.balls.active_set import Floats, Indices, Products, Weights, enclose
+from dimargin.balls.active_set import Products, Weights, enclose
+from dimargin.kernels.columns import power_sums
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import power_sums
 from dimargin.problems.dual import ROUNDINGS, DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 
 _NUMBERS_AT_ONCE = 2**19  # of points, whose difference from the centre stays in the cache

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.callbacks import LevelScores
 from dimargin.displays.unwrap import innermost
-
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 _SMALLEST_GAP = float(np.finfo(np.float64).eps)
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 _NEEDED = ("round", "core_sets", "radius_min", "radius_mean", "radius_max", "farthest")
 _SHADE = 0.22

@@ -9,8 +9,9 @@ import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from dimargin.displays.margin_values import Floats, WeightedMargins, margins_of
+from dimargin.displays.margin_values import WeightedMargins, margins_of
 from dimargin.displays.unwrap import innermost
+from dimargin.system.arrays import Floats
 
 
 class MarginDistributionDisplay:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_array
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from dimargin.displays.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
-
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 _AXES = {"round": "round", "seconds": "seconds", "bytes": "bytes sent by all sites"}
 _NEEDED = (*_AXES, "accuracy_min", "accuracy_mean", "accuracy_max")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 
 def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[[Floats], Floats]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 
 class TuningDisplay:

@@ -23,8 +23,6 @@ from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canoni
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_finite, check_number
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
@@ -33,6 +31,7 @@ from dimargin.sharding.parts import Part, n_shards_for
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies import STRATEGIES, Facts, LevelModel, Outcome, Router, Strategy, Training, TreeShape
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 

@@ -10,11 +10,10 @@ import scipy.sparse as sp
 from scipy.optimize import Bounds, OptimizeResult, minimize
 from sklearn.utils import gen_batches
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
-from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.columns import narrowed
 from dimargin.problems.dual import ROUNDINGS, DualProblem, Objectives
 from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.system.arrays import Floats, Indices
 
 _VALUES_AT_ONCE = 10**8  # between two looks at the time
 _ROUNDING = 1e-9  # of rows that were scaled here and elsewhere

@@ -12,11 +12,11 @@ from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
 from dimargin.estimators.validation import check_magnitude, check_number
-from dimargin.kernels.rows import Floats
 from dimargin.kernels.user import kernel_matrix
 from dimargin.problems.dual import ROUNDINGS
 from dimargin.problems.losses import MOST
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.system.arrays import Floats
 
 
 class CoreSetSVDD(CoreSetDetector):

@@ -15,10 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dimargin.estimators.validation import check_features, check_finite, check_weights, largest_magnitude
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats, largest_column
-from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.columns import largest_column, narrowed
 from dimargin.kernels.user import Transform
+from dimargin.system.arrays import Floats, Indices
 
 STORED_DTYPES = [np.float64, np.float32]
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory

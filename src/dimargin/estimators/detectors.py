@@ -22,13 +22,13 @@ from dimargin.estimators.data import STORED_DTYPES, canonical, with_room
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_finite, check_number, check_objectives, check_weights
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats, Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
 from dimargin.problems.dual import ROUNDINGS, DualProblem, History, Objectives, Status
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory

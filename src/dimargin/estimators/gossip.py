@@ -20,10 +20,11 @@ from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.sites import check_sites
 from dimargin.estimators.validation import check_magnitude, check_number, check_objectives
-from dimargin.problems.dual import Floats, Objectives
+from dimargin.problems.dual import Objectives
 from dimargin.problems.hinge import HingeRows
 from dimargin.sharding.keys import order_of_keys
 from dimargin.simulation.conditions import Conditions
+from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
 

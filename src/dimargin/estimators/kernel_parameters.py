@@ -7,8 +7,10 @@ from typing import Any
 
 from dimargin.estimators.data import gamma_value
 from dimargin.estimators.validation import check_number
-from dimargin.kernels.rows import KERNEL_NAMES, MOST_DEGREE, Floats, Kernel, RowTransform
+from dimargin.kernels.functions import KERNEL_NAMES, MOST_DEGREE, Kernel
+from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, UserKernel
+from dimargin.system.arrays import Floats
 
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:

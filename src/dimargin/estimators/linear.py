@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import STORED_DTYPES
 from dimargin.estimators.validation import check_finite
-from dimargin.problems.dual import Floats
+from dimargin.system.arrays import Floats
 
 
 class LinearMarginClassifier(MarginClassifier):

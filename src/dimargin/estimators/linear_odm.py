@@ -19,11 +19,12 @@ from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import CallbackProgress, Monitor
-from dimargin.problems.dual import Floats, MarginLosses
+from dimargin.problems.dual import MarginLosses
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining
 from dimargin.strategies.linear import LinearFacts, linear_shards
+from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
 from dimargin.estimators.validation import check_magnitude, check_number
-from dimargin.kernels.rows import Floats
 from dimargin.problems.dual import ROUNDINGS
 from dimargin.solvers import Limits
+from dimargin.system.arrays import Floats
 
 
 class OneClassCoreSetSVM(CoreSetDetector):

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 16384, 2**18
 _SPLITTER = 2.0**27 + 1  # leaves 26 bits on either side

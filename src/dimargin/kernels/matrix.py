@@ -20,30 +20,10 @@ from dimargin.kernels.accurate_sums import (
     weighted_row_sum,
     weighted_row_sum_tail,
 )
-from dimargin.kernels.rows import (
-    KERNEL_NAMES,
-    Floats,
-    Kernel,
-    KernelName,
-    Rows,
-    RowTransform,
-    largest_column,
-    power_sums,
-    stacked,
-)
-
-__all__ = [
-    "KERNEL_NAMES",
-    "Floats",
-    "Indices",
-    "Kernel",
-    "KernelMatrix",
-    "RowTransform",
-    "largest_column",
-    "power_sums",
-]
-
-Indices = NDArray[np.int64]
+from dimargin.kernels.columns import power_sums, stacked
+from dimargin.kernels.functions import KernelName
+from dimargin.kernels.rows import Rows, RowTransform
+from dimargin.system.arrays import Floats, Indices
 
 _CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside factorisations and memory
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
@@ -100,7 +80,8 @@ class KernelMatrix:
     --------
     >>> import numpy as np
     >>> from dimargin.kernels.matrix import KernelMatrix
-    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.kernels.functions import Kernel
+    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.array([[0.0], [1.0], [3.0]])
     >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.5)), X)
     >>> K.block(np.arange(3), np.arange(2)).round(4)

@@ -1,4 +1,4 @@
-"""Kernel functions, and rows prepared so that float32 tiles compute them right.
+"""Rows prepared so that float32 tiles compute kernel values right.
 
 Distances do not change when training column means are subtracted in float64, and ``gamma`` is multiplied into
 the rows. `RowTransform` then chooses the cheapest form whose error bound keeps kernel values within 1e-5 of
@@ -9,145 +9,27 @@ Errors of unbounded kernels are relative to the largest value that rows of such 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin import _core
+from dimargin.kernels.columns import column_means, largest_column, power_sums, row_chunks, stacked
+from dimargin.kernels.functions import LOG2E, Kernel
+from dimargin.system.arrays import Floats
 
-Floats = NDArray[np.float64]
 Rows = _core.Rows32 | _core.Rows64
-KernelName = Literal["linear", "poly", "rbf", "laplacian"]
-KERNEL_NAMES: tuple[KernelName, ...] = ("linear", "poly", "rbf", "laplacian")
 
-MOST_DEGREE = 1024
-"""Of poly: powers are multiplied one by one, which for the degrees in use is the fastest way."""
-
-_LOG2E = 1.4426950408889634
-_ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch memory
 _TOLERATED = 1e-5  # error of a kernel value that a form may have by its bound
 _LARGEST_OFFSET = 30.0  # of linear and poly in float32: size of rows over their distance from the mean
 _UNIT = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 _FAR = {np.float32: 1e15, np.float64: 1e100}  # beyond any training row, and its square is finite
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel function.
-
-    ``linear`` x.z; ``poly`` (gamma x.z + coef0)^degree; ``rbf`` exp(-gamma |x-z|^2); ``laplacian``
-    exp(-gamma |x-z|_1): the same conventions as scikit-learn.
-
-    Parameters
-    ----------
-    name : {"linear", "poly", "rbf", "laplacian"}
-    gamma : float, default=1.0
-        Positive; unused by ``linear``.
-    degree : int, default=3
-        Of ``poly``; at most `MOST_DEGREE`.
-    coef0 : float, default=0.0
-        Of ``poly``.
-    """
-
-    name: KernelName
-    gamma: float = 1.0
-    degree: int = 3
-    coef0: float = 0.0
-
-    @property
-    def stationary(self) -> bool:
-        """Whether k(x, z) depends on x - z alone; then k(x, x) = 1."""
-        return self.name in ("rbf", "laplacian")
-
-    @property
-    def power(self) -> int:
-        """Degree as a polynomial in the rows' product."""
-        return self.degree if self.name == "poly" else 1
-
-    @property
-    def row_scale(self) -> float:
-        """Factor on the rows that takes gamma (and the base of exp2) out of the tile."""
-        if self.name == "rbf":
-            return float(np.sqrt(2 * self.gamma * _LOG2E))
-        if self.name == "laplacian":
-            return self.gamma * _LOG2E
-        return float(np.sqrt(self.gamma)) if self.name == "poly" else 1.0
-
-
-def _chunks(n: int) -> Iterator[slice]:
-    return (slice(i, min(i + _ROWS_AT_ONCE, n)) for i in range(0, n, _ROWS_AT_ONCE))
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Rows of several arrays, or CSR arrays, one after the other."""
-    return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
-def column_means(X: Any, weights: Floats | None = None) -> Floats:
-    """Weighted means of the columns of dense rows, in float64 whatever the type of X."""
-    weights = np.ones(len(X)) if weights is None else weights
-    means: Floats = column_sums(X, weights) / weights.sum()
-    return means
-
-
-def column_sums(X: Any, weights: Floats) -> Floats:
-    """Weighted sums of the columns, of shape (n_features,)."""
-    if sp.issparse(X):
-        return np.asarray(weights @ X)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(sum(np.einsum("i,ij->j", weights[s], X[s]) for s in _chunks(len(X))))
-
-
-def _centred(X: Any, center: Floats | None) -> Floats:
-    return np.asarray(X, dtype=np.float64) if center is None else np.subtract(X, center, dtype=np.float64)
-
-
-def _absolute(X: Any) -> Any:
-    """Absolute values of CSR rows, in float64."""
-    return sp.csr_array((np.abs(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
-
-
-def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
-    """Sum ``|x_k - center_k|^order`` over the features of every row, in float64.
-
-    Parameters
-    ----------
-    X : array or CSR array of shape (n, n_features)
-    order : {1, 2}
-    center : ndarray of shape (n_features,), optional
-        Of dense rows.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-    """
-    if sp.issparse(X):
-        sizes = _absolute(X)
-        return np.asarray((sizes if order == 1 else sizes.multiply(sizes)).sum(axis=1))
-    sums = np.empty(len(X))
-    for s in _chunks(len(X)):
-        rows = _centred(X[s], center)
-        sums[s] = np.abs(rows).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", rows, rows)
-    return sums
-
-
-def column_reach(X: Any, center: Floats | None = None) -> Floats:
-    """Largest distance of every column from the centre (by default zero), of shape (n_features,)."""
-    if sp.issparse(X):
-        return np.asarray(_absolute(X).max(axis=0).toarray(), dtype=np.float64).ravel()
-    reach: Floats = np.max([np.abs(_centred(X[s], center)).max(axis=0) for s in _chunks(len(X))], axis=0)
-    return reach
-
-
-def largest_column(X: Any, center: Floats | None = None) -> int:
-    """Return the place of the column that reaches furthest from the centre (by default zero)."""
-    return int(column_reach(X, center).argmax())
 
 
 def _longest_sum(X: Any) -> int:
@@ -345,7 +227,7 @@ class RowTransform:
     @property
     def _exponent(self) -> float:
         """Largest gamma |x|^2 or gamma |x|_1 of a training row."""
-        return self.size**2 / (2 * _LOG2E) if self.kernel.name == "rbf" else self.size / _LOG2E
+        return self.size**2 / (2 * LOG2E) if self.kernel.name == "rbf" else self.size / LOG2E
 
     def _magnitude(self, norm: float) -> float:
         """Decimal logarithm of the largest kernel value of a row with training rows, for linear and poly."""
@@ -383,7 +265,7 @@ class RowTransform:
             dense = np.empty(X.shape, dtype=self.dtype)
             center = 0.0 if self.center is None else self.center
             with np.errstate(over="ignore"):
-                for s in _chunks(len(X)):
+                for s in row_chunks(len(X)):
                     exact = dense[s] if self.dtype is np.float64 else None
                     dense[s] = self._scaled(np.subtract(X[s], center, out=exact, dtype=np.float64))
             rows = self._make(dense)

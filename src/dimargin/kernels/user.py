@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.kernels.rows import Floats, RowTransform
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import RowTransform
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 
 KernelFunction = Callable[[Any, Any], Any]

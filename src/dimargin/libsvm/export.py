@@ -12,10 +12,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import KernelMarginClassifier
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.libsvm.model import Expansion, LibsvmModel, csr_rows, one_vs_one
 from dimargin.libsvm.text_model import write_libsvm_model
+from dimargin.system.arrays import Indices
 
 
 def libsvm_model(estimator: Any) -> LibsvmModel:

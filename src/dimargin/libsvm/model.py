@@ -15,10 +15,11 @@ from sklearn.utils import check_array, gen_batches
 from dimargin.data_files.libsvm import DENSE
 from dimargin.estimators.data import canonical
 from dimargin.estimators.validation import check_finite
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats, Kernel, RowTransform
-from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.columns import narrowed
+from dimargin.kernels.functions import Kernel
+from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import Transform, UserKernel, kernel_matrix
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory

@@ -19,10 +19,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from dimargin.estimators import SVMClassifier
 from dimargin.estimators.data import TrainingData
 from dimargin.estimators.progress import Monitor
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats, Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.libsvm import LibsvmModel
 from dimargin.libsvm.model import Expansion, one_vs_one, whole_labels
+from dimargin.system.arrays import Floats, Indices
 
 
 class _Dots(Monitor):

@@ -14,9 +14,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.data_files.pieces import DataFileError, short
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
-from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.columns import narrowed
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.writing import write_file
 
 _NUMBERS_AT_ONCE = 2**20  # bounds the scratch memory

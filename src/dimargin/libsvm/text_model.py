@@ -17,9 +17,10 @@ import scipy.sparse as sp
 
 from dimargin.data_files.libsvm import read_libsvm
 from dimargin.data_files.pieces import DataFileError, short
-from dimargin.kernels.rows import MOST_DEGREE, Floats, Kernel
+from dimargin.kernels.functions import MOST_DEGREE, Kernel
 from dimargin.libsvm.model import LibsvmModel, csr_rows
 from dimargin.model_files.model_format import ModelFileError, is_model_file
+from dimargin.system.arrays import Floats
 from dimargin.system.writing import write_file
 
 _KERNELS: dict[str, Any] = {"linear": "linear", "polynomial": "poly", "rbf": "rbf", "precomputed": None}

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.rows import KERNEL_NAMES, Kernel, RowTransform
+from dimargin.kernels.functions import KERNEL_NAMES, Kernel
+from dimargin.kernels.rows import RowTransform
 from dimargin.model_files.model_format import Arrays, decode, encode, refuse_kind, refuse_value
 
 

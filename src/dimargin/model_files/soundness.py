@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin.estimators import CoreSetSVDD
-from dimargin.kernels.rows import MOST_DEGREE, RowTransform
+from dimargin.kernels.functions import MOST_DEGREE
+from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.strategies import Committee, Router
 

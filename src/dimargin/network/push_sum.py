@@ -22,12 +22,11 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from dimargin.network import limits
 from dimargin.network.messages import Array, Count, Numbers
+from dimargin.system.arrays import Floats
 
-Floats = NDArray[np.float64]
 Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dimargin.network import limits
 from dimargin.network.messages import pack
+from dimargin.system.arrays import Floats
 
-Floats = NDArray[np.float64]
 Label = str | int | float
 
 _LEAST_SPREAD = 1e-100  # of a feature's values, below which they count as alike: it is divided by

@@ -8,9 +8,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 
 def _sides(n: int) -> tuple[int, int]:

@@ -29,15 +29,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats, Kernel, RowTransform
-from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.columns import narrowed
+from dimargin.kernels.functions import Kernel
+from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import Transform, UserKernel, kernel_matrix
 from dimargin.partition.dealing import sent
 from dimargin.partition.kernel_clusters import ROWS_AT_ONCE, KernelClusters, Split
 from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.sharding.parts import Part, first_of_groups, first_rows, whole_of
 from dimargin.sharding.shards import Shards, Sums
+from dimargin.system.arrays import Floats, Indices
 
 _PER_CLUSTER = 10  # rows of the sample
 _AT_ONCE = 256  # clusters, so that the sample stays small

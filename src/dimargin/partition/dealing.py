@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
+from dimargin.system.arrays import Indices
 
 
 class Strata(Protocol):

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
 from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.system.arrays import Floats, Indices
 
 ROWS_AT_ONCE = 16384  # bounds the scratch memory
 _SIDE_BY_SIDE = 16  # centres in one product: with all 64 at once covtype takes 2.4 s, with 16 at a time 0.9 s
@@ -77,7 +76,8 @@ class KernelClusters:
     Examples
     --------
     >>> import numpy as np
-    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.kernels.functions import Kernel
+    >>> from dimargin.kernels.rows import RowTransform
     >>> centres, ones = np.array([[0.0], [5.0]]), np.ones(2)  # each the mean of one row
     >>> split = Split(centres, ones, np.arange(3), ones, targets=np.arange(2))
     >>> rule = KernelClusters(RowTransform.fit(centres, Kernel("rbf", gamma=1.0)), (split,))

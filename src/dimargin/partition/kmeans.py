@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
+from dimargin.system.arrays import Floats, Indices
 
 _STARTS, _ITERATIONS = 5, 30  # it has settled after 5 to 20 on real data
 _SAME = 1e-12  # squared distance, of the largest |phi(x)|^2, that is rounding

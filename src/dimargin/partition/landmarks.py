@@ -11,7 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.system.arrays import Indices
 
 _RANK_TOLERANCE = 1e-10  # of the largest diagonal entry
 _ROWS_AT_ONCE = 65536

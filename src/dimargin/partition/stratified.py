@@ -11,12 +11,11 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
 from dimargin.partition.dealing import Partition
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.sharding.parts import Part, first_rows
 from dimargin.sharding.shards import Shards
+from dimargin.system.arrays import Floats, Indices
 
 _LARGEST_SAMPLE = 20_000
 _ROWS_AT_ONCE = 65_536

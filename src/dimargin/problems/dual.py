@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.losses import Loss, Pieces
+from dimargin.system.arrays import Floats, Indices
 
-Floats = NDArray[np.float64]
 Status = Literal["converged", "max_iter", "max_time", "stopped", "precision"]
 History = list[dict[str, Any]]  # an entry a check, or a level
 

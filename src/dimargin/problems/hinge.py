@@ -10,10 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.rows import power_sums
+from dimargin.kernels.columns import power_sums
 from dimargin.problems.dual import ROUNDINGS
-
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 _UNIT = float(np.finfo(float).eps) / 2
 _FEW = 8  # roundings of a term, beside those of the sum that it is in

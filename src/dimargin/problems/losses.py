@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimargin import _core
-
-Array = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 LEAST, MOST = 1e-50, 1e50
 """Magnitudes of parameters, weights and features: products of several of them stay within the range of float64."""
@@ -35,15 +33,15 @@ class Pieces:
     ``[lower, upper]`` with ``lower <= 0 <= upper``.
     """
 
-    slope_right: Array
-    curvature_right: Array
-    slope_left: Array
-    curvature_left: Array
-    lower: Array
-    upper: Array
+    slope_right: Floats
+    curvature_right: Floats
+    slope_left: Floats
+    curvature_left: Floats
+    lower: Floats
+    upper: Floats
 
     @property
-    def rows(self) -> list[Array]:
+    def rows(self) -> list[Floats]:
         """All six, as compiled passes over rows take them: one number may stand for all rows by a stride of zero."""
         return [
             self.slope_right,
@@ -59,36 +57,36 @@ class Pieces:
         return Pieces(*(array[part] for array in self.rows))
 
     @property
-    def largest_curvature(self) -> Array:
+    def largest_curvature(self) -> Floats:
         """Largest second derivative of a row's loss, where it is smooth."""
         left = np.where(self.lower < 0, self.curvature_left, np.inf)
         return np.asarray(1 / np.minimum(self.curvature_right, left))
 
-    def stack(self) -> Array:
+    def stack(self) -> Floats:
         """All six as one contiguous (6, n) array, as the compiled block solver takes them."""
         return np.ascontiguousarray(self.rows)
 
-    def value(self, dual: Array) -> Array:
+    def value(self, dual: Floats) -> Floats:
         """``phi`` of dual coefficients of shape (..., n)."""
         right = dual >= 0
         slope = np.where(right, self.slope_right, self.slope_left)
         curvature = np.where(right, self.curvature_right, self.curvature_left)
         return (slope + 0.5 * curvature * dual) * dual
 
-    def slopes(self, dual: Array) -> Array:
+    def slopes(self, dual: Floats) -> Floats:
         """``phi'`` at dual coefficients of shape (..., n); at the kink that to the right."""
         right = dual >= 0
         return np.where(right, self.slope_right, self.slope_left) + dual * np.where(
             right, self.curvature_right, self.curvature_left
         )
 
-    def magnitude(self, dual: Array) -> Array:
+    def magnitude(self, dual: Floats) -> Floats:
         """Sums of the absolute terms of `value`, which its rounding is relative to."""
         right, size = dual >= 0, np.abs(dual)
         slope = np.abs(np.where(right, self.slope_right, self.slope_left))
         return (slope + 0.5 * size * np.where(right, self.curvature_right, self.curvature_left)) * size
 
-    def response(self, margins: Array) -> tuple[Array, Array, Array]:
+    def response(self, margins: Floats) -> tuple[Floats, Floats, Floats]:
         """Of a smooth loss, minus its derivative, its second derivative and its value at margins of shape (..., n).
 
         The first is the dual coefficient that answers a margin: the g with ``m + phi'(g) = 0``, where
@@ -101,7 +99,7 @@ class Pieces:
         _core.respond(margins.reshape(rows), self.rows, *outputs)
         return dual, curvature, value
 
-    def subgradient_distance(self, gradient: Array, dual: Array) -> Array:
+    def subgradient_distance(self, gradient: Floats, dual: Floats) -> Floats:
         """How far, and in which direction, zero is from ``gradient + phi'(dual)``: positive where `dual` must rise.
 
         Zero where the optimality condition holds: to the right the objective must not fall, nor to the left, and a
@@ -131,7 +129,7 @@ class Loss(ABC):
     smooth: bool = True
 
     @abstractmethod
-    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+    def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """Loss of every row.
 
         Parameters
@@ -151,10 +149,10 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
         """Pieces of the conjugate ``phi_i(g) = loss_i*(-g)``; parameters as in `value`."""
 
-    def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
+    def best_intercept(self, decision: Floats, labels: Floats, pieces: Pieces) -> float:
         """The ``b`` that minimises ``sum_i loss_i(y_i (f_i + b))``; only losses of one side have it.
 
         Parameters
@@ -193,14 +191,14 @@ class ODMLoss(Loss):
     theta: float
     selection = "permutation"
 
-    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+    def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
         scale = self.lam * weights / (2 * mass * (1 - self.theta) ** 2)
         below = np.maximum(1 - self.theta - margins, 0)
         beyond = np.maximum(margins - 1 - self.theta, 0)
         return scale * (below**2 + self.upsilon * beyond**2)
 
-    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
         """See `Loss`."""
         curvature = mass * (1 - self.theta) ** 2 / (self.lam * weights)
         return Pieces(
@@ -213,7 +211,7 @@ class ODMLoss(Loss):
         )
 
 
-def _one_sided(slope: float, curvature: Array, upper: Array) -> Pieces:
+def _one_sided(slope: float, curvature: Floats, upper: Floats) -> Pieces:
     zero = np.broadcast_to(0.0, curvature.shape)
     return Pieces(np.broadcast_to(slope, zero.shape), curvature, zero, zero, zero, upper)
 
@@ -232,15 +230,15 @@ class HingeLoss(Loss):
     selection = "greedy"
     smooth = False
 
-    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+    def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
         return self.C * total / mass * weights * np.maximum(1 - margins, 0)
 
-    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
         """See `Loss`."""
         return _one_sided(-1.0, np.zeros_like(weights), self.C * total / mass * weights)
 
-    def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
+    def best_intercept(self, decision: Floats, labels: Floats, pieces: Pieces) -> float:
         """See `Loss`: a weighted quantile of ``y_i - f_i``; where all of an interval minimise, its middle."""
         # row i pulls with C_i: up while b < y_i - f_i if positive, down while b > y_i - f_i if negative
         kinks = labels - decision
@@ -266,16 +264,16 @@ class SquaredHingeLoss(Loss):
     C: float
     selection = "greedy"
 
-    def value(self, margins: Array, weights: Array, mass: float, total: float) -> Array:
+    def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
         return np.asarray(self.C * total / mass * weights * np.maximum(1 - margins, 0) ** 2)
 
-    def pieces(self, weights: Array, mass: float, total: float) -> Pieces:
+    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
         """See `Loss`."""
         box = self.C * total / mass * weights
         return _one_sided(-1.0, 1 / (2 * box), np.broadcast_to(np.inf, weights.shape))
 
-    def best_intercept(self, decision: Array, labels: Array, pieces: Pieces) -> float:
+    def best_intercept(self, decision: Floats, labels: Floats, pieces: Pieces) -> float:
         """See `Loss`: the zero of a piecewise linear derivative."""
         kinks, stiffness = labels - decision, 1 / pieces.curvature_right
         order = np.argsort(kinks)

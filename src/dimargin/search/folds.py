@@ -22,13 +22,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.data import TrainingData
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.kernels.rows import Floats, StoredRows
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import StoredRows
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.dual import MarginLosses
 from dimargin.problems.losses import Loss
 from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
+from dimargin.system.arrays import Floats, Indices
 
 _LEAST_QUERIES = 4000
 

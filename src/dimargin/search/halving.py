@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
+from dimargin.system.arrays import Floats, Indices
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from dimargin.estimators.common import unchanged_on_failure
 from dimargin.estimators.data import TrainingData, gamma_value, training_data
 from dimargin.estimators.progress import Monitor
 from dimargin.estimators.validation import check_number
-from dimargin.kernels.rows import Floats
 from dimargin.search.folds import Fold, nested_order
 from dimargin.search.halving import plan, successive_halving
 from dimargin.search.scoring import KERNEL, Report, Search, choice, context_of, results
+from dimargin.system.arrays import Floats
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _BANDS = [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]  # upsilon and theta of the default grid

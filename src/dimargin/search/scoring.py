@@ -17,13 +17,12 @@ from dimargin.estimators import LinearODMClassifier
 from dimargin.estimators.data import TrainingData, gamma_value
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import Monitor
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
 from dimargin.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
 from dimargin.search.halving import Round, Rung
 from dimargin.solvers import Limits
 from dimargin.strategies import Landmark
 from dimargin.strategies.linear import forms_hessian
+from dimargin.system.arrays import Floats, Indices
 
 KERNEL = ("kernel", "gamma", "degree", "coef0")  # what candidates that are solved one after the other have in common
 _STEPS = 30  # of a candidate's solve, at most

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin import _core
-from dimargin.kernels.rows import Floats, StoredRows
-from dimargin.kernels.sparse_columns import narrowed
+from dimargin.kernels.columns import narrowed
+from dimargin.kernels.rows import StoredRows
+from dimargin.system.arrays import Floats
 
 Keys = NDArray[np.uint64]
 

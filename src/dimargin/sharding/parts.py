@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.kernels.rows import Floats
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
 from dimargin.sharding.shards import Shards
+from dimargin.system.arrays import Floats, Indices
 
 _ROWS_OF_SHARD, _MOST_SHARDS = 8192, 512
 _SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and beyond, that are likely among those asked for
@@ -41,7 +41,8 @@ class Part:
     Examples
     --------
     >>> import numpy as np
-    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.kernels.functions import Kernel
+    >>> from dimargin.kernels.rows import RowTransform
     >>> from dimargin.problems.losses import HingeLoss
     >>> X, labels = np.array([[0.0], [1.0], [3.0]]), np.array([[1.0, -1.0, 1.0]])
     >>> K = KernelMatrix(RowTransform.fit(X, Kernel("linear")), X)

@@ -10,7 +10,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from dimargin.kernels.rows import Floats
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import check_reachable, make_graph
 from dimargin.problems.dual import Status
@@ -20,6 +19,7 @@ from dimargin.simulation.core_set_run import Agreed, CoreSetRun
 from dimargin.simulation.gossip_run import deal, site_names
 from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, Outcome, Strategy, Training, TreeShape
+from dimargin.system.arrays import Floats
 
 
 def agree(

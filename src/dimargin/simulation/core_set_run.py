@@ -20,8 +20,7 @@ from dimargin.problems.dual import Status
 from dimargin.simulation.conditions import Conditions
 from dimargin.simulation.gossip_run import site_names, watched
 from dimargin.simulation.simulator import Simulator
-
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 
 @dataclass(frozen=True)

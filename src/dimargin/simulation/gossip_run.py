@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.problems.dual import Status
-from dimargin.problems.hinge import Floats, HingeRows, hinge_dual
+from dimargin.problems.hinge import HingeRows, hinge_dual
 from dimargin.simulation.conditions import Conditions
 from dimargin.simulation.simulator import Simulator
+from dimargin.system.arrays import Floats
 
 SHARDS = ("random", "unequal", "sorted", "sorted_unequal")
 _LARGEST_TO_SMALLEST = 200.0  # rows of the sites of an unequal deal

@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.kernels.functions import MOST_DEGREE, Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import MOST_DEGREE, Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.model_files.model_format import Step
 from dimargin.network.programs.candidates import Candidates, Named
 from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.problems.dual import DualProblem, Floats
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.problems.dual import DualProblem
+from dimargin.system.arrays import Floats, Indices
 
 _ROWS_AT_ONCE = 64
 

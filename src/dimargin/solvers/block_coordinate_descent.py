@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimargin import _core
-from dimargin.problems.dual import DualProblem, Floats, History, Objectives, Solution, Status
+from dimargin.problems.dual import DualProblem, History, Objectives, Solution, Status
 from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.solvers.neighbours import along_neighbours
@@ -32,6 +32,7 @@ from dimargin.solvers.precision import (
     stalled,
 )
 from dimargin.solvers.state import Best, State
+from dimargin.system.arrays import Floats
 
 CACHE = 2**31  # bytes of remembered kernel rows by default
 _CHECKS_PER_PASS = 8

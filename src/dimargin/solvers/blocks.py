@@ -24,11 +24,11 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.kernels.matrix import Indices
-from dimargin.problems.dual import DualProblem, Floats
+from dimargin.problems.dual import DualProblem
 from dimargin.solvers.active import ActiveRows
 from dimargin.solvers.neighbours import deal_neighbours
 from dimargin.solvers.state import State
+from dimargin.system.arrays import Floats, Indices
 
 _GREEDY_BLOCKS = 6  # of the worst violators after a pass of neighbours, at most
 _LARGE, _PASSES_ALONE = 4096, 3  # rows from which a quarter of them begins alone, and for how many passes

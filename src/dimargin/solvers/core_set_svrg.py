@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import StoredRows, power_sums
-from dimargin.problems.dual import Floats, Objectives
+from dimargin.kernels.columns import power_sums
+from dimargin.kernels.rows import StoredRows
+from dimargin.problems.dual import Objectives
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalState, Shard
 from dimargin.solvers.svrg import SVRG, State
+from dimargin.system.arrays import Floats, Indices
 
 _STAGES = 4  # between two looks at the whole problem
 _MOST, _CENTRES = 0.1, 1000  # part of the rows that a cover may have as centres, and how many

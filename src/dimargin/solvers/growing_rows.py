@@ -25,11 +25,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
-from dimargin.problems.dual import DualProblem, Floats, History, Objectives, Solution, Status
+from dimargin.problems.dual import DualProblem, History, Objectives, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.loop import Limits, Solver, solve
 from dimargin.solvers.precision import float32_rounding
+from dimargin.system.arrays import Floats, Indices
 
 _FIRST, _GROWTH = 256, 1.0  # rows that come in at a time, and as a part of those that are there
 _GROWTH_OF_BALL = 0.2  # likewise where epsilon decides, and few rows may do

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.kernels.rows import Floats
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.system.arrays import Floats, Indices
 
 _RANK_TOLERANCE = 1e-10  # of the largest pivot: landmarks below it add rounding
 
@@ -35,7 +35,8 @@ def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Ind
     --------
     >>> import numpy as np
     >>> from dimargin.kernels.matrix import KernelMatrix
-    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.kernels.functions import Kernel
+    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.array([[1.0], [2.0], [2.0]])
     >>> K = KernelMatrix(RowTransform.fit(X, Kernel("linear")), X).in_float64()
     >>> independent_landmarks(K, np.arange(3))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.problems.dual import Floats
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.system.arrays import Floats, Indices
 
 _SAMPLE = 256  # rows that directions are drawn from
 _LEAF = 8  # rows of a tile
@@ -40,7 +40,8 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     --------
     >>> import numpy as np
     >>> from dimargin.kernels.matrix import KernelMatrix
-    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.kernels.functions import Kernel
+    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.array([[0.0], [9.0], [0.1], [9.1]])
     >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=1.0)), X)
     >>> blocks = deal_neighbours(K, np.arange(4), 2, np.random.default_rng(0))
@@ -66,7 +67,8 @@ def along_neighbours(kernel: KernelMatrix) -> Indices:
     --------
     >>> import numpy as np
     >>> from dimargin.kernels.matrix import KernelMatrix
-    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.kernels.functions import Kernel
+    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.r_[np.zeros((40, 1)), np.full((40, 1), 9.0)][np.arange(80).reshape(2, 40).T.ravel()]  # 0, 9, 0, 9, ...
     >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=1.0)), X)
     >>> order = along_neighbours(K)

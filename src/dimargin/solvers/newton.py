@@ -27,10 +27,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dtpttr, dtrttp
 from scipy.sparse.linalg import LinearOperator, cg
 
-from dimargin.problems.dual import Floats, Objectives
+from dimargin.problems.dual import Objectives
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, look_at, margins_at, sums_of
+from dimargin.system.arrays import Floats
 
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 256, 2**18  # whose features are held: so many rows, or more if they are short
 _ROWS_OF_PRODUCT = 1024

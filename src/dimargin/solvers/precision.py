@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
-from dimargin.problems.dual import DualProblem, Floats, Objectives
+from dimargin.problems.dual import DualProblem, Objectives
 from dimargin.solvers.state import Best, State
+from dimargin.system.arrays import Floats, Indices
 
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
 _SAMPLE = 256  # draws of rows on which float32 margins are compared with float64 ones

@@ -28,11 +28,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dtrcon
 
-from dimargin.kernels.matrix import Indices
-from dimargin.problems.dual import ROUNDINGS, Floats, History, MarginLosses, Objectives, Status
+from dimargin.problems.dual import ROUNDINGS, History, MarginLosses, Objectives, Status
 from dimargin.problems.losses import Pieces
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver
+from dimargin.system.arrays import Floats, Indices
 
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
 _UNIT, _TINY = float(np.finfo(float).eps) / 2, float(np.finfo(float).tiny)

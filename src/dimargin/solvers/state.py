@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
-from dimargin.problems.dual import DualProblem, Floats, Objectives
+from dimargin.problems.dual import DualProblem, Objectives
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.loop import Limits
+from dimargin.system.arrays import Floats, Indices
 
 
 @dataclass

@@ -25,10 +25,11 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.problems.dual import Floats, Objectives
+from dimargin.problems.dual import Objectives
 from dimargin.sharding.shards import Shards
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
+from dimargin.system.arrays import Floats
 
 _SAFETY = 4.0
 _LARGEST_STEP = 0.5

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.rows import Floats
 from dimargin.spark.columns import FEATURES, ID, LABEL, WEIGHT, Columns
+from dimargin.system.arrays import Floats
 
 _DENSE = 1  # the type of a dense vector in pyspark.ml.linalg.VectorUDT; that of a sparse one is 0
 RowName = Callable[[int], str]

@@ -14,12 +14,12 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import MarginClassifier
-from dimargin.kernels.rows import Floats
 from dimargin.problems.dual import History
 from dimargin.spark.params import MachineParams, MachineSetters
 from dimargin.spark.persistence import ModelReader, ModelWriter, ParamsWriter
 from dimargin.spark.prediction import raw_predictions, with_predictions
 from dimargin.spark.shipping import Parcel, ready, ship
+from dimargin.system.arrays import Floats
 
 
 class MarginEstimator(MachineSetters, Classifier, DefaultParamsReadable, MLWritable):

@@ -17,8 +17,8 @@ from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.libsvm import parse_lines
 from dimargin.data_files.pieces import short
 from dimargin.data_files.tables import TableColumns, TextLabels
-from dimargin.kernels.matrix import Indices
 from dimargin.spark.columns import FEATURES, LABEL
+from dimargin.system.arrays import Indices
 
 LINE = "value"  # the column of Spark's lines of text
 

@@ -16,7 +16,7 @@ from pyspark.ml.param.shared import HasWeightCol
 
 from dimargin.estimators import MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
-from dimargin.kernels.rows import KERNEL_NAMES
+from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.spark.columns import Columns
 from dimargin.spark.values import as_object, converter
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from dimargin.data_files import DataFileError
 from dimargin.data_files.libsvm import DENSE
-from dimargin.kernels.matrix import Indices
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES
 from dimargin.spark.formats import Format, Parsed
 from dimargin.spark.scaling import ColumnSums
+from dimargin.system.arrays import Indices
 
 
 @dataclass(frozen=True)

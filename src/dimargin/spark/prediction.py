@@ -12,10 +12,10 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dimargin.kernels.rows import Floats
 from dimargin.spark.arrow import features_of
 from dimargin.spark.columns import FEATURES, Columns, quoted
 from dimargin.spark.shipping import Parcel, arrived
+from dimargin.system.arrays import Floats
 
 _ROWS, _ANSWERS = "dimargin_rows", "dimargin_answers"  # columns that come and go
 

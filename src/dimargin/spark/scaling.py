@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
-from dimargin.kernels.rows import Floats
+from dimargin.system.arrays import Floats
 
 
 class ColumnSums(Protocol):

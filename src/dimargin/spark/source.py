@@ -25,13 +25,15 @@ from pyspark.sql.types import StructType
 
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.data import canonical
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Extent, Floats, Kernel, column_reach, column_sums, stacked
+from dimargin.kernels.columns import column_reach, column_sums, stacked
+from dimargin.kernels.functions import Kernel
+from dimargin.kernels.rows import Extent
 from dimargin.sharding.keys import Keys, keys_of_ids, row_keys
 from dimargin.sharding.parts import n_shards_for
 from dimargin.sharding.shards import Shards
 from dimargin.spark.arrow import rows_of
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT, Columns
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import memory_of_process
 
 _WORKERS_ASKED = 256

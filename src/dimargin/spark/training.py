@@ -20,8 +20,9 @@ from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import Origin, class_factors, gamma_of
 from dimargin.estimators.odm import odm_loss
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.kernels.rows import Floats, Kernel, RowTransform, StoredRows
+from dimargin.kernels.functions import Kernel
+from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import RowTransform, StoredRows
 from dimargin.problems.dual import MarginLosses
 from dimargin.problems.losses import Loss
 from dimargin.sharding.parts import Part
@@ -39,6 +40,7 @@ from dimargin.spark.source import (
 )
 from dimargin.strategies import Facts, LinearTraining, Progress, Strategy, Training, TreeShape
 from dimargin.strategies.linear import LinearFacts
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pyspark.ml.param import TypeConverters
 
-from dimargin.kernels.rows import KERNEL_NAMES
+from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
 _OPTIONS: dict[str, type[Options]] = {

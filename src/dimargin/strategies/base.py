@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from dimargin.kernels.matrix import Indices
-from dimargin.problems.dual import Floats, History, MarginLosses, Objectives, Status
+from dimargin.problems.dual import History, MarginLosses, Objectives, Status
 from dimargin.problems.losses import Loss
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits
 from dimargin.strategies.routing import Router
+from dimargin.system.arrays import Floats, Indices
 
 Scope = Literal["global", "partitioned", "landmark"]
 

@@ -24,13 +24,13 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Floats
 from dimargin.sharding.shards import Sums
 from dimargin.sharding.tree import Level
 from dimargin.solvers import solve
 from dimargin.strategies.base import Outcome, Training
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Plan, Solved, Summary
+from dimargin.system.arrays import Floats
 
 _FOLDS = 3
 _LARGEST = float(logit(1 - 1e-6))  # log odds that a member may claim

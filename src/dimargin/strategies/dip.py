@@ -19,11 +19,11 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
 from dimargin.partition import InputClusterPartition, Partition
 from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.passing import PassedOn, passed_on
 from dimargin.strategies.solves import Solved
+from dimargin.system.arrays import Indices
 
 
 class DiP(Cascade):

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import gen_batches
 
-from dimargin.kernels.rows import Floats
 from dimargin.problems.dual import MarginLosses, Objectives, ObjectiveSums
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
 from dimargin.strategies.base import Facts
+from dimargin.system.arrays import Floats
 
 _VALUES_AT_ONCE = 10**8  # between two looks at whether the fit was cancelled
 _INTERVALS, _ZOOMS = 2048, 3  # each zoom leaves three intervals of the last one: 2e-10 of the range in the end

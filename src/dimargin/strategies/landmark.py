@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Floats
 from dimargin.partition import pivoted_cholesky
 from dimargin.sharding.parts import Part, first_rows, n_shards_for
 from dimargin.sharding.shards import Sums
@@ -30,6 +29,7 @@ from dimargin.solvers.landmark_features import LandmarkFeatures, independent_lan
 from dimargin.solvers.primal import Place, margins_at
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.exact import Exact
+from dimargin.system.arrays import Floats
 
 _CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for each
 _PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only has to start the next solve

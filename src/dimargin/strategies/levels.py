@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.kernels.rows import stacked
+from dimargin.kernels.columns import stacked
 from dimargin.partition import KernelClusters
 from dimargin.problems.dual import History, Objectives, Status
 from dimargin.sharding.parts import Part

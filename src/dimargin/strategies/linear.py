@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dimargin import solvers
-from dimargin.kernels.matrix import Indices
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.dual import Floats, MarginLosses
+from dimargin.problems.dual import MarginLosses
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.base import Options, Progress, each_step
+from dimargin.system.arrays import Floats, Indices
 
 _VALUES_OF_SHARD = 2**21  # about, whatever the number of threads, for the same sums
 _PART, _ROWS_OF_PART, _WORTH = 32, 2**14, 8  # one row in so many begins, or so many, if all are so many times as many

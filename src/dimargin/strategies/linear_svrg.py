@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from dimargin import solvers
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform, StoredRows
+from dimargin.kernels.rows import RowTransform, StoredRows
 from dimargin.partition import StratifiedPartition
 from dimargin.problems.dual import MarginLosses
 from dimargin.sharding.parts import Part

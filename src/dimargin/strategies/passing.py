@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
 from dimargin.sharding.parts import Part
 from dimargin.strategies.gap import coefficients_of
 from dimargin.strategies.solves import Solved
+from dimargin.system.arrays import Indices
 
 PassedOn = Callable[[Solved], Indices]
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices, KernelMatrix
-from dimargin.kernels.rows import Floats
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.partition import KernelClusters
+from dimargin.system.arrays import Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Router:
 
     Examples
     --------
-    >>> from dimargin.kernels.rows import Kernel, RowTransform
+    >>> from dimargin.kernels.functions import Kernel
+    >>> from dimargin.kernels.rows import RowTransform
     >>> from dimargin.partition import Split
     >>> X = np.array([[0.0], [0.5], [4.0], [4.5]])
     >>> transform, half = RowTransform.fit(X, Kernel("rbf", gamma=0.1)), np.full(4, 0.5)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.kernels.matrix import Indices
-from dimargin.problems.dual import DualProblem, Floats, History, Objectives, Solution, Status
+from dimargin.problems.dual import DualProblem, History, Objectives, Solution, Status
 from dimargin.sharding.parts import Part, first_of_groups
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Solver
 from dimargin.strategies.base import Training
+from dimargin.system.arrays import Floats, Indices
 
 Around = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solution]]
 

@@ -20,14 +20,13 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import gen_batches
 
-from dimargin.kernels.matrix import Indices
-from dimargin.kernels.rows import Floats
 from dimargin.problems.dual import Objectives
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Sums
 from dimargin.sharding.tree import Level
 from dimargin.strategies.base import Facts
 from dimargin.strategies.solves import Solved, Summary
+from dimargin.system.arrays import Floats, Indices
 
 _EXACT_ROWS, _SAMPLED_ROWS = 2048, 128
 _CONFIDENCE = 0.99

@@ -10,7 +10,8 @@ import numpy as np
 
 from dimargin.network.messages import Message
 from dimargin.network.program import Action, Send, SiteProgram, Wake
-from dimargin.network.push_sum import Floats, Mass, PushSum
+from dimargin.network.push_sum import Mass, PushSum
+from dimargin.system.arrays import Floats
 
 
 class Share(Message, frozen=True, tag="share"):

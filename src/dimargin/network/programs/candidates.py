@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from dimargin.balls.active_set import Floats
 from dimargin.network import limits
 from dimargin.network.messages import Array, Count, Digest, Finite, Message, Numbers, SiteName, pack
+from dimargin.system.arrays import Floats
 
 Name = tuple[str, int]  # of a point: site and row
 _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]

@@ -36,13 +36,13 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
-from dimargin.balls.active_set import Floats
 from dimargin.network.messages import Message, decoder, encode
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.candidates import Candidates, Named, points_of, stored, unsound
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings, rank
 from dimargin.network.programs.learner import Listener
+from dimargin.system.arrays import Floats
 
 _BUSY = 60.0  # seconds that a neighbour may be thought to be busy
 _PATIENCE = 4  # rounds in which a neighbour's answer may come before it is sent the points again

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dimargin.balls.active_set import Floats
 from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Stop, Wake
@@ -16,6 +15,7 @@ from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.programs.learner import Learner
 from dimargin.network.schema import Schema
+from dimargin.system.arrays import Floats
 
 
 class CodedRows(NamedTuple):

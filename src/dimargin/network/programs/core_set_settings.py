@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dimargin.balls.active_set import Floats
 from dimargin.balls.fixed_size import FixedSizeCoreSet
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, MarginSpace, Points
+from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import Kernel, RowTransform
+from dimargin.kernels.rows import RowTransform
 from dimargin.network.programs.candidates import Name, Named
 from dimargin.solvers.loop import Limits, solve
+from dimargin.system.arrays import Floats
 
 Rank = tuple[float, tuple[Name, ...]]
 

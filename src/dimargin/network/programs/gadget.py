@@ -47,7 +47,8 @@ from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
-from dimargin.problems.hinge import Floats, HingeRows, Look, hinge_dual
+from dimargin.problems.hinge import HingeRows, Look, hinge_dual
+from dimargin.system.arrays import Floats
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients

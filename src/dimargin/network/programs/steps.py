@@ -18,9 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from dimargin.system.arrays import Floats
 
 _SLACK = 0.25  # e
 _FIRST_CENTRE = 32  # steps after which means have been heard from far enough

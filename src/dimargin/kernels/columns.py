@@ -1,0 +1,115 @@
+"""Statistics of the columns and rows of dense and sparse arrays, in float64 whatever their type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin.system.arrays import Floats, Indices
+
+_ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch memory
+
+
+def row_chunks(n: int) -> Iterator[slice]:
+    """Return slices of so many rows that the scratch memory of what is done with each stays small."""
+    return (slice(i, min(i + _ROWS_AT_ONCE, n)) for i in range(0, n, _ROWS_AT_ONCE))
+
+
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows of several arrays, or CSR arrays, one after the other."""
+    return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def column_means(X: Any, weights: Floats | None = None) -> Floats:
+    """Weighted means of the columns of dense rows, in float64 whatever the type of X."""
+    weights = np.ones(len(X)) if weights is None else weights
+    means: Floats = column_sums(X, weights) / weights.sum()
+    return means
+
+
+def column_sums(X: Any, weights: Floats) -> Floats:
+    """Weighted sums of the columns, of shape (n_features,)."""
+    if sp.issparse(X):
+        return np.asarray(weights @ X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(sum(np.einsum("i,ij->j", weights[s], X[s]) for s in row_chunks(len(X))))
+
+
+def _centred(X: Any, center: Floats | None) -> Floats:
+    return np.asarray(X, dtype=np.float64) if center is None else np.subtract(X, center, dtype=np.float64)
+
+
+def _absolute(X: Any) -> Any:
+    """Absolute values of CSR rows, in float64."""
+    return sp.csr_array((np.abs(X.data, dtype=np.float64), X.indices, X.indptr), shape=X.shape)
+
+
+def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
+    """Sum ``|x_k - center_k|^order`` over the features of every row, in float64.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n, n_features)
+    order : {1, 2}
+    center : ndarray of shape (n_features,), optional
+        Of dense rows.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if sp.issparse(X):
+        sizes = _absolute(X)
+        return np.asarray((sizes if order == 1 else sizes.multiply(sizes)).sum(axis=1))
+    sums = np.empty(len(X))
+    for s in row_chunks(len(X)):
+        rows = _centred(X[s], center)
+        sums[s] = np.abs(rows).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", rows, rows)
+    return sums
+
+
+def column_reach(X: Any, center: Floats | None = None) -> Floats:
+    """Largest distance of every column from the centre (by default zero), of shape (n_features,)."""
+    if sp.issparse(X):
+        return np.asarray(_absolute(X).max(axis=0).toarray(), dtype=np.float64).ravel()
+    reach: Floats = np.max([np.abs(_centred(X[s], center)).max(axis=0) for s in row_chunks(len(X))], axis=0)
+    return reach
+
+
+def largest_column(X: Any, center: Floats | None = None) -> int:
+    """Return the place of the column that reaches furthest from the centre (by default zero)."""
+    return int(column_reach(X, center).argmax())
+
+
+def narrowed(X: Any) -> tuple[Any, Indices]:
+    """Rows without the columns in which nothing is stored, where these are the most.
+
+    A line of text may name feature 2,000,000,000; what is computed for every column would then take as many numbers.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n, n_features)
+
+    Returns
+    -------
+    X : ndarray or CSR array of shape (n, n_kept)
+        As it is, unless it has more columns than stored values.
+    columns : ndarray of shape (n_kept,)
+        Which columns these are, ascending; one at least.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> rows, columns = narrowed(sp.csr_array(([1.0, 2.0], ([0, 1], [7, 10**9])), shape=(2, 10**9 + 1)))
+    >>> rows.toarray().tolist(), columns.tolist()
+    ([[1.0, 0.0], [0.0, 2.0]], [7, 1000000000])
+    """
+    if not sp.issparse(X) or X.shape[1] <= X.nnz:
+        return X, np.arange(X.shape[1])
+    columns, places = np.unique(X.indices, return_inverse=True)
+    columns = columns.astype(np.int64) if len(columns) else np.zeros(1, dtype=np.int64)
+    rows = sp.csr_array((X.data, places.astype(X.indices.dtype), X.indptr), shape=(X.shape[0], len(columns)))
+    return rows, columns
