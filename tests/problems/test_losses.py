@@ -156,9 +156,10 @@ def test_the_response_to_a_margin_is_minus_the_derivative(losses, data, m, weigh
     size = max(1.0, abs(dual), here)
     assert same == pytest.approx(here, rel=1e-9, abs=1e-12 * size)
     assert stiffness <= pieces.largest_curvature[0] * (1 + 1e-12)
-    assert dual == pytest.approx((below - above) / 2e-4, abs=1e-3 * (size + stiffness))
     at = [float(pieces.response(np.array([m + step]))[0][0]) for step in steps]
     slopes = [float(pieces.response(np.array([m + step]))[1][0]) for step in steps]
+    # the slope may jump within the step
+    assert dual == pytest.approx((below - above) / 2e-4, abs=1e-4 * max(slopes) + 1e-9 * size)
     if slopes[0] == slopes[1] == slopes[2]:  # no kink within the step
         assert stiffness == pytest.approx((at[0] - at[2]) / 2e-4, rel=1e-6, abs=1e-6)
 
