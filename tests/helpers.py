@@ -15,8 +15,9 @@ from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
-from dimargin.problems.dual import DualProblem, Solution
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss, Loss, ODMLoss, SquaredHingeLoss
+from dimargin.problems.solution import Solution
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve

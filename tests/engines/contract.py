@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.dual import MarginLosses
 from dimargin.problems.losses import ODMLoss
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, solve
 
 

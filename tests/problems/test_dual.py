@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dimargin.problems.dual import MarginLosses, Objectives
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss
+from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.objectives import Objectives
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 
@@ -37,7 +39,7 @@ def test_margins(kernel):
 @every_loss
 def test_objectives(loss):
     problem = example(loss)
-    exact = problem.with_kernel(problem.kernel.in_float64())
+    exact = DualProblem.of(problem, problem.kernel.in_float64())
     dual = feasible(problem)
     objectives = exact.objectives(dual, exact.margins(dual))
     primal, dual_objective, gap = certificate(problem, dual)

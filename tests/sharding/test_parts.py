@@ -13,6 +13,7 @@ from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
+from dimargin.problems.dual import DualProblem
 from dimargin.sharding.parts import Part, first_of_groups, first_rows, n_shards_for
 
 
@@ -21,7 +22,7 @@ def whole(sparse=False, n=60):
     problem = make_problem(X, labels, ODM, Kernel("rbf", gamma=0.8), weights=np.linspace(1, 2, n))
     if sparse:
         X = sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))
-        problem = problem.with_kernel(KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.8)), X))
+        problem = DualProblem.of(problem, KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.8)), X))
     return Part(problem, np.arange(n), np.random.default_rng(0).normal(size=labels.shape))
 
 

@@ -8,6 +8,7 @@ import pytest
 from helpers import HINGE, ODM, SQUARED_HINGE, blobs, make_problem, name
 
 from dimargin.kernels.functions import Kernel
+from dimargin.problems.dual import DualProblem
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
 
 RBF = Kernel("rbf", gamma=1.0)
@@ -30,7 +31,7 @@ def test_the_machine_of_all_rows(loss, n, n_outputs):
     )
     assert grown.converged and grown.objectives.worst_gap <= 1e-5
     np.testing.assert_allclose(grown.objectives.primal, whole.objectives.primal, rtol=2e-5)
-    precise = problem.with_kernel(problem.kernel.in_float64())
+    precise = DualProblem.of(problem, problem.kernel.in_float64())
     np.testing.assert_allclose(grown.margins, precise.margins(grown.dual), atol=1e-4)
 
 
@@ -58,7 +59,7 @@ def test_limits_end_with_what_there_is():
     late = solve(problem, GrowingRows(BlockCoordinateDescent()), None, Limits(deadline=time.perf_counter()))
     assert late.status == "max_time" and not late.dual.any() and late.objectives.worst_gap == pytest.approx(1)
     one = solve(problem, GrowingRows(BlockCoordinateDescent()), None, Limits(max_iter=1))
-    precise = problem.with_kernel(problem.kernel.in_float64())
+    precise = DualProblem.of(problem, problem.kernel.in_float64())
     assert one.status == "max_iter" and one.passes == 1
     np.testing.assert_allclose(one.margins, precise.margins(one.dual), atol=1e-4)
     assert np.count_nonzero(one.dual) <= 256

@@ -12,6 +12,7 @@ from scipy.sparse import csc_matrix
 from sklearn.svm import SVC
 
 from dimargin.kernels.functions import Kernel
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import HingeLoss, SquaredHingeLoss
 
 RBF = Kernel("rbf", gamma=1.0)
@@ -160,7 +161,7 @@ def test_the_sum_is_kept_where_the_kernel_is_of_low_rank(kernel, C):
 def test_a_point_that_is_not_feasible_is_moved_before_it_is_certified(drift):
     X, labels = blobs(200, n_outputs=2)
     problem = make_problem(X, labels, HINGE, RBF, intercept=True)
-    problem = problem.with_kernel(problem.kernel.in_float64())
+    problem = DualProblem.of(problem, problem.kernel.in_float64())
     solution = fit(problem)
     dual = solution.dual.copy()
     dual[:, 3] += drift

@@ -9,7 +9,7 @@ from helpers import ODM
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.solvers import LinearFeatures, Shard, linear_features
 from dimargin.strategies.linear import _sampled
 

@@ -6,7 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from dimargin.problems.dual import Objectives, Solution
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import Solution
 from dimargin.solvers import Interrupted, Limits, solve
 from dimargin.solvers.loop import Solver
 

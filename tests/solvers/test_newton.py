@@ -15,8 +15,8 @@ from scipy.optimize import check_grad, minimize
 
 from dimargin.engines import LocalEngine
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.dual import MarginLosses
 from dimargin.problems.losses import Loss, ODMLoss, Pieces, SquaredHingeLoss
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, newton, solve
 
 

@@ -13,7 +13,8 @@ from test_diodm import RBF, Recorder, training
 from travelling import TravellingEngine
 
 from dimargin import Cascade
-from dimargin.problems.dual import Objectives, Solution
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import Solution
 from dimargin.sharding.parts import Part
 from dimargin.strategies import Exact, TreeShape
 from dimargin.strategies import cascade as cascade_module

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin import DiODM, ODMClassifier
 from dimargin.kernels.functions import Kernel
+from dimargin.problems.dual import DualProblem
 from dimargin.sharding.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape
@@ -120,7 +121,7 @@ def test_rescaled_warm_starts_beat_concatenation(seed):
 
 
 def test_history_is_complete_and_counts_every_kernel_value(weighted, monkeypatch):
-    problem = weighted.with_kernel(weighted.kernel.take(np.arange(1300)))
+    problem = DualProblem.of(weighted, weighted.kernel.take(np.arange(1300)))
     with counted(monkeypatch) as counts:
         outcome = DiODM(early_stop=False).train(
             training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=9), tol=1e-3)

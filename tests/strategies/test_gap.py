@@ -11,6 +11,7 @@ from test_diodm import RBF
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
+from dimargin.problems.dual import DualProblem
 from dimargin.sharding.parts import Part
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
@@ -37,7 +38,7 @@ def test_it_is_that_of_all_rows_and_counted(monkeypatch, loss, sparse):
     dual = fit(problem, tol=0.1).dual
     given = problem
     if sparse:
-        given = problem.with_kernel(KernelMatrix(RowTransform.fit(sp.csr_array(X), RBF), sp.csr_array(X)))
+        given = DualProblem.of(problem, KernelMatrix(RowTransform.fit(sp.csr_array(X), RBF), sp.csr_array(X)))
     with counted(monkeypatch) as counts:
         objectives, evaluations = seen(given, dual)
     primal, dual_objective, relative = certificate(problem, dual)

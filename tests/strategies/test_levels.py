@@ -10,7 +10,8 @@ from test_diodm import RBF, training
 
 from dimargin import DiODM
 from dimargin.engines import LocalEngine
-from dimargin.problems.dual import Objectives, Solution
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import Solution
 from dimargin.sharding.parts import Part
 from dimargin.sharding.tree import Level
 from dimargin.strategies import LevelModel, TreeShape

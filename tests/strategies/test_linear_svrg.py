@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from dimargin import LinearDSVRG
 from dimargin.engines import LocalEngine
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.solvers import Limits
 from dimargin.strategies import LinearTraining
 from dimargin.strategies.linear import LinearFacts, linear_shards

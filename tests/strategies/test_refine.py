@@ -12,7 +12,7 @@ from test_dc import TREE, separable
 from test_diodm import RBF, Recorder, training
 
 from dimargin import DivideAndConquer
-from dimargin.problems.dual import Solution
+from dimargin.problems.solution import Solution
 from dimargin.strategies import levels as levels_module
 from dimargin.strategies import refine as refine_module
 from dimargin.strategies import solves as solves_module

@@ -16,8 +16,9 @@ from test_diodm import RBF, training
 from dimargin import DivideAndConquer
 from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
-from dimargin.problems.dual import Objectives, Solution
 from dimargin.problems.losses import HingeLoss
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import Solution
 from dimargin.sharding.parts import Part
 from dimargin.sharding.tree import Level
 from dimargin.strategies import Facts, theorem_1

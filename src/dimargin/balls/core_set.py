@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimargin.balls.spaces import Points
-from dimargin.problems.dual import History, Objectives, Status
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Status
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.system.arrays import Floats, Indices
 

@@ -25,7 +25,8 @@ import numpy as np
 from dimargin.balls.active_set import Weights
 from dimargin.balls.core_set import CoreSetSolver, CoreSetState, ratio
 from dimargin.balls.spaces import Points
-from dimargin.problems.dual import Objectives, Status
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import Status
 from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import Indices
 

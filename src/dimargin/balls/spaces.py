@@ -16,8 +16,9 @@ import scipy.sparse as sp
 from dimargin.balls.active_set import Products, Weights, enclose
 from dimargin.kernels.columns import power_sums
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.problems.dual import ROUNDINGS, DualProblem
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
+from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory

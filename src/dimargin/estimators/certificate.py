@@ -11,8 +11,9 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 from sklearn.utils import gen_batches
 
 from dimargin.kernels.columns import narrowed
-from dimargin.problems.dual import ROUNDINGS, DualProblem, Objectives
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.system.arrays import Floats, Indices
 
 _VALUES_AT_ONCE = 10**8  # between two looks at the time

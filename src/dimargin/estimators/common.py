@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from dimargin.estimators.validation import check_number, check_objectives
-from dimargin.problems.dual import History, Objectives
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History
 from dimargin.system.arrays import Floats
 
 HOLDS_ROWS = "support vectors are training rows: whoever has the model has them"

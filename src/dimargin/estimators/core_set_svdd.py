@@ -13,8 +13,8 @@ from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import kernel_matrix
-from dimargin.problems.dual import ROUNDINGS
 from dimargin.problems.losses import MOST
+from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.system.arrays import Floats
 

@@ -24,8 +24,10 @@ from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_finite, check_number, check_objectives, check_weights
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
-from dimargin.problems.dual import ROUNDINGS, DualProblem, History, Objectives, Status
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
+from dimargin.problems.objectives import ROUNDINGS, Objectives
+from dimargin.problems.solution import History, Status
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
 from dimargin.system.arrays import Floats, Indices

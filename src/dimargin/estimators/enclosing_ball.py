@@ -21,7 +21,7 @@ from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
 from dimargin.estimators.validation import check_finite, check_number
 from dimargin.kernels.columns import largest_column
 from dimargin.kernels.user import KernelFunction, kernel_matrix
-from dimargin.problems.dual import History, Status
+from dimargin.problems.solution import History, Status
 from dimargin.solvers import Limits, solve
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads, single_threaded_blas

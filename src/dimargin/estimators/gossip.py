@@ -20,8 +20,8 @@ from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.sites import check_sites
 from dimargin.estimators.validation import check_magnitude, check_number, check_objectives
-from dimargin.problems.dual import Objectives
 from dimargin.problems.hinge import HingeRows
+from dimargin.problems.objectives import Objectives
 from dimargin.sharding.keys import order_of_keys
 from dimargin.simulation.conditions import Conditions
 from dimargin.system.arrays import Floats

@@ -19,7 +19,7 @@ from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import CallbackProgress, Monitor
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining

@@ -8,7 +8,7 @@ import numpy as np
 
 from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
 from dimargin.estimators.validation import check_magnitude, check_number
-from dimargin.problems.dual import ROUNDINGS
+from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import Limits
 from dimargin.system.arrays import Floats
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.kernels.columns import power_sums
-from dimargin.problems.dual import ROUNDINGS
+from dimargin.problems.objectives import ROUNDINGS
 from dimargin.system.arrays import Floats
 
 _UNIT = float(np.finfo(float).eps) / 2

@@ -25,8 +25,9 @@ from dimargin.estimators.data import TrainingData
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import StoredRows
 from dimargin.kernels.user import Transform, kernel_matrix
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.system.arrays import Floats, Indices
@@ -146,7 +147,7 @@ class ExactTrainer(Trainer):
     def values(self, loss: Loss, limits: Limits) -> Floats:
         """See `Trainer`."""
         losses = self._sample.losses(loss, False)
-        problem = losses.with_kernel(self._kernel.take(np.arange(losses.n_rows)))
+        problem = DualProblem.of(losses, self._kernel.take(np.arange(losses.n_rows)))
         solution = solve(problem, BlockCoordinateDescent(), self._start, limits)
         self._start = solution.dual
         self.evaluations += solution.kernel_evaluations

@@ -80,7 +80,7 @@ class Part:
     def with_threads(self, n_threads: int) -> Part:
         """The same part, whose kernel values are computed by so many threads, and counted apart."""
         every = np.arange(self.n_rows)
-        return replace(self, problem=self.problem.with_kernel(self.problem.kernel.take(every, n_threads)))
+        return replace(self, problem=DualProblem.of(self.problem, self.problem.kernel.take(every, n_threads)))
 
     def in_order(self) -> Part:
         """The rows in the order of their keys."""

@@ -12,8 +12,9 @@ import numpy as np
 
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import check_reachable, make_graph
-from dimargin.problems.dual import Status
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
+from dimargin.problems.solution import Status
 from dimargin.sharding.parts import Part, whole_of
 from dimargin.simulation.core_set_run import Agreed, CoreSetRun
 from dimargin.simulation.gossip_run import deal, site_names
@@ -121,7 +122,7 @@ class Consensus(Strategy):
         weights = np.zeros(problem.labels.shape)
         for own, run in zip(weights, runs, strict=True):
             own[run.places(run.best)] = run.best.weights
-        precise = problem.with_kernel(problem.kernel.in_float64())
+        precise = DualProblem.of(problem, problem.kernel.in_float64())
         margins = precise.margins(weights)
         # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in
         # the length that all points count as having

@@ -16,7 +16,7 @@ from dimargin.balls.spaces import Points
 from dimargin.network.programs.candidates import Named
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
-from dimargin.problems.dual import Status
+from dimargin.problems.solution import Status
 from dimargin.simulation.conditions import Conditions
 from dimargin.simulation.gossip_run import site_names, watched
 from dimargin.simulation.simulator import Simulator

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
-from dimargin.problems.dual import Status
 from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.problems.solution import Status
 from dimargin.simulation.conditions import Conditions
 from dimargin.simulation.simulator import Simulator
 from dimargin.system.arrays import Floats

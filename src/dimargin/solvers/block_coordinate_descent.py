@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimargin import _core
-from dimargin.problems.dual import DualProblem, History, Objectives, Solution, Status
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.solvers.neighbours import along_neighbours
@@ -71,7 +73,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         order = places = None
         if problem.n_rows <= self.small:
             order = canonical_order(problem)
-            problem = problem.with_kernel(problem.kernel.in_float64())
+            problem = DualProblem.of(problem, problem.kernel.in_float64())
         elif problem.kernel.local:
             places = along_neighbours(problem.kernel)
             problem = problem.restrict(places, problem.mass)

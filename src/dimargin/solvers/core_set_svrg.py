@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dimargin.kernels.columns import power_sums
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.dual import Objectives
+from dimargin.problems.objectives import Objectives
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.linear_features import LinearFeatures
 from dimargin.solvers.loop import Limits

@@ -25,7 +25,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dimargin.problems.dual import DualProblem, History, Objectives, Solution, Status
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.loop import Limits, Solver, solve
 from dimargin.solvers.precision import float32_rounding
@@ -218,7 +220,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         """What the core-set has come to."""
         found = state.found
         if found is None and self.epsilon is not None and status == "converged":
-            precise = state.problem.with_kernel(state.problem.kernel.in_float64())
+            precise = DualProblem.of(state.problem, state.problem.kernel.in_float64())
             margins = precise.margins(state.dual)
             state.spent += precise.kernel.evaluations
             state.margins, state.objectives = margins, precise.objectives(state.dual, margins)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from dimargin import _core
 from dimargin.kernels.columns import power_sums
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.system.arrays import Floats, Indices
 
 _VALUES_AT_ONCE = 2**17  # that are copied, where they have to be

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from dimargin.problems.dual import History, Objectives, Status
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Status
 
 Problem = TypeVar("Problem")
 State = TypeVar("State")

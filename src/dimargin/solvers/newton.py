@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dtpttr, dtrttp
 from scipy.sparse.linalg import LinearOperator, cg
 
-from dimargin.problems.dual import Objectives
+from dimargin.problems.objectives import Objectives
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, look_at, margins_at, sums_of
@@ -196,7 +196,7 @@ class Newton(PrimalSolver[State]):
     >>> from threading import Event
     >>> from dimargin.engines import LocalEngine
     >>> from dimargin.problems.losses import ODMLoss
-    >>> from dimargin.problems.dual import MarginLosses
+    >>> from dimargin.problems.margin_losses import MarginLosses
     >>> from dimargin.kernels.rows import StoredRows
     >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])

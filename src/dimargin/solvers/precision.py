@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dimargin.problems.dual import DualProblem, Objectives
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.objectives import Objectives
 from dimargin.solvers.state import Best, State
 from dimargin.system.arrays import Floats, Indices
 
@@ -156,7 +157,7 @@ def go_on_in_float64(state: State) -> None:
     dual = state.best.dual
     if not state.whole.kernel.double:
         state.spent += state.whole.kernel.evaluations
-        state.whole = state.whole.with_kernel(state.whole.kernel.in_float64())
+        state.whole = DualProblem.of(state.whole, state.whole.kernel.in_float64())
         state.improved_at = state.visited
         state.reached = np.inf, np.full(len(dual), -np.inf)
     state.best = Best.of(state.whole, dual, state.whole.margins(dual, state.accurately), state.accurately)

@@ -28,8 +28,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dtrcon
 
-from dimargin.problems.dual import ROUNDINGS, History, MarginLosses, Objectives, Status
 from dimargin.problems.losses import Pieces
+from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.objectives import ROUNDINGS, Objectives
+from dimargin.problems.solution import History, Status
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver
 from dimargin.system.arrays import Floats, Indices
@@ -168,8 +170,8 @@ class PrimalSolution:
     passes : int
         Steps, and the look at the start.
     history : list of dict
-        As of `dimargin.problems.dual.Solution`, with ``gradient_norm`` (of the worst output) and ``epochs``: how often
-        all rows have been looked at so far.
+        As of `dimargin.problems.solution.Solution`, with ``gradient_norm`` (of the worst output) and ``epochs``: how
+        often all rows have been looked at so far.
     """
 
     weights: Floats

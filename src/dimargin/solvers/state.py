@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dimargin.problems.dual import DualProblem, Objectives
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.objectives import Objectives
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import Floats, Indices

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.problems.dual import Objectives
+from dimargin.problems.objectives import Objectives
 from dimargin.sharding.shards import Shards
 from dimargin.solvers.loop import Limits
 from dimargin.solvers.primal import PrimalSolver, PrimalState, Shard
@@ -135,7 +135,7 @@ class SVRG(PrimalSolver[Stage]):
     >>> from threading import Event
     >>> from dimargin.engines import LocalEngine
     >>> from dimargin.problems.losses import ODMLoss
-    >>> from dimargin.problems.dual import MarginLosses
+    >>> from dimargin.problems.margin_losses import MarginLosses
     >>> from dimargin.kernels.rows import StoredRows
     >>> from dimargin.solvers import LinearFeatures, solve
     >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import MarginClassifier
-from dimargin.problems.dual import History
+from dimargin.problems.solution import History
 from dimargin.spark.params import MachineParams, MachineSetters
 from dimargin.spark.persistence import ModelReader, ModelWriter, ParamsWriter
 from dimargin.spark.prediction import raw_predictions, with_predictions

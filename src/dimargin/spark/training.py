@@ -23,8 +23,9 @@ from dimargin.estimators.odm import odm_loss
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform, StoredRows
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
@@ -290,4 +291,4 @@ def _linear_shard(rows: KeyedRows, value: tuple[_Losses, Indices]) -> Shard:
 def _part(rows: KeyedRows, value: tuple[_Losses, RowTransform, Indices]) -> Part:
     losses, transform, sizes = value
     own, kernel = losses.of(rows), KernelMatrix(transform, rows.X)
-    return Part(own.with_kernel(kernel), rows.first_place(sizes) + np.arange(own.n_rows))
+    return Part(DualProblem.of(own, kernel), rows.first_place(sizes) + np.arange(own.n_rows))

@@ -11,8 +11,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from dimargin.problems.dual import History, MarginLosses, Objectives, Status
 from dimargin.problems.losses import Loss
+from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Status
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits

@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dimargin.partition import KernelClusters, cluster_rows, largest_sample
-from dimargin.problems.dual import History
+from dimargin.problems.solution import History
 from dimargin.sharding.tree import Level
 from dimargin.strategies import levels, theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape

@@ -26,7 +26,7 @@ from typing import Literal
 import numpy as np
 
 from dimargin.partition import Dealt, StratifiedPartition
-from dimargin.problems.dual import History
+from dimargin.problems.solution import History
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb

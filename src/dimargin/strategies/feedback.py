@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.problems.dual import History, Objectives, Status
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Status
 from dimargin.sharding.parts import Part, whole_of
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.utils import gen_batches
 
-from dimargin.problems.dual import MarginLosses, Objectives, ObjectiveSums
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.objectives import Objectives, ObjectiveSums
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers import Limits
@@ -67,7 +69,7 @@ def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Li
     limits : Limits
         Only whether the fit has been cancelled.
     """
-    exact = support.problem.with_kernel(support.problem.kernel.in_float64())
+    exact = DualProblem.of(support.problem, support.problem.kernel.in_float64())
     looked = rows.map(look_from, (replace(support, problem=exact), rows.n_threads, limits))
     intercepts = np.zeros(len(support.problem.labels))
     if facts.intercept:

@@ -12,7 +12,8 @@ import numpy as np
 
 from dimargin.kernels.columns import stacked
 from dimargin.partition import KernelClusters
-from dimargin.problems.dual import History, Objectives, Status
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Status
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level

@@ -14,7 +14,7 @@ import numpy as np
 
 from dimargin import solvers
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.primal import PrimalSolver

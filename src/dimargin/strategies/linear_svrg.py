@@ -18,7 +18,8 @@ from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform, StoredRows
 from dimargin.partition import StratifiedPartition
-from dimargin.problems.dual import MarginLosses
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import LinearFeatures, PrimalSolution, Shard
@@ -161,7 +162,7 @@ def _part(shard: Shard, _: None) -> Part:
     """Rows as a partition takes them."""
     X = shard.features.matrix
     kernel = KernelMatrix(RowTransform.fit(X, Kernel("linear")).in_float64(), X)
-    return Part(shard.losses.with_kernel(kernel), shard.first + np.arange(shard.losses.n_rows))
+    return Part(DualProblem.of(shard.losses, kernel), shard.first + np.arange(shard.losses.n_rows))
 
 
 def _shard(part: Part, mass: float) -> Shard:

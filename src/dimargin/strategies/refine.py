@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dimargin.problems.dual import History
+from dimargin.problems.solution import History
 from dimargin.sharding.parts import Part, whole_of
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.problems.dual import DualProblem, History, Objectives, Solution, Status
+from dimargin.problems.dual import DualProblem
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.solution import History, Solution, Status
 from dimargin.sharding.parts import Part, first_of_groups
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level

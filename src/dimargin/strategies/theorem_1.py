@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import gen_batches
 
-from dimargin.problems.dual import Objectives
+from dimargin.problems.objectives import Objectives
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Sums
 from dimargin.sharding.tree import Level

@@ -1,0 +1,122 @@
+"""Primal and dual objectives of a problem, with a bound of their rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dimargin.system.arrays import Floats
+
+_TINY = float(np.finfo(float).tiny)
+_UNIT = float(np.finfo(float).eps) / 2
+ROUNDINGS = 64 * _UNIT
+"""Rounding of a sum of terms by pairs, as numpy sums, and of the terms, relative to their absolute values."""
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """What is certain of a problem, each of shape (n_outputs,).
+
+    Attributes
+    ----------
+    primal : ndarray
+        Primal objective.
+    dual : ndarray
+        A lower bound of the optimum: the dual objective less its rounding.
+    relative_gap : ndarray
+        ``(primal - dual) / |primal|``, rounding included; infinite where it cannot be computed.
+    intercept : ndarray
+    rounding : ndarray
+        The part of the relative gap that is a bound of rounding; zero where rounding has not been bounded yet.
+    """
+
+    primal: Floats
+    dual: Floats
+    relative_gap: Floats
+    intercept: Floats
+    rounding: Floats
+
+    @classmethod
+    def of(cls, primal: Floats, gap: Floats, intercept: Floats, rounding: Floats | float = 0.0) -> Objectives:
+        """Those of a primal objective, a gap and a bound of the rounding of both."""
+        scale = np.maximum(np.abs(primal), _TINY)
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = gap + rounding
+            known = np.isfinite(primal) & np.isfinite(whole)
+            relative, part = (np.where(known, value / scale, np.inf) for value in (whole, rounding))
+            dual = np.where(known, primal - whole, -np.inf)
+        return cls(primal, dual, relative, np.asarray(intercept), np.where(known, part, 0.0))
+
+    @property
+    def worst_gap(self) -> float:
+        """Relative gap of the output that is furthest from its optimum."""
+        return float(self.relative_gap.max())
+
+    @property
+    def unrounded(self) -> Floats:
+        """Relative gaps without rounding."""
+        return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
+
+    def better(self, other: Objectives) -> Objectives:
+        """Output by output those of the smaller gap, of two of the same model."""
+        first = self.relative_gap <= other.relative_gap
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Objectives(*(np.where(first, mine, theirs) for mine, theirs in pairs))
+
+    def met(self, tol: float) -> NDArray[np.bool_]:
+        """Of which outputs the gap is within a tolerance, or would be but for rounding that alone exceeds it."""
+        return (self.relative_gap <= tol) | ((self.unrounded <= tol) & (self.rounding > tol))
+
+
+class ObjectiveSums(NamedTuple):
+    """What the objectives of a problem are made of, each of shape (n_outputs,): sums over rows, which shards can add.
+
+    Attributes
+    ----------
+    primal : ndarray
+        ``1/2 g'Qg + sum_i loss_i``.
+    gap : ndarray
+        Sum of `MarginLosses.gaps`; infinite where a coefficient is outside its box.
+    gap_rounding, dual_rounding : ndarray
+        Bounds of the rounding of the gap and of the dual objective.
+    positive, negative : ndarray
+        ``sum_i g_i`` of either class, with an intercept.
+    positive_slopes, negative_slopes : ndarray
+        ``sum_i g_i |m_i + phi_i'(g_i)|`` likewise: what the dual objective loses, to first order, if a class shrinks.
+    """
+
+    primal: Floats
+    gap: Floats
+    gap_rounding: Floats
+    dual_rounding: Floats
+    positive: Floats
+    negative: Floats
+    positive_slopes: Floats
+    negative_slopes: Floats
+
+    def objectives(self, intercepts: Floats, reach: Floats | float = 0.0) -> Objectives:
+        """Objectives with these intercepts.
+
+        Where ``sum_i y_i g_i = d`` is not zero the coefficients of the heavier class, shrunk by the factor ``1 - s``
+        that makes it zero, are the ones that are certified. That takes ``|b d|`` from the first sum of the gap, and at
+        most ``s sum_i g_i |m_i + phi_i'(g_i)|`` over that class and ``s^2 / 2`` times the square of `reach` from the
+        dual objective.
+
+        Parameters
+        ----------
+        intercepts : ndarray of shape (n_outputs,)
+        reach : ndarray of shape (n_outputs,), optional
+            A bound of ``|sum_i g_i phi(x_i)|`` over a class.
+        """
+        rounding = np.maximum(self.gap_rounding, self.dual_rounding)
+        excess = np.abs(self.positive - self.negative)
+        if excess.any() or self.positive.any():
+            heavier, lighter = np.maximum(self.positive, self.negative), np.minimum(self.positive, self.negative)
+            excess = excess + ROUNDINGS * (heavier + lighter)  # the sums are rounded too
+            slopes = np.where(self.positive >= self.negative, self.positive_slopes, self.negative_slopes)
+            share = excess / np.maximum(heavier, _TINY)
+            rounding = rounding + np.abs(intercepts) * excess + share * slopes + 0.5 * (share * reach) ** 2
+        return Objectives.of(self.primal, self.gap, intercepts, rounding)
