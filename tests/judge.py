@@ -331,11 +331,11 @@ def judge_plane(problem, x, rho, C):
     square, weights = (a * scores).sum(), Twofold(C) * Twofold(problem.weights)
     lacking = (1.0 - scores / rho).positive_part()
     primal = square / rho / rho * 0.5 + (weights * lacking * lacking).sum() * 0.5
-    total = a.sum()
-    dual = total * total * 0.5 / (square + (a * a / weights).sum())
+    total, softened = a.sum(), square + (a * a / weights).sum()
+    dual = total * total * 0.5 / softened
     size = float(abs(a).sum())
     error = problem.value_error * (size**2 / rho**2 + float((weights * lacking).sum()) * size / rho)
-    error += problem.value_error * size**2 / float(square) * float(dual)
+    error += problem.value_error * size**2 / float(softened) * float(dual)
     return Truth(*(np.array([v]) for v in (float(primal) - error, float(dual) + error, float(primal) + error, 0.0)))
 
 

@@ -66,6 +66,18 @@ def test_rounding_is_said():
     assert ball.status == "precision" and ball.certificate is False
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("jitter", [0.0, 1e-15, 1e-9])
+@pytest.mark.parametrize("size", [1e-6, 7.3, 10.0, 1e6])
+def test_sparse_points_that_are_nearly_one(size, jitter):
+    """Their products with the mean subtracted are rounding: they were negative, and no point could come in."""
+    X = size * (1 + jitter * np.random.default_rng(3).normal(size=(31, 2)))
+    for epsilon in (0.0, 1e-3):
+        dense, sparse = (minimum_enclosing_ball(rows, epsilon) for rows in (X, sp.csr_array(X)))
+        assert sparse.radius <= dense.farthest and dense.radius <= sparse.farthest
+        assert np.linalg.norm(X - sparse.center, axis=1).max() <= sparse.farthest * (1 + 1e-15)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

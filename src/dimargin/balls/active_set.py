@@ -131,7 +131,7 @@ class _Face:
         return np.asarray(answers @ (0.5, -0.5 * multiplier))
 
 
-def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0) -> Weights:
+def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0, rounding: float = 0.0) -> Weights:
     """Solve to rounding, or until no point is farther than it may be.
 
     Parameters
@@ -144,14 +144,17 @@ def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0
         Places that probably have a weight; at least one.
     tol : float, default=0
         Squared distances may be this much larger than the squared radius, relatively.
+    rounding : float, default=0
+        Bound of what rounding has done to the products, where that is more than it does to `linear`: points that are
+        nearer to each other than that are one.
 
     Returns
     -------
     Weights
     """
-    size = float(np.abs(linear).max())
-    slack = _ROUNDING * size
-    face = _Face(products, linear, max(size, np.finfo(float).tiny))
+    size, uncertain = float(np.abs(linear).max()), 4 * rounding  # a distance is a sum of four products
+    slack = _ROUNDING * size + uncertain
+    face = _Face(products, linear, max(size + uncertain, np.finfo(float).tiny))
     _enter_first(face, start)
     x = _settled(face, np.full(len(face.places), 1 / len(face.places)))
     best, highest, patience = None, -np.inf, 0

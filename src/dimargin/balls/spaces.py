@@ -59,8 +59,11 @@ class Points(ABC):
         """Squared distances of all points from a centre that is somewhere among them."""
 
     @abstractmethod
-    def _products(self, pool: Indices) -> tuple[Products, Floats]:
-        """Return a function that gives rows of the products of some points, and the squared lengths of these points."""
+    def _products(self, pool: Indices) -> tuple[Products, Floats, float]:
+        """Return a function that gives rows of the products of some points, their squared lengths, and a bound.
+
+        The bound is of the rounding of products that are differences of larger numbers, else zero.
+        """
 
     @abstractmethod
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
@@ -109,7 +112,7 @@ class Points(ABC):
 
         `value` and `distances` are with softness.
         """
-        hard, squares = self._products(pool)
+        hard, squares, rounding = self._products(pool)
         soft = self.softness[pool]
 
         def softened(places: Indices) -> Floats:
@@ -118,7 +121,7 @@ class Points(ABC):
             return rows
 
         assert len(start) and len(pool)
-        return enclose(softened if soft.any() else hard, squares + self._hardest, start, tol)
+        return enclose(softened if soft.any() else hard, squares + self._hardest, start, tol, rounding)
 
     def distances(self, core: Indices, weights: Floats) -> Floats:
         """Squared distances of all points from the centre with these weights, with softness. One pass."""
@@ -199,17 +202,20 @@ class FeatureSpace(Points):
         upper = ((farthest * (1 + roundings) + lost) ** 0.5 + 2 * moved) ** 2
         return max(lower, 0.0), upper
 
-    def _products(self, pool: Indices) -> tuple[Products, Floats]:
+    def _products(self, pool: Indices) -> tuple[Products, Floats, float]:
         if sp.issparse(self.X):
             rows = sp.csr_array(self.X[pool], dtype=np.float64)
             shift = np.asarray(rows @ self._origin)
             square = float(self._origin @ self._origin)
+            longest = float(power_sums(rows, 2).max()) ** 0.5
+            additions = int(np.diff(rows.indptr).max())  # an error of `square` is one of all products: no matter
             return (
                 lambda i: np.asarray((rows[i] @ rows.T).toarray()) - shift - shift[i][:, None] + square,
                 _squares(rows, self._origin),
+                (additions + _FEW) * _UNIT * (longest + square**0.5) ** 2,
             )
         rows = self.X[pool] - self._origin
-        return lambda i: rows[i] @ rows.T, np.einsum("ij,ij->i", rows, rows)
+        return lambda i: rows[i] @ rows.T, np.einsum("ij,ij->i", rows, rows), 0.0
 
 
 def _squares(rows: Any, place: Floats) -> Floats:
@@ -298,7 +304,7 @@ class KernelSpace(Points):
         upper = farthest + of_lengths * longest**2 + (every + ROUNDINGS) * (2 * longest + reach) * reach
         return max(lower, 0.0), upper
 
-    def _products(self, pool: Indices) -> tuple[Products, Floats]:
+    def _products(self, pool: Indices) -> tuple[Products, Floats, float]:
         view = self.kernel.take(pool).in_float64()
         every, first, signs = np.arange(len(pool)), view.evaluations, self._signs[pool]
 
@@ -309,7 +315,7 @@ class KernelSpace(Points):
             first = view.evaluations
             return np.asarray(values)
 
-        return rows, self._diagonal[pool]
+        return rows, self._diagonal[pool], 0.0
 
 
 class MarginSpace(KernelSpace):
