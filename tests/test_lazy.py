@@ -88,15 +88,6 @@ def test_the_package_alone_loads_next_to_nothing():
     assert loaded(f"import {', '.join(LAZY)}, dimargin.cli", *HEAVY, "numpy", "scipy", "safetensors", "rich") == ""
 
 
-def test_what_a_small_process_needs_stays_small():
-    statements = (
-        "import dimargin.data_files.growing, dimargin.model_files.model_format, dimargin._core",
-        "from dimargin.data_files import GrowingFile, DataFileError",
-        "from dimargin.model_files import ModelFileError",
-    )
-    assert loaded("\n".join(statements), *HEAVY, "rich") == ""
-
-
 def test_modules_are_reachable_through_their_package():
     assert run("import dimargin; print(dimargin.data_files.pieces.PIECE, dimargin.__version__)") == (
         f"{2**20} {dimargin.__version__}"

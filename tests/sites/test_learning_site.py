@@ -211,7 +211,7 @@ from dimargin.network.live import LiveSite
 from dimargin.network.zenoh_link import ZenohLink
 from dimargin.sites.folder import SiteFolder
 from dimargin.sites.learning_site import LearningSite
-from dimargin.sites.{module} import {options}
+from dimargin.sites.{module}_options import {options}
 LearningSite("a", GrowingFile({str(tmp_path / "a.csv")!r}), SiteFolder(Path({str(tmp_path)!r})), {options}())
 print(sorted({{"sklearn", "pyarrow", "pandas", "matplotlib", "networkx"}} & set(sys.modules)))
 print(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1])

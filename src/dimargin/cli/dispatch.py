@@ -1,4 +1,4 @@
-"""Which commands are loaded, and what becomes of their errors; light, because some processes have to stay small."""
+"""Which commands are loaded, and what becomes of their errors."""
 
 from __future__ import annotations
 

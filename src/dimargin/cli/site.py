@@ -1,4 +1,4 @@
-"""``dimargin site``: one real site of a network without a centre. Loads no scikit-learn, and must not."""
+"""``dimargin site``: one real site of a network without a centre."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class KernelName(StrEnum):
     laplacian = "laplacian"
 
 
-# what each program's options are, imported for the one that runs: a site stays small
+# what each program's options are, imported for the one that runs
 _OPTIONS = {
     Program.gadget: ("dimargin.sites.gossip_options", "GossipOptions"),
     Program.coreset: ("dimargin.sites.core_set_options", "CoreSetOptions"),

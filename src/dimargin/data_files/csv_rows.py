@@ -1,4 +1,4 @@
-"""Rows of CSV by Python's own reader: for processes that have to stay small, and for rows of thousands of columns."""
+"""Rows of CSV by Python's own reader: for sites, and for rows of thousands of columns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """CSV: how a file is written, its rows piece by piece, and what is wrong where they cannot be read.
 
-pyarrow is imported where it is needed, for processes that have to stay small and only ask how a file is written.
+Sites import this module: pyarrow is imported where it is needed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Data files that grow while they are read: LIBSVM text and CSV.
 
-For a process that runs long and has to stay small: neither scikit-learn nor pyarrow is loaded.
+Sites import this module: neither scikit-learn nor pyarrow is loaded.
 """
 
 from __future__ import annotations

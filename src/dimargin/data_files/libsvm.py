@@ -1,6 +1,6 @@
 """LIBSVM text: ``label feature:value feature:value ...``, zeros left out.
 
-scikit-learn's parser is imported where it is needed, for processes that have to stay small.
+Sites import this module: scikit-learn's parser is imported where it is needed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def parse_fast(block: bytes) -> Parsed:
 
 
 def parse_light(block: bytes) -> Parsed:
-    """The same without scikit-learn, which takes more memory than a small process has, in 1.3 times the time."""
+    """The same for sites, without scikit-learn, in 1.3 times the time."""
     labels, features, values, ends = array("d"), array("i"), array("d"), array("q", [0])
     for line in block.split(b"\n"):
         fields = line.partition(b"#")[0].split()

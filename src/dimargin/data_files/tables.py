@@ -1,6 +1,6 @@
 """Tables: named columns, one of them the label; Parquet.
 
-pyarrow is imported where it is needed, for processes that have to stay small and read no Parquet.
+Sites import this module: pyarrow is imported where it is needed.
 """
 
 from __future__ import annotations

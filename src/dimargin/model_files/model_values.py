@@ -1,4 +1,4 @@
-"""Rows and what is done to them, in model files: for processes that write or read them without scikit-learn."""
+"""Rows and what is done to them, in model files; sites write them without scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The program of a real site: what it learns by, and the files that go in and come out.
 
-Light on purpose: neither scikit-learn nor pyarrow is loaded. The program that learns knows nothing of files; a wrapper
-around it reads, writes and reports between two of its rounds.
+The program that learns knows nothing of files; a wrapper around it reads, writes and reports between two of its rounds.
 """
 
 from __future__ import annotations
