@@ -1,4 +1,6 @@
-"""The link between sites on a real network: Zenoh, over TCP or mutually authenticated TLS. Only this file knows Zenoh.
+"""The link between sites on a real network: Zenoh, over TCP or mutually authenticated TLS.
+
+Only this file and `zenoh_settings` know Zenoh.
 
 What was seen of Zenoh 1.10 over loopback, nearly all of it in `tests/network/test_zenoh.py`:
 
@@ -19,9 +21,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
-import socket
 import threading
 import time
 from collections import Counter, deque
@@ -33,11 +33,10 @@ from dimargin.network import limits
 from dimargin.network.certificates import Tls, check_certificate
 from dimargin.network.links import Event, Failed, Link, LinkError, Neighbours, Received
 from dimargin.network.messages import LARGEST
+from dimargin.network.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
 _ROUND = 0.01  # seconds between two looks at what cannot be waited for
-_SETTLING = 0.1  # of the lease, to meet the others before the name is used
 _PENDING = 256  # messages that may wait for one neighbour
 _MARKS = 16  # signs of life of one name at a time: two while one replaces another
 _MET = 16 * limits.SITES  # signs of life that are remembered
@@ -89,28 +88,11 @@ class ZenohLink(Link):
         largest: int = LARGEST,
         router: bool = False,
     ) -> None:
-        _check_names(
-            name=(name,), swarm=(swarm,), neighbours=neighbours or (), allowed=() if tls is None else tls.allowed
-        )
-        if not 0 < lease <= 3600:
-            raise ValueError(f"lease must be more than 0 and at most 3600 seconds, got {lease!r}")
-        if not 0 < largest <= 2**31:
-            raise ValueError(f"largest must be between 1 and 2^31 bytes, got {largest!r}")
-        if router and (not connect or listen):
-            raise ValueError("with a router, connect must name its address, and nothing is listened on")
-        if router and tls is not None and tls.router is None:
-            raise ValueError("with a router and tls, tls.router must be the name in the router's certificate")
-        if tls is not None and not set(tls.allowed) - {name} and not router:
-            raise ValueError(f"tls.allowed must name another site than {name}")
-        protocol = "tcp" if tls is None else "tls"
-        listen = (f"{protocol}/127.0.0.1:0",) if listen is None else listen
-        for address in (*listen, *connect):
-            if not re.fullmatch(protocol + r"/\S+:\d+", address):
-                raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
+        listen = checked_addresses(name, swarm, listen, connect, tls, neighbours, lease, largest, router)
         self._zenoh = _import_zenoh()
         self.name, self.largest = name, largest
         self._swarm, self._lease, self._router, self._tls = swarm, lease, router, tls
-        self._listen, self._connect = tuple(() if router else listen), tuple(connect)
+        self._listen, self._connect = listen, tuple(connect)
         self._wanted = None if neighbours is None else frozenset(neighbours)
         self._lock = threading.Lock()
         self._life = 0  # how often a session was opened
@@ -263,9 +245,12 @@ class ZenohLink(Link):
     def _open_session(self) -> Any:
         again = self._life > 0  # the addresses of an earlier life may not be free at once
         for attempt in range(20):
-            listen = tuple(_with_port(address) for address in self._listen)
+            listen = tuple(with_free_port(address) for address in self._listen)
             config = self._zenoh.Config()
-            for key, value in self._settings(listen).items():
+            settings = session_settings(
+                self.name, self._swarm, listen, self._connect, self._tls, self._lease, self.largest, self._router
+            )
+            for key, value in settings.items():
                 config.insert_json5(key, json.dumps(value))
             try:
                 session = self._zenoh.open(config)
@@ -280,30 +265,9 @@ class ZenohLink(Link):
             return session
         raise AssertionError("unreachable")
 
-    def _settings(self, listen: Sequence[str]) -> dict[str, Any]:
-        settings = {
-            "mode": "client" if self._router else "peer",
-            "listen/endpoints": list(listen),
-            "connect/endpoints": list(self._connect),
-            "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
-            "scouting/delay": round(_SETTLING * self._lease * 1000),
-            "scouting/multicast/enabled": False,  # it would find, and be found by, strangers
-            "transport/link/protocols": ["tcp" if self._tls is None else "tls"],
-            "transport/unicast/open_timeout": round(self._lease * 2000),
-            "transport/unicast/accept_timeout": round(self._lease * 2000),
-            "transport/link/tx/lease": round(self._lease * 1000),
-            "transport/link/tx/queue/congestion_control/block/wait_before_close": round(self._lease * 1e6),
-            "transport/link/rx/max_message_size": self.largest + 2**16,
-            "transport/shared_memory/enabled": False,  # 16 MiB a site, for sites that are rarely on one machine
-        }
-        if self._tls is not None:
-            settings["transport/link/tls"] = _tls_settings(self._tls)
-            settings["access_control"] = _access_control(self.name, self._swarm, self._tls)
-        return settings
-
     def _wait_for_name(self) -> None:
         now = time.monotonic()
-        met = now + (_SETTLING * self._lease if self._connect else 0.0)  # the others are met one after the other
+        met = now + (SETTLING * self._lease if self._connect else 0.0)  # the others are met one after the other
         patience = now + 1.5 * self._lease + 0.5  # a killed site's sign of life may outlive it by the lease
         while (taken := self._is_taken()) or time.monotonic() < met:
             if taken and time.monotonic() > patience:
@@ -333,7 +297,7 @@ class ZenohLink(Link):
     def _notice(self, life: int, sample: Any) -> None:
         """Runs in a thread of Zenoh's: must not call it."""
         parts = str(sample.key_expr).split("/")
-        if len(parts) != 4 or not _NAME.fullmatch(parts[2]) or not _MARK.fullmatch(parts[3]):
+        if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not _MARK.fullmatch(parts[3]):
             return
         name, mark = parts[2:]
         with self._lock:
@@ -395,7 +359,7 @@ class ZenohLink(Link):
 
     def _last_of(self, sample: Any, *parts: str) -> str | None:
         *head, last = str(sample.key_expr).split("/")
-        fits = head == [self._swarm, *parts] and _NAME.fullmatch(last) and sample.kind == self._zenoh.SampleKind.PUT
+        fits = head == [self._swarm, *parts] and NAME.fullmatch(last) and sample.kind == self._zenoh.SampleKind.PUT
         return last if fits else None
 
     def _key(self, *parts: str) -> str:
@@ -480,72 +444,3 @@ def _import_zenoh() -> Any:
     except ImportError as error:
         raise ImportError("a network of sites needs Zenoh: pip install 'dimargin[peers]'") from error
     return zenoh
-
-
-def _check_names(**names: Collection[str]) -> None:
-    for what, texts in names.items():
-        if isinstance(texts, str):
-            raise ValueError(f"{what} must be several names, got the single text {texts!r}")
-        for text in texts:
-            if not isinstance(text, str) or not _NAME.fullmatch(text):
-                raise ValueError(
-                    f"{what} must begin with a letter or digit and have only letters, digits, dots, hyphens and "
-                    f"underscores, got {text!r}"
-                )
-
-
-def _with_port(address: str) -> str:
-    """The address with a free port for port 0: Zenoh would take one too, but cannot be asked which."""
-    head, _, port = address.rpartition(":")
-    if int(port) != 0:
-        return address
-    host = head.partition("/")[2].strip("[]")
-    family, kind, protocol, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-    with socket.socket(family, kind, protocol) as taken:
-        taken.bind(place)
-        return f"{head}:{taken.getsockname()[1]}"
-
-
-def _tls_settings(tls: Tls) -> dict[str, Any]:
-    certificate, key = os.fspath(tls.certificate), os.fspath(tls.key)
-    return {
-        "root_ca_certificate": os.fspath(tls.authority),
-        "enable_mtls": True,
-        "listen_certificate": certificate,
-        "listen_private_key": key,
-        "connect_certificate": certificate,
-        "connect_private_key": key,
-        "verify_name_on_connect": False,
-        "close_link_on_expiration": True,
-    }
-
-
-def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
-    """Rules by which this site says to, and hears from, every other only what is between the two of them."""
-    voices = {other: other for other in tls.allowed if other != name}
-    if tls.router is not None:
-        voices[tls.router] = "*"
-    watch = ["declare_liveliness_subscriber", "liveliness_query"]
-    rules: list[dict[str, Any]] = []
-    for holder, voice in voices.items():
-        for place, (flow, messages, key) in enumerate(
-            (
-                ("ingress", ["put"], f"inbox/{name}/{voice}"),
-                ("ingress", ["declare_subscriber"], f"inbox/{voice}/*"),
-                ("ingress", ["liveliness_token"], f"alive/{voice}/*"),
-                ("ingress", watch, "alive/*/*"),
-                ("egress", ["put"], f"inbox/{voice}/{name}"),
-                ("egress", ["declare_subscriber"], f"inbox/{name}/*"),
-                ("egress", ["liveliness_token"], f"alive/{name}/*"),
-                ("egress", watch, "alive/*/*"),
-            )
-        ):
-            said = {"flows": [flow], "messages": messages, "key_exprs": [f"{swarm}/{key}"]}
-            rules.append({"id": f"{holder}/{place}", "permission": "allow", **said})
-    return {
-        "enabled": True,
-        "default_permission": "deny",
-        "rules": rules,
-        "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in voices],
-        "policies": [{"subjects": [holder], "rules": [f"{holder}/{place}" for place in range(8)]} for holder in voices],
-    }
