@@ -1,5 +1,6 @@
 """CoreSetSVDD and OneClassCoreSetSVM: what they minimise, by independent means."""
 
+import judge
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -223,3 +224,18 @@ def test_descriptions_without_a_radius_say_why():
         UserWarning, match=r"epsilon=0\.1 is so large for C=0\.01 that the core-set's ball has no radius"
     ):
         CoreSetSVDD(1e-2, epsilon=0.1, random_state=0).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_plane_whose_length_is_rounding():
+    """Its square was negative then, and with it rho, and bounds of rounding that are divided by rho."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, weights = 1e4 * rng.normal(size=(20, 2)), rng.uniform(0.5, 2, 20)
+        machine = OneClassCoreSetSVM(C=100.0, kernel="poly", gamma=0.5, degree=3, coef0=0.0, tol=0.1)
+        machine.fit(X, sample_weight=weights)
+        kernel = {"kernel": "poly", "gamma": 0.5, "degree": 3, "coef0": 0.0}
+        problem = judge.Problem(X, np.ones((1, 20)), weights, judge.SquaredHinge(100.0), kernel)
+        x = judge.signed_coefficients(problem, machine.support_, machine.dual_coef_)[0]
+        assert machine.offset_ > 0
+        assert not judge.complaints(machine, judge.judge_plane(problem, x, machine.offset_, 100.0))

@@ -273,7 +273,8 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         matrix = kernel_matrix(transform, rows.X, n_threads=rows.n_threads)
         products = matrix.multiply(found.places, found.weights[None])[0]
         errors = matrix.rounding(1) * matrix.row_sizes**2, matrix.product_errors(found.places, found.weights[None])[0]
-        seen = Seen(matrix.diagonal(), products, float(found.weights @ products[found.places]), errors)
+        square = max(float(found.weights @ products[found.places]), 0.0)  # rounding alone makes it negative
+        seen = Seen(matrix.diagonal(), products, square, errors)
         order = np.argsort(rows.places[found.places])
         core = found.places[order]
         attributes = {
