@@ -34,14 +34,14 @@ from sklearn.svm import LinearSVC
 import dimargin as dm
 from dimargin.network.programs.average import Average
 from dimargin.network.topology import make_graph, mixing_rounds, uniform_weights
-from dimargin.simulation.conditions import Conditions, Link, Outage
+from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 from dimargin.simulation.simulator import Simulator
 
 ALPHA = 1e-4
 SHARDS = ("random", "unequal", "sorted", "sorted_unequal")
 FAULTS = {
     "none": None,
-    "20% lost": Conditions(Link(loss=0.2)),
+    "20% lost": Conditions(LinkFaults(loss=0.2)),
     "2 of 10 down": Conditions(outages=(Outage("site2", 300.0, 500.0), Outage("site7", 300.0, 500.0))),
 }
 PLAIN = {"gradient": "local", "step_size": "pegasos", "gossip_rounds": 1, "tol": 1e-12}

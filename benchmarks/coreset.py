@@ -34,7 +34,7 @@ import dimargin as dm
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import changing_digraphs
-from dimargin.simulation.conditions import Conditions, Link
+from dimargin.simulation.conditions import Conditions, LinkFaults
 from dimargin.simulation.simulator import Simulator
 from dimargin.strategies import Exact
 
@@ -216,7 +216,7 @@ def agreed(n, d, epsilon, p, loss=0.0, seed=0, most=400):
         f"n{i:04}": lambda i=i: CoreSetConsensus(f"n{i:04}", X[i : i + 1], np.ones(1), settings) for i in range(n)
     }
     began = time.perf_counter()
-    simulator = Simulator(programs, changing_digraphs(n, p, seed), Conditions(Link(loss=loss)), seed)
+    simulator = Simulator(programs, changing_digraphs(n, p, seed), Conditions(LinkFaults(loss=loss)), seed)
 
     def one_set(_):
         chosen = [program.chosen for program in simulator.programs.values()]

@@ -36,8 +36,8 @@ using Respond = void (*)(const double* margins, const StridedPieces& pieces, int
 
 struct LinearTable {
     Respond respond;
-    void (*svrg_single)(const SvrgPass<float>&);
-    void (*svrg_dual)(const SvrgPass<double>&);
+    void (*svrg_f32)(const SvrgPass<float>&);
+    void (*svrg_f64)(const SvrgPass<double>&);
 };
 
 namespace baseline { extern const LinearTable linear; }

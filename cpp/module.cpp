@@ -36,8 +36,8 @@ using Index = In<int64_t, 1>;
 
 struct InstructionSet {
     const char* name;
-    const TileTable<float>* single;
-    const TileTable<double>* dual;
+    const TileTable<float>* f32;
+    const TileTable<double>* f64;
     const PairTable* pairs;
     const LinearTable* linear;
 };
@@ -84,8 +84,8 @@ std::vector<InstructionSet> allowed() {
 std::vector<InstructionSet> available;  // set once at import, best last
 InstructionSet chosen;
 template <class T> const TileTable<T>& tile();
-template <> const TileTable<float>& tile() { return *chosen.single; }
-template <> const TileTable<double>& tile() { return *chosen.dual; }
+template <> const TileTable<float>& tile() { return *chosen.f32; }
+template <> const TileTable<double>& tile() { return *chosen.f64; }
 
 // ---- threads ---------------------------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ void bind_blocks(nb::module_& m) {
              int max_steps, int n_threads) {
               for_every_output<double>(gram, index, pieces, y, dual, margins, change, intercept, n_threads,
                                        [&](const BlockProblem<double>& problem) {
-                                           solve_block(problem, chosen.pairs->dual, tolerance, absolute, max_steps);
+                                           solve_block(problem, chosen.pairs->f64, tolerance, absolute, max_steps);
                                        });
           },
           nb::arg("gram"), nb::arg("index"), nb::arg("pieces"), nb::arg("y"), nb::arg("dual").noconvert(),
@@ -338,7 +338,7 @@ template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pa
                   int max_steps, int n_threads) {
               for_every_output<T>(gram, index, pieces, y, dual, margins, change, intercept, n_threads,
                                   [&](const BlockProblem<T>& problem) {
-                                      solve_pairs(problem, chosen.pairs->*pairs, chosen.pairs->dual, tolerance, absolute,
+                                      solve_pairs(problem, chosen.pairs->*pairs, chosen.pairs->f64, tolerance, absolute,
                                                   max_steps);
                                   });
           },
@@ -363,8 +363,8 @@ StridedPieces strided(const std::vector<Piece>& pieces, int64_t n) {
 }
 
 template <class T> void run(const SvrgPass<T>& pass);
-template <> void run(const SvrgPass<float>& pass) { chosen.linear->svrg_single(pass); }
-template <> void run(const SvrgPass<double>& pass) { chosen.linear->svrg_dual(pass); }
+template <> void run(const SvrgPass<float>& pass) { chosen.linear->svrg_f32(pass); }
+template <> void run(const SvrgPass<double>& pass) { chosen.linear->svrg_f64(pass); }
 
 void bind_mix(nb::module_& m) {
     m.def("mix",
@@ -456,8 +456,8 @@ NB_MODULE(_core, m) {
     bind_rows<float>(m, "Rows32");
     bind_rows<double>(m, "Rows64");
     bind_blocks(m);
-    bind_pairs<float>(m, &PairTable::single);
-    bind_pairs<double>(m, &PairTable::dual);
+    bind_pairs<float>(m, &PairTable::f32);
+    bind_pairs<double>(m, &PairTable::f64);
     bind_mix(m);
     bind_hash<float>(m);
     bind_hash<double>(m);

@@ -30,8 +30,8 @@ template <class T>
 using SolvePairs = PairOutcome (*)(const PairProblem<T>&, double tolerance, double absolute, int64_t max_steps);
 
 struct PairTable {
-    SolvePairs<float> single;
-    SolvePairs<double> dual;
+    SolvePairs<float> f32;
+    SolvePairs<double> f64;
 };
 
 namespace baseline { extern const PairTable pairs; }

@@ -20,7 +20,7 @@ import dimargin as dm
 from dimargin.cli.network_conditions import outages_of
 from dimargin.cli.simulate import RunDisplay
 from dimargin.data_files import read_data
-from dimargin.simulation.conditions import Conditions, Link
+from dimargin.simulation.conditions import Conditions, LinkFaults
 
 PARAMETERS = {
     "algorithm": ("gadget", "gadget"),
@@ -160,8 +160,8 @@ def test_conditions_are_flags(gossip, csv, fitted_with):
     gossip(csv, *SMALL, "--asynchronous", "--loss", 0.3)
     gossip(csv, *SMALL, "--asynchronous", "--delay", 1, 2)
     assert fitted_with == [
-        Conditions(), Conditions(Link(loss=0.2, duplication=0.1)), Conditions(Link(delay=(0.5, 3.0))),
-        Conditions.asynchronous(loss=0.3), Conditions(Link(delay=(1.0, 2.0)), jitter=0.5),
+        Conditions(), Conditions(LinkFaults(loss=0.2, duplication=0.1)), Conditions(LinkFaults(delay=(0.5, 3.0))),
+        Conditions.asynchronous(loss=0.3), Conditions(LinkFaults(delay=(1.0, 2.0)), jitter=0.5),
     ]  # fmt: skip
     assert lossy["objective_of_consensus"] != plain["objective_of_consensus"]
 

@@ -1,5 +1,5 @@
 import pytest
-from data_files import small_pieces
+from data_files import small_chunks
 
 
 @pytest.fixture
@@ -14,9 +14,9 @@ def written(tmp_path):
     return write
 
 
-@pytest.fixture(params=[40, 200, None], ids=lambda size: f"pieces of {size or 'default'} bytes")
-def piece(request, monkeypatch):
-    """Pieces so small that a small file has many."""
+@pytest.fixture(params=[40, 200, None], ids=lambda size: f"chunks of {size or 'default'} bytes")
+def chunk(request, monkeypatch):
+    """Chunks so small that a small file has many."""
     if request.param:
-        small_pieces(monkeypatch, request.param)
+        small_chunks(monkeypatch, request.param)
     return request.param

@@ -1,4 +1,4 @@
-"""Data files to read, written by libraries, and how to read them in small pieces."""
+"""Data files to read, written by libraries, and how to read them in small chunks."""
 
 import bz2
 import gzip
@@ -25,11 +25,11 @@ same_file = settings(max_examples=60, suppress_health_check=[HealthCheck.functio
 finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
 
-def small_pieces(monkeypatch, size):
-    """Pieces of so many bytes for each module that reads by pieces."""
-    monkeypatch.setattr(libsvm, "PIECE", size)
-    monkeypatch.setattr(tables, "PIECE", size)
-    monkeypatch.setattr(csv_reader, "PIECE", size)
+def small_chunks(monkeypatch, size):
+    """Chunks of so many bytes for each module that reads by chunks."""
+    monkeypatch.setattr(libsvm, "CHUNK", size)
+    monkeypatch.setattr(tables, "CHUNK", size)
+    monkeypatch.setattr(csv_reader, "CHUNK", size)
 
 
 def libsvm_text(X, y):

@@ -67,7 +67,7 @@ UNCLOSED = ['1,2,"x\n', '1,2,"x', '1,"2,x\n', '"1,2,x\n', '1,2,x",y,"z\n', '1,2,
 def test_a_row_with_an_open_quote_is_refused_by_every_reader(row, n_before, size, wide, written, monkeypatch):
     monkeypatch.setattr(csv_text, "_WIDE", wide)
     for module in (csv_text, growing) if size else ():
-        monkeypatch.setattr(module, "PIECE", size)
+        monkeypatch.setattr(module, "CHUNK", size)
     path = written("rows.csv", "a,b,label\n" + '1,2,"x"\n' * n_before + row)
     found = fault(path)
     assert found.startswith(f"FILE, line {n_before + 2}: ")
@@ -79,24 +79,24 @@ def test_a_row_with_an_open_quote_is_refused_by_every_reader(row, n_before, size
 @pytest.mark.parametrize("size", [8, 20, 64, None])
 @pytest.mark.parametrize("wide", [1, 1000])
 def test_text_of_several_lines_in_a_column_that_is_left_alone(size, wide, written, monkeypatch):
-    """Wherever pieces end."""
+    """Wherever chunks end."""
     monkeypatch.setattr(csv_text, "_WIDE", wide)
     if size:
-        monkeypatch.setattr(csv_text, "PIECE", size)
+        monkeypatch.setattr(csv_text, "CHUNK", size)
     rows = "".join(f'{k},"one\n{k},""two""\r\n, three",{-k}\n' for k in range(40))
     data = read_data(written("rows.csv", "a,note,y\n" + rows), columns=["a"])
     assert data.X.ravel().tolist() == list(range(40)) and data.y.tolist() == [-k for k in range(40)]
 
 
 def test_text_of_several_lines_that_never_ends(written, monkeypatch):
-    monkeypatch.setattr(csv_text, "PIECE", 64)
+    monkeypatch.setattr(csv_text, "CHUNK", 64)
     monkeypatch.setattr(csv_text, "LONGEST_LINE", 1000)
     path = written("rows.csv", 'a,note,y\n1,x,2\n1,"' + "x\n" * 2000)
     assert fault(path, columns=["a"]).startswith("FILE, line 3: ")
 
 
 @pytest.mark.parametrize("columns", [None, ["c", "a"]])
-def test_wide_rows_are_read_alike(columns, written, monkeypatch, piece):
+def test_wide_rows_are_read_alike(columns, written, monkeypatch, chunk):
     text = "a,label,b,c\n" + "".join(f'{k},"x{k % 3}", {k / 7!r},{k}e3\n' for k in range(30))
     path = written("rows.csv", text)
     narrow = read_data(path, columns=columns)
@@ -117,12 +117,12 @@ def test_files_are_read_by_this_thread_alone():
 
     layout = CsvLayout.of_line("rows.csv", b"a,y")
     taken = TableColumns.choose("rows.csv", layout.names, None)
-    rows = list(layout.pieces(Watched(b"a,y\n" + b"1,2\n" * 500_000), taken, TextLabels("rows.csv"), header=True))
-    assert sum(len(piece.X) for piece in rows) == 500_000 and readers == {threading.get_ident()}
+    rows = list(layout.chunks(Watched(b"a,y\n" + b"1,2\n" * 500_000), taken, TextLabels("rows.csv"), header=True))
+    assert sum(len(chunk.X) for chunk in rows) == 500_000 and readers == {threading.get_ident()}
 
 
 def test_a_mark_of_the_byte_order_amid_a_file(written, monkeypatch):
-    monkeypatch.setattr(csv_text, "PIECE", 8)
+    monkeypatch.setattr(csv_text, "CHUNK", 8)
     path = written("rows.csv", "a,y\n1,2\n\ufeff3,4\n")
     assert fault(path).startswith("FILE, line 3: column 'a' is '\\ufeff3'")
 

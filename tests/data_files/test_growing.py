@@ -22,10 +22,10 @@ def no_pause(monkeypatch):
     monkeypatch.setattr(growing, "_PAUSE", 0)
 
 
-@pytest.fixture(params=[40, None], ids=lambda size: f"pieces of {size or 'default'} bytes")
-def piece(request, monkeypatch):
+@pytest.fixture(params=[40, None], ids=lambda size: f"chunks of {size or 'default'} bytes")
+def chunk(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr(growing, "PIECE", request.param)
+        monkeypatch.setattr(growing, "CHUNK", request.param)
     return request.param
 
 
@@ -39,7 +39,7 @@ def as_dense(X):
 
 
 def assert_same(data, expected):
-    """All that the reader of whole files gives, but for zeros that are stored in one piece and not in another."""
+    """All that the reader of whole files gives, but for zeros that are stored in one chunk and not in another."""
     assert type(data.X) is type(expected.X) and data.X.dtype == expected.X.dtype == np.float64
     if sp.issparse(data.X):
         assert data.X.indices.dtype == data.X.indptr.dtype == np.int32 and data.X.has_canonical_format
@@ -76,7 +76,7 @@ def grown(path, parts, **options):
 
 @pytest.mark.parametrize("suffix", COMPRESS)
 @pytest.mark.parametrize("X", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_libsvm_is_read_as_by_read_data(X, suffix, written, piece):
+def test_libsvm_is_read_as_by_read_data(X, suffix, written, chunk):
     path = written("rows.svm" + suffix, COMPRESS[suffix](libsvm_text(X, LABELS)))
     assert assert_read_alike(path) is None
     assert assert_read_alike(path, n_features=40, zero_based=True) is None
@@ -85,7 +85,7 @@ def test_libsvm_is_read_as_by_read_data(X, suffix, written, piece):
 @pytest.mark.parametrize("suffix", COMPRESS)
 @pytest.mark.parametrize("sep", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
 @pytest.mark.parametrize("header", [True, False])
-def test_csv_is_read_as_by_read_data(header, sep, suffix, written, piece):
+def test_csv_is_read_as_by_read_data(header, sep, suffix, written, chunk):
     path = written("rows.csv" + suffix, COMPRESS[suffix](csv_text(DENSE, LABELS, sep, header).encode()))
     assert assert_read_alike(path, label=None if header else 2) is None
 
@@ -126,7 +126,7 @@ LIBSVM = [
 
 @pytest.mark.parametrize("text", LIBSVM)
 @pytest.mark.parametrize("before", ["", "3 1:1\n" * 20 + "\n# comment\n"])
-def test_libsvm_lines(text, before, written, piece):
+def test_libsvm_lines(text, before, written, chunk):
     refused = assert_read_alike(written("rows", (before + text).encode(errors="surrogateescape")))
     assert (refused is None) == (text in LIBSVM[:10] or (bool(before) and text == "1\n2\n"))
     if refused:  # in brackets stands what the parser says
@@ -185,7 +185,7 @@ CSV = [
 
 @pytest.mark.parametrize("text", CSV)
 @pytest.mark.parametrize("n_before", [0, 20])
-def test_csv_lines(text, n_before, written, piece):
+def test_csv_lines(text, n_before, written, chunk):
     header, end, rows = text.partition("\n")
     row, _, _ = rows.partition("\n")
     text = header + end + n_before * (row + end) + "\n" * (n_before > 0) + rows
@@ -254,7 +254,7 @@ def test_libsvm_that_grows(tmp_path, groups, size, end):
         for rows in groups
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(growing, "PIECE", size)
+        patch.setattr(growing, "CHUNK", size)
         read = list(grown(tmp_path / "rows", parts, n_features=12, zero_based=False))
     for part, data in zip(parts, read, strict=True):
         assert data.X.shape[1] == 12
@@ -278,7 +278,7 @@ def test_csv_that_grows(tmp_path, groups, size, end):
     header = f"u,label,v{end}"
     parts = ["".join(f"{u!r},{quoted(label)},{v!r}{end}" for u, label, v in rows) for rows in groups]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(growing, "PIECE", size)
+        patch.setattr(growing, "CHUNK", size)
         nothing, *read = grown(tmp_path / "rows.csv", [header, *parts])
     assert nothing.X.shape == (0, 2) and nothing.feature_names == ["u", "v"] and nothing.label == "label"
     for part, data in zip(parts, read, strict=True):
@@ -368,7 +368,7 @@ def test_a_line_that_goes_on_after_it_was_read_is_an_error(name, start, written)
         ("rows.csv", "a,y\n5,1\n\n", "6,2\nx,1\n", "line 5: column 'a' is 'x'; a finite number expected"),
     ],
 )
-def test_lines_are_counted_from_the_beginning_of_the_file(name, start, bad, message, written, piece):
+def test_lines_are_counted_from_the_beginning_of_the_file(name, start, bad, message, written, chunk):
     path = written(name, start)
     reader = GrowingFile(path)
     reader.read()
@@ -431,7 +431,7 @@ from dimargin.data_files import GrowingFile, growing
 def memory(which):
     return next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith(which))
 
-growing.PIECE = 2**16
+growing.CHUNK = 2**16
 GrowingFile(sys.argv[2]).read()
 before = memory("VmRSS")
 X = GrowingFile(sys.argv[1]).read().X
@@ -457,7 +457,7 @@ def test_memory_is_that_of_the_rows(name, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n", "a,y\n1,2\n", "1,2\n3,4\n"])
-def test_csv_that_needs_no_label(text, written, piece):
+def test_csv_that_needs_no_label(text, written, chunk):
     """Without a column that is called so its rows have none, from one read to the next."""
     path = written("rows.csv", text)
     growing_file = GrowingFile(path, needs_label=False)

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from data_files import COMPRESS, DENSE, LABELS, fault, finite, libsvm_text, same_file, small_pieces
+from data_files import COMPRESS, DENSE, LABELS, fault, finite, libsvm_text, same_file, small_chunks
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
@@ -21,7 +21,7 @@ def as_dense(X):
 
 @pytest.mark.parametrize("suffix", COMPRESS)
 @pytest.mark.parametrize("X", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_libsvm_is_read_as_by_scikit_learn(X, suffix, written, piece):
+def test_libsvm_is_read_as_by_scikit_learn(X, suffix, written, chunk):
     text = libsvm_text(X, LABELS)
     path = written("rows.svm" + suffix, COMPRESS[suffix](text))
     expected, labels = load_svmlight_file(io.BytesIO(text), zero_based=False)
@@ -46,7 +46,7 @@ def test_libsvm_is_read_as_by_scikit_learn(X, suffix, written, piece):
         "1 qid:7 1:2 3:4\n-1 qid:8 2:5 3:1\n",
     ],
 )
-def test_libsvm_lines(text, written, piece):
+def test_libsvm_lines(text, written, chunk):
     data = read_data(written("rows.txt", text))
     assert as_dense(data.X).tolist() == [[2, 0, 4], [0, 5, 1]] and data.y.tolist() == [1, -1]
 
@@ -63,7 +63,7 @@ def test_libsvm_lines(text, written, piece):
     ],
 )
 def test_features_count_from_zero_if_one_is_zero(text, zero_based, expected, written, monkeypatch):
-    small_pieces(monkeypatch, 3)  # so that the 0 and the 1 are in different pieces
+    small_chunks(monkeypatch, 3)  # so that the 0 and the 1 are in different chunks
     data = read_data(written("rows", text), zero_based=zero_based)
     assert as_dense(data.X).tolist() == expected and data.zero_based == any(len(row) == 2 for row in expected)
     if len(expected) == 2:
@@ -95,10 +95,10 @@ def test_half_of_the_numbers_make_rows_dense(text, dense, written):
 def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
     text = "1 1:1 2:1 3:1\n" * 30 + tail
     whole = read_data(written("rows", text)).X
-    small_pieces(monkeypatch, 30)
-    pieces = read_data(written("rows", text)).X
-    assert type(whole) is type(pieces)
-    np.testing.assert_array_equal(as_dense(pieces), as_dense(whole))
+    small_chunks(monkeypatch, 30)
+    chunks = read_data(written("rows", text)).X
+    assert type(whole) is type(chunks)
+    np.testing.assert_array_equal(as_dense(chunks), as_dense(whole))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
     ],
 )
 @pytest.mark.parametrize("n_before", [0, 1, 50])
-def test_malformed_libsvm_line_is_named(line, message, n_before, written, piece):
+def test_malformed_libsvm_line_is_named(line, message, n_before, written, chunk):
     text = "1 1:1\n" * n_before + "# comment\n\n" + line + "\n" + "2 1:3\n" * 20
     expected = f"FILE, line {n_before + 3}: "
     found = fault(written("rows", text.encode("latin-1")))
@@ -164,7 +164,7 @@ def test_libsvm_round_trip(tmp_path, rows, size):
     text = "".join(f"{y!r} " + " ".join(f"{k}:{v!r}" for k, v in sorted(x.items())) + "\n" for y, x in rows)
     (tmp_path / "rows").write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        small_pieces(patch, size)
+        small_chunks(patch, size)
         data = read_data(tmp_path / "rows", n_features=12)
     expected = np.array([[x.get(k, 0.0) for k in range(1, 13)] for _, x in rows])
     np.testing.assert_array_equal(as_dense(data.X), expected)

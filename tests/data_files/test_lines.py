@@ -13,7 +13,7 @@ from data_files import fault
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimargin.data_files import DataFileError, GrowingFile, lines, pieces, read_data
+from dimargin.data_files import DataFileError, GrowingFile, chunks, lines, read_data
 from dimargin.libsvm import from_libsvm
 from dimargin.model_files import ModelFileError
 
@@ -116,5 +116,5 @@ def test_reading_takes_ten_times_the_text_at_most(name, row, written):
 def test_rows_beyond_the_memory_are_refused_before_they_fill_it(name, written, monkeypatch):
     text = "1 1:1 2:2\n" * 100_000 if "svm" in name else "1,2,3\n" * 100_000
     path = written(name, text)
-    monkeypatch.setattr(pieces, "memory_of_process", lambda: 10**6)
+    monkeypatch.setattr(chunks, "memory_of_process", lambda: 10**6)
     assert "what is in it needs more memory than there is" in fault(path, None if "svm" in name else 0)

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from data_files import COMPRESS, DENSE, LABELS, csv_text, fault, finite, parquet, same_file, small_pieces
+from data_files import COMPRESS, DENSE, LABELS, csv_text, fault, finite, parquet, same_file, small_chunks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def written_as(format, frame, folder):
 @pytest.mark.parametrize("suffix", COMPRESS)
 @pytest.mark.parametrize("sep", [",", ";", "\t"], ids=["comma", "semicolon", "tab"])
 @pytest.mark.parametrize("header", [True, False])
-def test_csv_is_read_as_by_polars(header, sep, suffix, written, piece):
+def test_csv_is_read_as_by_polars(header, sep, suffix, written, chunk):
     text = csv_text(DENSE, LABELS, sep, header)
     path = written("rows.csv" + suffix, COMPRESS[suffix](text.encode()))
     frame = pl.read_csv(io.BytesIO(text.encode()), separator=sep, has_header=header)
@@ -96,7 +96,7 @@ def test_csv_labels(labels, expected, kind, written):
 def test_labels_that_come_first_in_later_pieces(written, monkeypatch):
     labels = [f"class {k // 7}" for k in range(60)][::-1]
     path = written("rows.csv", csv_text(DENSE, labels))
-    small_pieces(monkeypatch, 64)
+    small_chunks(monkeypatch, 64)
     assert read_data(path).y.tolist() == labels
     frame = pd.DataFrame(DENSE, columns=list("abcde")).assign(label=labels)
     frame.to_parquet(path.with_name("rows.parquet"))
@@ -203,7 +203,7 @@ def test_rows_without_labels(format, names, columns, features, labels, tmp_path)
     ],
 )
 @pytest.mark.parametrize("n_before", [0, 60])
-def test_malformed_csv_line_is_named(line, message, n_before, written, piece):
+def test_malformed_csv_line_is_named(line, message, n_before, written, chunk):
     text = "a,label,b\n" + "1,x,2\n" * n_before + "\n" + line + "\n" + "3,y,4\n" * 20
     found = fault(written("rows.csv", text.encode(errors="surrogateescape")))
     assert found.startswith(f"FILE, line {n_before + 3}: ") and message in found
@@ -256,7 +256,7 @@ def test_csv_round_trip(tmp_path, data, n_columns, n_rows, size, sep):
     frame = pd.DataFrame(X, columns=header).assign(label=y)
     frame.to_csv(tmp_path / "rows.csv", index=False, sep=sep)
     with pytest.MonkeyPatch.context() as patch:
-        small_pieces(patch, size)
+        small_chunks(patch, size)
         read = read_data(tmp_path / "rows.csv")
     assert read.feature_names == header and read.y.tolist() == y
     np.testing.assert_array_equal(read.X, X)
@@ -267,7 +267,7 @@ def test_csv_round_trip(tmp_path, data, n_columns, n_rows, size, sep):
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])
 @pytest.mark.parametrize("row_group_size", [7, 1000])
-def test_parquet_is_read_as_by_pyarrow(compression, row_group_size, tmp_path, piece):
+def test_parquet_is_read_as_by_pyarrow(compression, row_group_size, tmp_path, chunk):
     columns = {
         "f64": DENSE[:, 0],
         "f32": DENSE[:, 1].astype(np.float32),
@@ -318,7 +318,7 @@ def test_parquet_labels(labels, expected, kind, tmp_path):
         (pa.array([1.0] * 58 + [-np.inf, 1.0], pa.float32()), "row 58: column 'a' is missing, NaN or infinite"),
     ],
 )
-def test_parquet_column_that_is_no_feature(column, message, tmp_path, piece):
+def test_parquet_column_that_is_no_feature(column, message, tmp_path, chunk):
     path = parquet(tmp_path / "rows.parquet", {"b": np.ones(60), "a": column, "y": LABELS})
     assert message in fault(path)
     assert read_data(path, columns=["b"]).X.shape == (60, 1)
@@ -338,7 +338,7 @@ def test_parquet_column_that_is_no_feature(column, message, tmp_path, piece):
         (pa.array([0] * 60, pa.timestamp("s")), "column 'y' holds timestamp"),
     ],
 )
-def test_parquet_column_that_is_no_label(labels, message, tmp_path, piece):
+def test_parquet_column_that_is_no_label(labels, message, tmp_path, chunk):
     assert message in fault(parquet(tmp_path / "rows.parquet", {"a": np.ones(60), "y": labels}))
 
 

@@ -166,7 +166,7 @@ def test_a_value_is_carried_through_the_shards_in_their_order(engine):
     assert shards.map(scaled, 2).fold(lambda numbers, carried: [*carried, int(numbers[0])], []) == [0, 2, 4, 6, 8]
 
 
-VERBS = {
+OPERATIONS = {
     "map": lambda shards: shards.map(failing, 5).map(scaled, 2).collect(),
     "merge": lambda shards: shards.merge(failing_join, 2, 5).collect(),
     "merge after": lambda shards: shards.map(failing, 5).merge(together, 2).collect(),
@@ -179,10 +179,10 @@ VERBS = {
 }
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_an_exception_of_a_task_is_raised_as_it_is(engine, verb):
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_exception_of_a_task_is_raised_as_it_is(engine, operation):
     with pytest.raises(OddError, match="not wanted") as caught:
-        VERBS[verb](ranges(engine))
+        OPERATIONS[operation](ranges(engine))
     assert caught.value.number == 5
 
 

@@ -215,7 +215,7 @@ def test_cheap_shards_are_made_each_time_of_those_that_are_kept(spark, tmp_path)
         for k in (1, 2):
             shards.aggregate(sums, wide=True)
             shards.fold(lambda numbers, value: value, 0)
-            assert n_noted(folders[1]) == 10 * k  # every shard once for either verb
+            assert n_noted(folders[1]) == 10 * k  # every shard once for either operation
         shards.collect(n_shards=2)
         assert list(map(n_noted, folders)) == [5, 22]
         assert spark_sessions.n_cached() == n_before + 1

@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier, load, save
 from dimargin.estimators.progress import Monitor
-from dimargin.simulation.conditions import Conditions, Link, Outage
+from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 
 ALPHA = 1e-2
 
@@ -64,7 +64,7 @@ def test_every_site_reaches_the_optimum_of_liblinear(rows, shards, sparse):
 
 
 @pytest.mark.parametrize(
-    "network", [{}, {"topology": "ring", "shards": "sorted_unequal", "conditions": Conditions(Link(loss=0.2))}]
+    "network", [{}, {"topology": "ring", "shards": "sorted_unequal", "conditions": Conditions(LinkFaults(loss=0.2))}]
 )
 def test_features_that_are_all_positive_slow_nobody_down(network):
     """After 300 rounds with a diagonal majoriser the worst site was 42% above the optimum."""
@@ -81,7 +81,7 @@ def test_steps_too_long_for_the_network_are_damped(shards):
     """Undamped, the worst site is 12 and 35% above the optimum after these rounds."""
     X, y = make_classification(1000, 10, n_informative=5, weights=[0.9], random_state=0)
     X = np.column_stack([MinMaxScaler().fit_transform(X) > 0.5, np.ones(1000)])
-    lossy = Conditions(Link(loss=0.2))
+    lossy = Conditions(LinkFaults(loss=0.2))
     machine = small(n_sites=10, topology="ring", shards=shards, conditions=lossy, alpha=1e-2, max_iter=300, tol=1e-9)
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         machine.fit(X, y)
@@ -198,7 +198,7 @@ def _dealt(shards, X, y):
 
 def test_faults_are_survived(rows):
     X, y = rows
-    conditions = Conditions(Link(loss=0.2), outages=(Outage("site1", 100.0, 200.0),))
+    conditions = Conditions(LinkFaults(loss=0.2), outages=(Outage("site1", 100.0, 200.0),))
     machine = small(topology="ring", shards="sorted", conditions=conditions, tol=2e-3).fit(X, y)
     optimum = objective(X, y, best(X, y).coef_[0])
     assert max(objective(X, y, w) for w in machine.site_coef_) <= 1.01 * optimum

@@ -189,7 +189,8 @@ def test_kernel_rows_are_remembered_within_the_memory_limit(moons, monkeypatch):
     memories = []
     make = RowCache.__init__
     monkeypatch.setattr(RowCache, "__init__", lambda *a: memories.append(a[3]) or make(*a))
-    X = np.random.default_rng(0).normal(size=(5000, 130)) * np.r_[3, 1, np.full(128, 0.01)]  # long rows: dear values
+    # long rows, whose kernel values are expensive
+    X = np.random.default_rng(0).normal(size=(5000, 130)) * np.r_[3, 1, np.full(128, 0.01)]
     y = np.sin(2 * X[:, 0]) > X[:, 1]
     limit = 30 * 2**20
     machine = SVMClassifier(memory_limit=limit, gamma=1.0, C=10.0, random_state=0).fit(X, y)

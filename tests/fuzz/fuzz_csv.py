@@ -35,7 +35,7 @@ def generate(rng):
 
 def check(data):
     digest = zlib.crc32(data)
-    csv_text.PIECE = growing.PIECE = (24, 100, 2**20)[digest % 3]
+    csv_text.CHUNK = growing.CHUNK = (24, 100, 2**20)[digest % 3]
     csv_text._WIDE = (2, 1000)[digest // 3 % 2]
     options = {"label": (None, None, 0, -1)[digest // 6 % 4], "needs_label": bool(digest // 24 % 4)}
     path, outcomes = file("rows.csv", data), []

@@ -36,7 +36,7 @@ def generate(rng):
 
 
 def check(data):
-    libsvm.PIECE = growing.PIECE = (24, 100, 2**20)[zlib.crc32(data) % 3]
+    libsvm.CHUNK = growing.CHUNK = (24, 100, 2**20)[zlib.crc32(data) % 3]
     path, outcomes = file("rows.svm", data), []
     for read in (read_data, lambda path: GrowingFile(path).read()):
         try:

@@ -405,7 +405,7 @@ class Simulation(World):
     NAMES = ("a", "b", "c")
 
     def __init__(self, folder: Path) -> None:
-        from dimargin.simulation.conditions import Conditions, Link, Outage
+        from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
         from dimargin.simulation.simulator import Simulator
 
         super().__init__(folder)
@@ -418,7 +418,7 @@ class Simulation(World):
             lambda now: self._graph(),
             # an outage that never comes makes the simulator keep checkpoints
             Conditions(
-                Link((0.01, 0.01)),
+                LinkFaults((0.01, 0.01)),
                 joins=dict.fromkeys(self.NAMES, never),
                 outages=tuple(Outage(name, never) for name in self.NAMES),
             ),

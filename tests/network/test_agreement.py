@@ -17,7 +17,7 @@ from dimargin.network.programs.agreement import Agreement, Card
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.schema import Schema
 from dimargin.network.topology import make_graph
-from dimargin.simulation.conditions import Conditions, Link, Outage, Partition
+from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.simulation.simulator import Simulator
 from dimargin.sites.gossip_options import GossipOptions
 
@@ -295,7 +295,7 @@ def test_two_networks_that_sealed_apart_become_one():
     order = np.argsort(y, kind="stable")
     halves = {"a": order[:80], "b": order[80:150], "c": order[150:220], "d": order[220:]}
     sites = {name: site(name, X[part], y[part]) for name, part in halves.items()}
-    apart = Conditions(partitions=(Partition((frozenset("ab"),), 0.0, 50.0),))
+    apart = Conditions(splits=(NetworkSplit((frozenset("ab"),), 0.0, 50.0),))
     simulator = run(sites, 49, conditions=apart)
     assert len({program.schema.digest for program in simulator.programs.values()}) == 2
     simulator.run(until=600)
@@ -343,7 +343,7 @@ def test_rows_that_are_appended_are_learnt_from():
 def test_a_site_that_was_down_agrees_again(loses_memory):
     X, y = three_classes()
     sites = {name: site(name, X[k::3], y[k::3]) for k, name in enumerate("abc")}
-    down = Conditions(Link(), outages=(Outage("b", 30.2, 60.2, loses_memory),))
+    down = Conditions(LinkFaults(), outages=(Outage("b", 30.2, 60.2, loses_memory),))
     simulator = run(sites, 120, conditions=down)
     programs = simulator.programs
     assert {program.schema.digest for program in programs.values()} == {Schema.of(X, y, TERMS).digest}

@@ -20,7 +20,7 @@ from dimargin.network.programs.candidates import Candidates
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.topology import changing_digraphs, make_graph
-from dimargin.simulation.conditions import Conditions, Link, Outage
+from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 from dimargin.simulation.simulator import Simulator
 
 
@@ -38,7 +38,7 @@ NETWORKS = {
 
 WEATHER = {
     "calm": Conditions(),
-    "a third lost": Conditions(Link(loss=0.3)),
+    "a third lost": Conditions(LinkFaults(loss=0.3)),
     "asynchronous": Conditions.asynchronous(loss=0.2, duplication=0.2, speeds={"site003": 0.2, "site005": 3.0}),
 }
 
@@ -79,7 +79,7 @@ def test_any_points_on_any_network(n_sites, n, d, seed, on_a_grid, lossy):
 def test_sites_that_crash_or_come_late(loses_memory):
     X = np.random.default_rng(4).normal(size=(48, 3))
     outages = (Outage("site002", 3.0, 30.0, loses_memory), Outage("site005", 2.0, 25.0, loses_memory))
-    conditions = Conditions(Link(loss=0.2), joins={"site007": 20.0}, outages=outages)
+    conditions = Conditions(LinkFaults(loss=0.2), joins={"site007": 20.0}, outages=outages)
     forgetful = [outage.site for outage in outages if loses_memory]
     _, chosen = run(dealt(X, 8), make_graph("ring", 8), conditions, after=31.0, forgetful=forgetful)
     np.testing.assert_array_equal(places_in(chosen, 8), minimum_enclosing_ball(X, 0).core_set_indices)
@@ -188,7 +188,7 @@ def test_sparse_points_are_what_dense_ones_are(machine):
     y = np.where(rng.random(60) < 0.5, 1.0, -1.0) if machine == "margin" else np.ones(60)
     wanted = CoreSetSettings(machine, 1e-3, C=2.0, kernel=Kernel("rbf", gamma=0.5))
     found = [
-        run(dealt(rows, 5, y, wanted), make_graph("ring", 5), Conditions(Link(loss=0.2)))[1]
+        run(dealt(rows, 5, y, wanted), make_graph("ring", 5), Conditions(LinkFaults(loss=0.2)))[1]
         for rows in (X, X.toarray())
     ]
     assert sp.issparse(found[0].points.X) and found[0].points.names == found[1].points.names

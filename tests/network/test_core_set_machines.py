@@ -11,7 +11,7 @@ from dimargin.network.program import Report, Send, Stop, Wake
 from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import make_graph
-from dimargin.simulation.conditions import Conditions, Link
+from dimargin.simulation.conditions import Conditions, LinkFaults
 from dimargin.simulation.simulator import Simulator
 
 WANTED = CoreSetSettings(
@@ -32,7 +32,7 @@ def test_one_against_the_rest_is_what_each_finds(rows):
     simulator = Simulator(
         {f"s{k}": lambda k=k: CoreSetMachines(f"s{k}", CodedRows(X[codes == k], codes[codes == k]), WANTED)
          for k in range(3)},
-        make_graph("ring", 3), Conditions(Link(loss=0.2)),
+        make_graph("ring", 3), Conditions(LinkFaults(loss=0.2)),
     )  # fmt: skip
     assert simulator.run(until=200) == "stopped"
     whole = CoreSetSVMClassifier(2.0, gamma=0.5, tol=1e-6).fit(X, codes)

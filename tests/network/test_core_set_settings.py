@@ -11,7 +11,7 @@ from dimargin.network.programs.candidates import Named
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.topology import make_graph
-from dimargin.simulation.conditions import Conditions, Link
+from dimargin.simulation.conditions import Conditions, LinkFaults
 
 
 @pytest.mark.parametrize("kernel", [None, Kernel("rbf", gamma=0.5), Kernel("poly", gamma=0.5, degree=2, coef0=1.0)])
@@ -28,7 +28,7 @@ def test_margin_machines(kernel):
         name: lambda name=name, rows=rows: CoreSetConsensus(name, X[rows], y[rows], wanted)
         for name, rows in zip(names_of(n_sites), shards, strict=True)
     }
-    _, chosen = run(sites, make_graph("ring", n_sites), Conditions(Link(loss=0.2)))
+    _, chosen = run(sites, make_graph("ring", n_sites), Conditions(LinkFaults(loss=0.2)))
     options = {"kernel": "linear"} if kernel is None else {
         "kernel": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0
     }  # fmt: skip

@@ -14,7 +14,7 @@ from dimargin.network.programs.gadget import Exchange, Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.topology import make_graph
 from dimargin.problems.hinge import HingeRows, hinge_dual
-from dimargin.simulation.conditions import Conditions, Link, Outage, Partition
+from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.simulation.gossip_run import Learning, deal
 from dimargin.simulation.simulator import Simulator
 
@@ -75,13 +75,13 @@ def test_a_look_is_the_subgradient(rows):
     rng = np.random.default_rng(1)
     signs, weights = np.array([y, -y]), rng.normal(size=(2, 7))
     for matrix in (X, sp.csr_array(X)):
-        look = HingeRows(matrix, signs).look(weights)
+        evaluation = HingeRows(matrix, signs).evaluate(weights)
         for q in range(2):
             w, step = weights[q], 1e-7 * rng.normal(size=7)
             loss = [np.maximum(0, 1 - signs[q] * (X @ v)).sum() for v in (w - step, w, w + step)]
-            assert look.loss[q] == pytest.approx(loss[1])
-            assert loss[2] - loss[0] == pytest.approx(-2 * look.pull[q] @ step, rel=1e-5, abs=1e-9)
-            assert look.active[q] == (signs[q] * (X @ w) < 1).sum()
+            assert evaluation.loss[q] == pytest.approx(loss[1])
+            assert loss[2] - loss[0] == pytest.approx(-2 * evaluation.pull[q] @ step, rel=1e-5, abs=1e-9)
+            assert evaluation.active[q] == (signs[q] * (X @ w) < 1).sum()
 
 
 def test_the_dual_objective_is_below_every_primal_one(rows):
@@ -197,14 +197,14 @@ def test_a_late_site_is_brought_up_to_date(rows, optimum):
 
 
 def test_halves_that_were_cut_apart_agree_again(rows, optimum):
-    apart = Partition((frozenset({"site0", "site1", "site2"}),), at=100.2, until=300.2)
-    run = learning(rows, shards="sorted", conditions=Conditions(partitions=(apart,)), lease=5.0)
+    apart = NetworkSplit((frozenset({"site0", "site1", "site2"}),), at=100.2, until=300.2)
+    run = learning(rows, shards="sorted", conditions=Conditions(splits=(apart,)), lease=5.0)
     found = run.run(1000)
     assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
 
 
 def test_silence_blocks_nobody_longer_than_the_lease(rows):
-    deaf = learning(rows, 2, topology="complete", conditions=Conditions(Link(loss=1.0)), lease=7.0).run(40)
+    deaf = learning(rows, 2, topology="complete", conditions=Conditions(LinkFaults(loss=1.0)), lease=7.0).run(40)
     assert [program.steps for program in deaf.programs] == [33, 33]  # alone, after the lease
     frozen = Conditions(outages=(Outage("site0", 20.2),))
     found = learning(rows, 3, conditions=frozen, lease=7.0).run(60)
@@ -212,8 +212,8 @@ def test_silence_blocks_nobody_longer_than_the_lease(rows):
 
 
 def test_a_site_that_loses_everybody_keeps_what_it_has_learnt_with_them(rows):
-    alone = Partition((frozenset({"site0"}),), at=60.2)
-    run = learning(rows, shards="sorted", conditions=Conditions(partitions=(alone,)), lease=5.0)
+    alone = NetworkSplit((frozenset({"site0"}),), at=60.2)
+    run = learning(rows, shards="sorted", conditions=Conditions(splits=(alone,)), lease=5.0)
     soon, later = run.run(70), run.run(200)
     assert_array_equal(soon.programs[0].weights, later.programs[0].weights)
     assert not np.array_equal(soon.programs[1].weights, later.programs[1].weights)
@@ -221,7 +221,7 @@ def test_a_site_that_loses_everybody_keeps_what_it_has_learnt_with_them(rows):
 
 
 def test_a_link_that_carries_one_way_only_drains_nobody(rows, optimum):
-    one_way = Conditions(links={("site0", "site1"): Link(loss=1.0)})
+    one_way = Conditions(links={("site0", "site1"): LinkFaults(loss=1.0)})
     found = learning(rows, 3, shards="sorted", conditions=one_way, lease=5.0).run(900)
     assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
 
@@ -231,7 +231,7 @@ def test_directed_graphs(rows, optimum):
     graph = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
     site = deal("sorted", y, np.arange(len(y)), 4)
     settings = GadgetSettings(alpha=ALPHA, tol=1e-12, lease=np.inf)
-    found = Learning(X, y[None], site, 4, settings, graph, Conditions(Link(loss=0.1))).run(900)
+    found = Learning(X, y[None], site, 4, settings, graph, Conditions(LinkFaults(loss=0.1))).run(900)
     assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
 
 

@@ -11,7 +11,7 @@ from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.average import Average
 from dimargin.network.push_sum import Edge, PushSum
 from dimargin.network.topology import make_graph, mixing_rounds, uniform_weights
-from dimargin.simulation.conditions import Conditions, Link, Outage, Partition
+from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.simulation.simulator import Simulator
 
 
@@ -66,7 +66,7 @@ def test_sums_are_conserved_and_are_those_of_the_matrix(graph, seed, one_neighbo
 def test_the_mean_is_learnt_though_messages_vanish_and_repeat(one_neighbour, asynchronous):
     rng = np.random.default_rng(1)
     values, weights = rng.normal(size=(12, 2)), rng.uniform(1, 100, 12)
-    link = Link(loss=0.3, duplication=0.2)
+    link = LinkFaults(loss=0.3, duplication=0.2)
     conditions = Conditions.asynchronous(loss=0.3, duplication=0.2) if asynchronous else Conditions(link)
     simulator = Simulator(
         sites(values, weights, one_neighbour=one_neighbour), make_graph("small_world", 12), conditions, random_state=3
@@ -101,8 +101,8 @@ def test_rounds_to_a_millionth_are_those_of_the_mixing_time(topology):
 
 def test_cut_links_heal():
     values = np.arange(6.0)
-    apart = Partition((frozenset({"site0", "site1", "site2"}),), at=0.0, until=60.0)
-    simulator = Simulator(sites(values), nx.path_graph(6), Conditions(partitions=(apart,)))
+    apart = NetworkSplit((frozenset({"site0", "site1", "site2"}),), at=0.0, until=60.0)
+    simulator = Simulator(sites(values), nx.path_graph(6), Conditions(splits=(apart,)))
     simulator.run(until=59.75)
     assert abs(estimates(simulator)[:3].mean() - 2.5) > 0.1
     simulator.run(until=300)

@@ -23,7 +23,7 @@ def example(loss, kernel=KERNELS[2], n_outputs=2):
 
 def feasible(problem, seed=2):
     dual = np.random.default_rng(seed).normal(size=problem.labels.shape)
-    return np.clip(dual, problem.pieces.lower, problem.pieces.upper)
+    return np.clip(dual, problem.conjugate.lower, problem.conjugate.upper)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -56,7 +56,7 @@ def test_no_row_takes_from_the_gap(loss, seed):
     problem = example(loss)
     margins = np.random.default_rng(seed).normal(scale=3, size=problem.labels.shape)
     dual = feasible(problem, seed)
-    raw = loss.value(margins, problem.weights, 60.0, 300.0) + problem.pieces.value(dual) + dual * margins
+    raw = loss.value(margins, problem.weights, 60.0, 300.0) + problem.conjugate.value(dual) + dual * margins
     assert raw.min() > -1e-12
     assert_allclose(problem.gaps(dual, margins), raw, atol=1e-12)
 
@@ -78,7 +78,7 @@ def test_restrict_takes_rows_and_mass():
     assert_array_equal(part.labels, problem.labels[:, rows])
     assert_array_equal(part.weights, problem.weights[rows])
     assert_allclose(part.kernel.block(np.arange(4), np.arange(4)), gram(problem)[np.ix_(rows, rows)], atol=1e-5)
-    assert_allclose(part.pieces.upper, 2.0 * 300.0 / 7.0 * problem.weights[rows])
+    assert_allclose(part.conjugate.upper, 2.0 * 300.0 / 7.0 * problem.weights[rows])
 
 
 def test_select_takes_outputs():

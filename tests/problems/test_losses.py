@@ -23,11 +23,11 @@ positive = st.floats(0.1, 10)
 def one_row(loss, weight, mass, total):
     """Loss of a margin, conjugate of a coefficient, and the box, of a row with this weight."""
     weights = np.array([weight])
-    pieces = loss.pieces(weights, mass, total)
+    conjugate = loss.conjugate(weights, mass, total)
     return (
         lambda m: loss.value(np.array([m]), weights, mass, total)[0],
-        lambda g: pieces.value(np.array([g]))[0],
-        pieces,
+        lambda g: conjugate.value(np.array([g]))[0],
+        conjugate,
     )
 
 
@@ -39,8 +39,8 @@ def minus_slope(value, m, step=1e-5):
 @every_loss
 @given(data=st.data(), m=margins, other=margins, weight=positive, mass=positive, total=positive)
 def test_conjugate_is_the_supremum_and_its_box_the_slopes(losses, data, m, other, weight, mass, total):
-    value, phi, pieces = one_row(data.draw(losses), weight, mass, total)
-    g = float(np.clip(minus_slope(value, m), pieces.lower[0], pieces.upper[0]))
+    value, phi, conjugate = one_row(data.draw(losses), weight, mass, total)
+    g = float(np.clip(minus_slope(value, m), conjugate.lower[0], conjugate.upper[0]))
     found = minimize_scalar(
         lambda x: value(x) + g * x, bounds=(-40, 40), method="bounded", options={"xatol": 1e-11, "maxiter": 500}
     )
@@ -52,7 +52,7 @@ def test_conjugate_is_the_supremum_and_its_box_the_slopes(losses, data, m, other
     assert value(other) + phi(g) + g * other >= -1e-7 * size
     # slopes never leave the box, and all but reach its finite ends
     ends = [minus_slope(value, 1e3), minus_slope(value, -1e3)]
-    for end, bound in zip(ends, (pieces.lower[0], pieces.upper[0]), strict=True):
+    for end, bound in zip(ends, (conjugate.lower[0], conjugate.upper[0]), strict=True):
         assert end == pytest.approx(bound, rel=1e-6, abs=1e-6) if np.isfinite(bound) else abs(end) > 1e-3
 
 
@@ -67,19 +67,19 @@ def test_conjugate_is_the_supremum_and_its_box_the_slopes(losses, data, m, other
 )
 def test_optimality_condition(losses, data, k, b, start, mass):
     """In one dimension, against the best of the few places where the minimum can lie."""
-    _, phi, pieces = one_row(data.draw(losses), 1.0, mass, 2.0)
-    lower, upper = pieces.lower[0], pieces.upper[0]
+    _, phi, conjugate = one_row(data.draw(losses), 1.0, mass, 2.0)
+    lower, upper = conjugate.lower[0], conjugate.upper[0]
 
     def objective(x):
         return 0.5 * k * x * x + b * x + phi(x)
 
-    right = -(b + pieces.slope_right[0]) / (k + pieces.curvature_right[0])
-    left = -(b + pieces.slope_left[0]) / (k + pieces.curvature_left[0])
+    right = -(b + conjugate.slope_right[0]) / (k + conjugate.curvature_right[0])
+    left = -(b + conjugate.slope_left[0]) / (k + conjugate.curvature_left[0])
     candidates = [np.clip(max(right, 0.0), lower, upper), np.clip(min(left, 0.0), lower, upper)]
     best = float(min(candidates, key=objective))
 
     def distance(x):
-        return pieces.subgradient_distance(np.array([k * x + b]), np.array([x]))[0]
+        return conjugate.subgradient_distance(np.array([k * x + b]), np.array([x]))[0]
 
     assert distance(best) == pytest.approx(0, abs=1e-9 * (1 + abs(b)))
     x = float(np.clip(start, lower, upper))
@@ -93,11 +93,11 @@ def test_optimality_condition(losses, data, k, b, start, mass):
 @every_loss
 @given(data=st.data(), mass=positive)
 def test_bounds_excuse_the_side_that_they_close(losses, data, mass):
-    pieces = one_row(data.draw(losses), 1.0, mass, 2.0)[2]
-    for bound, outwards in ((pieces.lower[0], 1.0), (pieces.upper[0], -1.0)):
+    conjugate = one_row(data.draw(losses), 1.0, mass, 2.0)[2]
+    for bound, outwards in ((conjugate.lower[0], 1.0), (conjugate.upper[0], -1.0)):
         if np.isfinite(bound):
-            assert pieces.subgradient_distance(np.array([outwards * 1e3]), np.array([bound]))[0] == 0
-            assert pieces.subgradient_distance(np.array([-outwards * 1e3]), np.array([bound]))[0] != 0
+            assert conjugate.subgradient_distance(np.array([outwards * 1e3]), np.array([bound]))[0] == 0
+            assert conjugate.subgradient_distance(np.array([-outwards * 1e3]), np.array([bound]))[0] != 0
 
 
 @every_loss
@@ -105,9 +105,9 @@ def test_bounds_excuse_the_side_that_they_close(losses, data, mass):
 def test_weight_two_is_a_row_twice(losses, data, m, weight, mass):
     loss = data.draw(losses)
     value, phi, _ = one_row(loss, weight, mass, 2 * mass)
-    twice, phi_twice, pieces = one_row(loss, 2 * weight, mass, 2 * mass)
+    twice, phi_twice, conjugate = one_row(loss, 2 * weight, mass, 2 * mass)
     assert twice(m) == pytest.approx(2 * value(m))
-    g = float(np.clip(minus_slope(twice, m), pieces.lower[0], pieces.upper[0]))
+    g = float(np.clip(minus_slope(twice, m), conjugate.lower[0], conjugate.upper[0]))
     assert phi_twice(g) == pytest.approx(2 * phi(g / 2))
 
 
@@ -120,10 +120,13 @@ def test_a_part_with_its_mass_stands_for_the_whole(losses, data, rows, parts):
     whole = loss.value(np.tile(m, parts), np.tile(weights, parts), parts * mass, parts * mass).sum()
     assert loss.value(m, weights, mass, parts * mass).sum() == pytest.approx(whole)
     # and its coefficients are those of the whole problem times the number of parts: the merge rule turned round
-    pieces, of_part = loss.pieces(weights, parts * mass, parts * mass), loss.pieces(weights, mass, parts * mass)
-    assert_allclose(of_part.upper, parts * pieces.upper)
-    assert_allclose(of_part.curvature_right, pieces.curvature_right / parts)
-    assert_allclose(of_part.curvature_left, pieces.curvature_left / parts)
+    conjugate, of_part = (
+        loss.conjugate(weights, parts * mass, parts * mass),
+        loss.conjugate(weights, mass, parts * mass),
+    )
+    assert_allclose(of_part.upper, parts * conjugate.upper)
+    assert_allclose(of_part.curvature_right, conjugate.curvature_right / parts)
+    assert_allclose(of_part.curvature_left, conjugate.curvature_left / parts)
 
 
 @every_loss
@@ -141,23 +144,23 @@ def test_values_written_out():
     # C W/W_k = 2 C for a part of half the weight
     assert_allclose(HingeLoss(3.0).value(m, s, mass=5.0, total=10.0), [[12, 6, 0, 0]])
     assert_allclose(SquaredHingeLoss(3.0).value(m, s, mass=5.0, total=10.0), [[24, 3, 0, 0]])
-    assert_allclose(HingeLoss(3.0).pieces(s, 5.0, 10.0).upper, [6, 12, 6, 12])
+    assert_allclose(HingeLoss(3.0).conjugate(s, 5.0, 10.0).upper, [6, 12, 6, 12])
 
 
 @pytest.mark.parametrize("losses", [LOSSES["odm"], LOSSES["squared hinge"]], ids=["odm", "squared hinge"])
 @given(data=st.data(), m=margins, weight=positive, mass=positive, total=positive)
 def test_the_response_to_a_margin_is_minus_the_derivative(losses, data, m, weight, mass, total):
     loss = data.draw(losses)
-    value, _, pieces = one_row(loss, weight, mass, total)
-    dual, stiffness, same = (float(part[0]) for part in pieces.response(np.array([m])))
+    value, _, conjugate = one_row(loss, weight, mass, total)
+    dual, stiffness, same = (float(part[0]) for part in conjugate.response(np.array([m])))
     assert loss.smooth
     steps = 1e-4 * np.array([-1, 0, 1])
     below, here, above = (value(m + step) for step in steps)
     size = max(1.0, abs(dual), here)
     assert same == pytest.approx(here, rel=1e-9, abs=1e-12 * size)
-    assert stiffness <= pieces.largest_curvature[0] * (1 + 1e-12)
-    at = [float(pieces.response(np.array([m + step]))[0][0]) for step in steps]
-    slopes = [float(pieces.response(np.array([m + step]))[1][0]) for step in steps]
+    assert stiffness <= conjugate.largest_curvature[0] * (1 + 1e-12)
+    at = [float(conjugate.response(np.array([m + step]))[0][0]) for step in steps]
+    slopes = [float(conjugate.response(np.array([m + step]))[1][0]) for step in steps]
     # the slope may jump within the step
     assert dual == pytest.approx((below - above) / 2e-4, abs=1e-4 * max(slopes) + 1e-9 * size)
     if slopes[0] == slopes[1] == slopes[2]:  # no kink within the step
@@ -168,6 +171,6 @@ def test_the_response_to_a_margin_is_minus_the_derivative(losses, data, m, weigh
 @given(data=st.data())
 def test_a_loss_is_smooth_if_its_conjugate_is_curved(losses, data):
     loss = data.draw(losses)
-    pieces = loss.pieces(np.ones(1), 1.0, 1.0)
-    curved = pieces.curvature_right[0] > 0 and (pieces.lower[0] == 0 or pieces.curvature_left[0] > 0)
+    conjugate = loss.conjugate(np.ones(1), 1.0, 1.0)
+    curved = conjugate.curvature_right[0] > 0 and (conjugate.lower[0] == 0 or conjugate.curvature_left[0] > 0)
     assert loss.smooth == curved

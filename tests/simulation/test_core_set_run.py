@@ -10,7 +10,7 @@ import pytest
 from dimargin import minimum_enclosing_ball
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import changing_digraphs, make_graph
-from dimargin.simulation.conditions import Conditions, Link
+from dimargin.simulation.conditions import Conditions, LinkFaults
 from dimargin.simulation.core_set_run import CoreSetRun
 
 EXACT = CoreSetSettings(epsilon=0.0)
@@ -36,7 +36,7 @@ def test_the_paper():
 
 
 def test_history_of_a_run():
-    run = run_of(conditions=Conditions(Link(loss=0.2)))
+    run = run_of(conditions=Conditions(LinkFaults(loss=0.2)))
     agreed = run.run(200)
     ball = minimum_enclosing_ball(run.X, 0)
     np.testing.assert_array_equal(np.sort(agreed.places(agreed.best)), ball.core_set_indices)

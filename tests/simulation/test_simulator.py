@@ -10,7 +10,7 @@ import pytest
 from dimargin.network.messages import Array, Message, MessageError
 from dimargin.network.program import Report, Send, SiteProgram, Stop, Wake
 from dimargin.network.topology import make_graph
-from dimargin.simulation.conditions import Conditions, Link, Outage, Partition
+from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.simulation.simulator import Simulator
 
 
@@ -98,14 +98,16 @@ def test_the_same_seed_gives_the_same_run(conditions):
 
 
 def test_losses_and_repetitions_are_as_frequent_as_asked():
-    counts = run(n=10, topology="complete", until=200, conditions=Conditions(Link(loss=0.2, duplication=0.1))).counts
+    counts = run(
+        n=10, topology="complete", until=200, conditions=Conditions(LinkFaults(loss=0.2, duplication=0.1))
+    ).counts
     sent = counts["messages"]
     assert counts["lost"] / sent == pytest.approx(0.2, abs=0.01)
     assert counts["duplicated"] / (0.8 * sent) == pytest.approx(0.1, abs=0.01)
 
 
 def test_delays_are_within_their_bounds_and_messages_overtake_one_another():
-    simulator = run(n=2, topology="complete", until=300, conditions=Conditions(Link(delay=(0.2, 3.0))))
+    simulator = run(n=2, topology="complete", until=300, conditions=Conditions(LinkFaults(delay=(0.2, 3.0))))
     arrivals = [(entry[0], entry[2]) for entry in simulator.sites["a"].program.diary if entry[1] == "b"]
     delays = [now - number for now, number in arrivals]
     assert 0.2 <= min(delays) < 0.4 and 2.8 < max(delays) <= 3.0
@@ -113,7 +115,7 @@ def test_delays_are_within_their_bounds_and_messages_overtake_one_another():
 
 
 def test_a_link_of_its_own():
-    conditions = Conditions(links={("a", "b"): Link(loss=1.0)})
+    conditions = Conditions(links={("a", "b"): LinkFaults(loss=1.0)})
     simulator = run(conditions=conditions)
     assert not heard(simulator, "b", "a") and heard(simulator, "a", "b") and heard(simulator, "c", "a")
 
@@ -132,7 +134,7 @@ def test_jitter_only_makes_timers_later():
 
 
 def test_a_partition_cuts_and_heals():
-    conditions = Conditions(partitions=(Partition((frozenset("a"),), at=5.2, until=10.2),))
+    conditions = Conditions(splits=(NetworkSplit((frozenset("a"),), at=5.2, until=10.2),))
     simulator = run(conditions=conditions, until=15.75)
     assert heard(simulator, "b", "a") == [1, 2, 3, 4, *range(11, 16)]  # what was on its way is lost
     assert heard(simulator, "b", "c") == list(range(1, 16))
@@ -198,9 +200,9 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match=r"nodes 0 \.\. 2"):
         run(graph=nx.path_graph(4))
     with pytest.raises(ValueError, match=r"loss must be a probability in \[0, 1\], got 2"):
-        Link(loss=2)
+        LinkFaults(loss=2)
     with pytest.raises(ValueError, match="delay must be two numbers"):
-        Link(delay=(1.0, 0.5))
+        LinkFaults(delay=(1.0, 0.5))
     names = {"a": lambda: Diary(size=1000), "b": Diary}
     with pytest.raises(MessageError, match=r"a sends a message of 80.. bytes, expected at most 1000"):
         Simulator(names, make_graph("complete", 2), largest=1000).run(until=3)

@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler
 import dimargin
 from dimargin.data_files.growing import GrowingFile
 from dimargin.network.topology import make_graph
-from dimargin.simulation.conditions import Conditions, Link, Outage
+from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 from dimargin.simulation.simulator import Simulator
 from dimargin.sites.core_set_options import CoreSetOptions
 from dimargin.sites.folder import SiteFolder
@@ -78,7 +78,7 @@ def test_the_classifier_is_that_of_all_rows_though_each_site_has_one_class(tmp_p
     for name in labels:
         write_csv(tmp_path / f"{name}.csv", X[y == name], y[y == name])
     options = CoreSetOptions(kernel=kernel, C=2.0, coef0=1.0, degree=2, tol=1e-4, **FAST)
-    simulator = run(tmp_path, labels.tolist(), options, conditions=Conditions(Link(loss=0.2)))
+    simulator = run(tmp_path, labels.tolist(), options, conditions=Conditions(LinkFaults(loss=0.2)))
     scaled = MinMaxScaler().fit_transform(X)
     whole = dimargin.CoreSetSVMClassifier(
         2.0, kernel=kernel, gamma=0.25, coef0=1.0, degree=2, tol=1e-6, random_state=0

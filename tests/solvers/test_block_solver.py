@@ -21,7 +21,7 @@ def solve_block(problem, block, dual, tolerance=0.1, max_steps=2, intercept=Fals
     dual, margins = dual.copy(), labels * (labels * dual @ K)
     change = np.empty((len(labels), len(block)))
     _core.solve_block(
-        np.ascontiguousarray(K[np.ix_(block, block)]), block, problem.pieces.stack(), labels, dual, margins, change,
+        np.ascontiguousarray(K[np.ix_(block, block)]), block, problem.conjugate.stack(), labels, dual, margins, change,
         intercept=intercept, tolerance=tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
     )  # fmt: skip
     return dual, margins, change
@@ -39,7 +39,7 @@ def test_the_dual_objective_never_rises(loss, seed, kernel, size):
     X, labels = blobs(60, seed, n_outputs=2)
     problem = make_problem(X, labels, loss, kernel)
     start = rng.normal(size=(2, 60)) * 10.0 ** rng.uniform(-3, 3)
-    start = np.clip(start, problem.pieces.lower, problem.pieces.upper)
+    start = np.clip(start, problem.conjugate.lower, problem.conjugate.upper)
     block = np.sort(rng.permutation(60)[:size])
     dual, margins, change = solve_block(problem, block, start)
     before = objective(problem, start)
@@ -62,7 +62,7 @@ def test_the_sum_is_kept_along_flat_directions(kernel):
         problem = make_problem(X, labels, HingeLoss(0.15), kernel, weights, intercept=True)
         dual, margins, _ = solve_block(problem, np.arange(60), np.zeros((1, 60)), 0.0, 200, intercept=True)
         assert abs((labels * dual).sum()) <= 1e-13 * dual.sum()
-        assert (dual >= 0).all() and (dual <= problem.pieces.upper).all()
+        assert (dual >= 0).all() and (dual <= problem.conjugate.upper).all()
         assert_allclose(margins, labels * (labels * dual @ gram(problem)), atol=1e-9)
 
 
@@ -71,7 +71,7 @@ def test_to_rounding(loss):
     X, labels = blobs(80)
     problem = make_problem(X, labels, loss, KERNELS[2])
     dual, margins, _ = solve_block(problem, np.arange(80), np.zeros((1, 80)), tolerance=0.0, max_steps=200)
-    assert np.abs(problem.pieces.subgradient_distance(margins, dual)).max() < 1e-11
+    assert np.abs(problem.conjugate.subgradient_distance(margins, dual)).max() < 1e-11
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,6 @@ def test_arrays_that_do_not_fit_are_refused():
 def solve_block_with(problem, index):
     """A gram matrix of four rows and any index."""
     _core.solve_block(
-        np.eye(4), index, problem.pieces.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
+        np.eye(4), index, problem.conjugate.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
         np.zeros((1, 4)), intercept=False, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
     )  # fmt: skip

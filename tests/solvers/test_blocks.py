@@ -72,8 +72,8 @@ def test_kernel_rows_are_remembered_where_they_are_dear(n_features, remembered):
 
 
 def test_values_of_a_function_are_dear_and_those_looked_up_are_not():
-    assert kernel_matrix(UserKernel(np.inner), np.ones((3, 2))).dear
-    assert not kernel_matrix(UserKernel(None), np.eye(200)).dear
+    assert kernel_matrix(UserKernel(np.inner), np.ones((3, 2))).expensive
+    assert not kernel_matrix(UserKernel(None), np.eye(200)).expensive
 
 
 @every_loss

@@ -89,7 +89,7 @@ def test_radii_are_those_of_the_ball(weighted):
     grown = solve(problem, GrowingRows(BlockCoordinateDescent(), epsilon=0.01), None, Limits())
     y, g = problem.labels[0], grown.dual[0]
     values = problem.kernel.in_float64().block(np.arange(2000), np.arange(2000))
-    products = np.outer(y, y) * values + np.diag(problem.pieces.curvature_right)
+    products = np.outer(y, y) * values + np.diag(problem.conjugate.curvature_right)
     x, longest = g / g.sum(), products.diagonal().max()
     rho = x @ products @ x
     ratio = ((longest + rho - 2 * (products @ x).min()) / (longest - rho)) ** 0.5

@@ -49,10 +49,10 @@ def test_the_optimum_of_an_interior_point_method(loss, n, tol):
     assert_allclose(primal, solution.objectives.primal, rtol=max(1e-9, 0.1 * tol))
     assert (gap <= 1.1 * tol).all()
     for q, y in enumerate(labels):
-        P = y[:, None] * gram(problem) * y + np.diag(problem.pieces.curvature_right)
+        P = y[:, None] * gram(problem) * y + np.diag(problem.conjugate.curvature_right)
         exact = solve_qp(
-            csc_matrix(P), problem.pieces.slope_right, A=csc_matrix(y[None]), b=np.zeros(1), lb=np.zeros(n),
-            ub=problem.pieces.upper, solver="clarabel",
+            csc_matrix(P), problem.conjugate.slope_right, A=csc_matrix(y[None]), b=np.zeros(1), lb=np.zeros(n),
+            ub=problem.conjugate.upper, solver="clarabel",
         )  # fmt: skip
         best = exact.sum() - 0.5 * exact @ P @ exact
         slack = 1e-6 * best
@@ -70,12 +70,12 @@ def test_the_intercept_minimises_the_primal(seed, n, share, loss):
     rng = np.random.default_rng(seed)
     y, f = np.where(rng.random(n) < share, 1.0, -1.0), rng.normal(size=n).round(1) * 3
     weights = rng.uniform(0.2, 3, n).round(1)
-    pieces = loss.pieces(weights, 1.0, 1.0)
+    conjugate = loss.conjugate(weights, 1.0, 1.0)
 
     def primal(b):
         return loss.value(y * (f + b), weights, 1.0, 1.0).sum()
 
-    b = loss.best_intercept(f, y, pieces)
+    b = loss.best_intercept(f, y, conjugate)
     by_search = minimize_scalar(primal, bounds=(-20, 20), method="bounded", options={"xatol": 1e-10})
     assert primal(b) <= by_search.fun + 1e-8
 
@@ -86,7 +86,7 @@ def test_feasible_coefficients_are_in_the_box_and_sum_to_zero(seed, n, share):
     labels = np.where(rng.random((2, n)) < share, 1.0, -1.0)
     problem = make_problem(rng.normal(size=(n, 2)), labels, HINGE, RBF, rng.uniform(0.5, 2, n), intercept=True)
     dual = problem.feasible(rng.normal(size=(2, n)) * 3)
-    assert (dual >= 0).all() and (dual <= problem.pieces.upper).all()
+    assert (dual >= 0).all() and (dual <= problem.conjugate.upper).all()
     assert_allclose((labels * dual).sum(axis=1), 0, atol=1e-12)
     assert_allclose(problem.feasible(dual), dual, atol=1e-12)
 
@@ -166,7 +166,7 @@ def test_a_point_that_is_not_feasible_is_moved_before_it_is_certified(drift):
     dual = solution.dual.copy()
     dual[:, 3] += drift
     near, margins = problem.at_feasible(dual, problem.margins(dual))
-    assert (near >= 0).all() and (near <= problem.pieces.upper).all()
+    assert (near >= 0).all() and (near <= problem.conjugate.upper).all()
     assert np.abs((labels * near).sum(axis=1)).max() <= 1e-13 * near.sum()
     assert_allclose(margins, problem.margins(near), atol=1e-9)
     assert (np.count_nonzero(near != dual, axis=1) <= (3 if drift < 1e-4 else 200)).all()
@@ -180,6 +180,6 @@ def test_a_coefficient_outside_its_box_certifies_nothing():
     X, labels = blobs(50)
     problem = make_problem(X, labels, HINGE, RBF)
     dual = fit(problem).dual
-    dual[0, 0] = problem.pieces.upper[0] * (1 + 1e-9)
+    dual[0, 0] = problem.conjugate.upper[0] * (1 + 1e-9)
     found = problem.objectives(dual, problem.margins(dual))
     assert found.worst_gap == np.inf and found.dual == -np.inf

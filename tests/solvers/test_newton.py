@@ -15,7 +15,7 @@ from scipy.optimize import check_grad, minimize
 
 from dimargin.engines import LocalEngine
 from dimargin.kernels.rows import StoredRows
-from dimargin.problems.losses import Loss, ODMLoss, Pieces, SquaredHingeLoss
+from dimargin.problems.losses import Loss, ODMLoss, PiecewiseConjugate, SquaredHingeLoss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.solvers import Limits, LinearFeatures, Newton, Shard, newton, solve
 
@@ -30,9 +30,9 @@ class SmoothedHinge(Loss):
         short = np.maximum(1 - margins, 0)
         return self.C * weights * total / mass * np.where(short < 0.5, short**2, short - 0.25)
 
-    def pieces(self, weights, mass, total):
+    def conjugate(self, weights, mass, total):
         box, zero = self.C * weights * total / mass, np.zeros(len(weights))
-        return Pieces(zero - 1, 0.5 / box, zero, zero, zero, box)
+        return PiecewiseConjugate(zero - 1, 0.5 / box, zero, zero, zero, box)
 
 
 SMOOTH = [loss for loss in LOSSES if loss.smooth]
@@ -135,7 +135,7 @@ def test_the_gap_of_a_loss_with_bounded_coefficients_is_one(intercept, seed, siz
     found = minimize(lambda place: primal(X, losses, 0, place), np.zeros(3), method="Nelder-Mead", tol=1e-9)
     place = size * np.random.default_rng(seed).normal(size=(1, 3)) * [1, 1, intercept]
     solver = Newton(2, intercept)
-    objectives = solver.look(solver.init(shards_of(X, losses), place, Limits()))
+    objectives = solver.evaluate(solver.init(shards_of(X, losses), place, Limits()))
     assert objectives.primal[0] == pytest.approx(primal(X, losses, 0, place[0]))
     assert objectives.dual[0] <= found.fun * (1 + 1e-6) + 1e-9
 

@@ -31,7 +31,7 @@ def solve_pairs(problem, block, dual, dtype, tolerance=0.1, absolute=0.0, max_st
     K, labels, dual = gram(problem), problem.labels, dual.copy()
     change = np.empty((len(labels), len(block)))
     _core.solve_pairs(
-        np.ascontiguousarray(K[np.ix_(block, block)], dtype=dtype), block, problem.pieces.stack(), labels, dual,
+        np.ascontiguousarray(K[np.ix_(block, block)], dtype=dtype), block, problem.conjugate.stack(), labels, dual,
         labels * (labels * dual @ K), change, problem.intercept, tolerance, absolute, max_steps, 1,
     )  # fmt: skip
     return dual, change
@@ -51,13 +51,15 @@ def test_a_block_alone_is_solved(instruction_set, n, dtype, accuracy, loss, inte
     weights = np.random.default_rng(n).uniform(0.3, 3, n)
     problem = make_problem(X[:n], labels[:, :n], loss, RBF, weights, intercept=intercept)
     dual, change = solve_pairs(problem, np.arange(n), np.zeros((1, n)), dtype, tolerance=0.0, absolute=1e-6)
-    y, pieces = problem.labels[0], problem.pieces
-    P = y[:, None] * gram(problem) * y + np.diag(pieces.curvature_right)
+    y, conjugate = problem.labels[0], problem.conjugate
+    P = y[:, None] * gram(problem) * y + np.diag(conjugate.curvature_right)
     equality = {"A": csc_matrix(y[None]), "b": np.zeros(1)} if intercept else {}
-    exact = solve_qp(csc_matrix(P), pieces.slope_right, lb=np.zeros(n), ub=pieces.upper, solver="clarabel", **equality)
+    exact = solve_qp(
+        csc_matrix(P), conjugate.slope_right, lb=np.zeros(n), ub=conjugate.upper, solver="clarabel", **equality
+    )
     best = 0.5 * exact @ P @ exact - exact.sum()
     assert objective(problem, dual)[0] - best <= accuracy * max(1, abs(best))
-    assert (dual >= 0).all() and (dual <= pieces.upper).all()
+    assert (dual >= 0).all() and (dual <= conjugate.upper).all()
     assert_array_equal(change, problem.labels * dual)
     if intercept:
         assert abs(change.sum()) <= 1e-12 * np.abs(change).sum()
@@ -83,7 +85,7 @@ def test_the_dual_objective_never_rises(seed, loss, kernel, size, dtype, interce
     assert (objective(problem, dual) <= before + slack * (np.abs(before) + np.abs(start).sum())).all()
     others = np.setdiff1d(np.arange(60), block)
     assert_array_equal(dual[:, others], start[:, others])
-    assert (dual >= 0).all() and (dual <= problem.pieces.upper).all()
+    assert (dual >= 0).all() and (dual <= problem.conjugate.upper).all()
     assert_allclose(change, (problem.labels * (dual - start))[:, block], rtol=1e-9, atol=1e-9 * np.abs(start).max())
     if intercept:
         assert_allclose(change.sum(axis=1), 0, atol=1e-10 * (1 + np.abs(start).sum()))

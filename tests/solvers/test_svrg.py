@@ -52,7 +52,7 @@ def steps_by_definition(X, losses, order, steps, anchor, gradient, change):
 
         def slope(i, at, y=y):
             margin = y[i] * (X[i] @ at[:-1] + at[-1])
-            dual = losses.of_rows(np.array([i]), losses.mass).pieces.response(np.array([[margin]]))[0][0, 0]
+            dual = losses.of_rows(np.array([i]), losses.mass).conjugate.response(np.array([[margin]]))[0][0, 0]
             return np.append(at[:-1] - n * dual * y[i] * X[i], -n * dual * y[i] * losses.intercept)
 
         for i in order:
@@ -208,7 +208,7 @@ def test_the_error_of_a_core_sets_gradient_is_bounded_by_its_radius():
     start = np.array([[0.7, -0.4, 0.0]])
     state = solver.init(shards_of(X, losses, [np.arange(1000)]), start, Limits())
     near = solver.gradient(state)[0, :2]
-    solver.look(state)
+    solver.evaluate(state)
     centres, balls = cover(X, (labels[0] > 0).astype(int), 0.2)
     assert len(centres) < 100
     moved = np.linalg.norm(X - X[centres][balls], axis=1).max()

@@ -75,9 +75,9 @@ def ran(monkeypatch):
     """Names of the jobs."""
     names, act = [], Jobs.act
 
-    def noted(self, action, verb):
-        names.append(self.named(verb))
-        return act(self, action, verb)
+    def noted(self, action, operation):
+        names.append(self.named(operation))
+        return act(self, action, operation)
 
     monkeypatch.setattr(Jobs, "act", noted)
     return names

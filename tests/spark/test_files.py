@@ -15,7 +15,7 @@ from dimargin.data_files import DataFileError, read_data
 from dimargin.spark import passes
 from dimargin.spark.files import FileRows, _Opened, read_rows
 from dimargin.spark.formats import LibsvmText, Parsed
-from dimargin.spark.passes import Found, Recipe
+from dimargin.spark.passes import BatchParser, FileSummary
 
 N = 120
 
@@ -162,28 +162,28 @@ def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
 )
 def test_rows_that_are_not_enough(labels, columns, fault):
     with pytest.raises(ValueError, match=fault):
-        _Opened(None, LibsvmText("t")).rows(Found(2, np.array(labels), 2, *columns, None))
+        _Opened(None, LibsvmText("t")).rows(FileSummary(2, np.array(labels), 2, *columns, None))
 
 
 def test_a_column_of_numbers_does_not_come_to_the_driver(monkeypatch):
     monkeypatch.setattr(passes, "MOST_CLASSES", 10)
-    some = [Found(8, np.arange(k, k + 8), 8, 0, 0, None) for k in (0, 3)]
+    some = [FileSummary(8, np.arange(k, k + 8), 8, 0, 0, None) for k in (0, 3)]
     with pytest.raises(DataFileError, match="t has more than 10 different labels; which column holds them"):
-        Found.joined("t", *some)
+        FileSummary.joined("t", *some)
 
 
 def test_labels_of_a_single_batch_are_in_order():
-    found = Found.of(Parsed(np.zeros((2, 1)), np.array(["spam", "ham"]), np.array([0, 1])), None)
+    found = FileSummary.of(Parsed(np.zeros((2, 1)), np.array(["spam", "ham"]), np.array([0, 1])), None)
     assert found.labels.tolist() == ["ham", "spam"]
 
 
 def test_a_file_that_changes_is_refused():
-    recipe = Recipe(LibsvmText("t"), np.array([-1.0, 2.0]), np.array([0, 5]), 1, 3, True, None)
+    parser = BatchParser(LibsvmText("t"), np.array([-1.0, 2.0]), np.array([0, 5]), 1, 3, True, None)
     good = Parsed(sp.csr_array([[0, 5, 0, 6]]), np.array([2.0]), np.array([0, 0]))
-    assert recipe.features(good.X).toarray().tolist() == [[5, 0, 6]] and recipe.codes(good).tolist() == [5, 5]
+    assert parser.features(good.X).toarray().tolist() == [[5, 0, 6]] and parser.codes(good).tolist() == [5, 5]
     for X in (sp.csr_array([[0, 0, 0, 0, 1]]), sp.csr_array([[1, 0]])):
         with pytest.raises(DataFileError, match="t has features that it did not have"):
-            recipe.features(X)
+            parser.features(X)
     for label in (-2.0, 0.0, 7.0):
         with pytest.raises(DataFileError, match="t has labels that it did not have"):
-            recipe.codes(good._replace(labels=np.array([label])))
+            parser.codes(good._replace(labels=np.array([label])))

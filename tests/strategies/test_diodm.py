@@ -18,7 +18,7 @@ from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape
 from dimargin.strategies.diodm import merged
 from dimargin.strategies.levels import Step
-from dimargin.strategies.solves import Solved, told
+from dimargin.strategies.solves import Solved, summarise
 
 RBF = Kernel("rbf", gamma=0.8)
 
@@ -163,7 +163,7 @@ def test_one_start_that_misses_the_tolerance_keeps_the_tree_going(weighted):
     plan = training(weighted, TreeShape(branching=2, n_levels=2), tol=0.1)
     part, *_ = plan.rows.collect()
     solution = solve(part.problem, BlockCoordinateDescent(), None, Limits(tol=0.1))
-    summary = told(Solved.of(part, solution), None)
+    summary = summarise(Solved.of(part, solution), None)
     met, missed = (replace(summary, history=[{"relative_gap": gap}]) for gap in (0.1, 0.11))
     history = [{"kernel_evaluations": 1, "seconds": 1.0}] * 2
     for results, verdict in (([met, met], "converged"), ([met, missed], None), ([missed, met], None)):
@@ -183,7 +183,7 @@ def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):
     assert outcome.objectives.primal[0] == pytest.approx(primal / weighted.total, rel=1e-5)
     assert outcome.objectives.dual[0] == pytest.approx(dual / weighted.total, rel=1e-5)
     assert outcome.objectives.worst_gap == pytest.approx(max(gaps), rel=0.05)
-    assert max(gaps) > 1.1 * min(gaps)  # else the worst could not be told
+    assert max(gaps) > 1.1 * min(gaps)  # else the worst could not be told apart
 
 
 def test_threads_do_not_change_a_bit(weighted):

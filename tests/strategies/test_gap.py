@@ -119,5 +119,5 @@ def test_a_cancelled_fit_does_not_look_on(monkeypatch):
 
     monkeypatch.setattr(KernelMatrix, "multiply", cancelling)
     with pytest.raises(Interrupted):
-        gap.look_from(Part(problem, np.arange(2000)), (support, 1, limits))
+        gap.evaluate_from(Part(problem, np.arange(2000)), (support, 1, limits))
     assert multiplied == [512]

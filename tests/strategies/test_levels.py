@@ -16,7 +16,7 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.tree import Level
 from dimargin.strategies import LevelModel, TreeShape
 from dimargin.strategies.levels import Step, average, model
-from dimargin.strategies.solves import Solved, told
+from dimargin.strategies.solves import Solved, summarise
 
 
 def solved(primal, gap, rows, mass, intercept=0.0, total=4.0):
@@ -28,7 +28,7 @@ def solved(primal, gap, rows, mass, intercept=0.0, total=4.0):
 
 
 def level_of(*parts):
-    return Level(1, [told(part, None) for part in parts], LocalEngine(1, Event()).scatter(parts))
+    return Level(1, [summarise(part, None) for part in parts], LocalEngine(1, Event()).scatter(parts))
 
 
 @pytest.fixture

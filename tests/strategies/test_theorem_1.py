@@ -23,7 +23,7 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.tree import Level
 from dimargin.strategies import Facts, theorem_1
 from dimargin.strategies import solves as solves_module
-from dimargin.strategies.solves import Solved, told
+from dimargin.strategies.solves import Solved, summarise
 
 
 def instance(n, seed, C=2.0, kernel=RBF):
@@ -41,7 +41,7 @@ def halves(problem, second):
         Solved.of(part, Solution(zero, zero, nothing, "converged", "", 1, 0))
         for part, zero in zip(parts, zeros, strict=True)
     ]
-    return Level(1, [told(part, None) for part in solved], LocalEngine(1, Event()).scatter(solved))
+    return Level(1, [summarise(part, None) for part in solved], LocalEngine(1, Event()).scatter(solved))
 
 
 def objective(problem, dual):

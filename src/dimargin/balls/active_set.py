@@ -156,7 +156,7 @@ def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0
     slack = _ROUNDING * size + uncertain
     face = _Face(products, linear, max(size + uncertain, np.finfo(float).tiny))
     _enter_first(face, start)
-    x = _settled(face, np.full(len(face.places), 1 / len(face.places)))
+    x = _best_on_face(face, np.full(len(face.places), 1 / len(face.places)))
     best, highest, patience = None, -np.inf, 0
     while True:
         inner = x @ face.rows - face._lift
@@ -171,7 +171,7 @@ def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0
         if met or farthest in face.places or patience > _PATIENCE * (len(x) + 1):
             order = np.argsort(best.places)
             return replace(best, places=best.places[order], weights=best.weights[order])
-        x = _settled(face, _entered(face, x, farthest))
+        x = _best_on_face(face, _entered(face, x, farthest))
 
 
 def _enter_first(face: _Face, start: Indices) -> None:
@@ -203,7 +203,7 @@ def _entered(face: _Face, x: Floats, place: int) -> Floats:
     return np.asarray(x / x.sum())
 
 
-def _settled(face: _Face, x: Floats) -> Floats:
+def _best_on_face(face: _Face, x: Floats) -> Floats:
     """Weights at the optimum of a face of the points inside, of which those that would turn negative have left."""
     while True:
         best = face.best()

@@ -103,11 +103,11 @@ class FixedSizeCoreSet(CoreSetSolver):
             first = start
         state = _State(problem, limits, first, np.ones(1), 0.0, np.inf, latest=first, ball=_ball(problem, first))
         state.size_allowed = self.size
-        self._look(state)
+        self._examine(state)
         return state
 
     @staticmethod
-    def _look(state: _State) -> None:
+    def _examine(state: _State) -> None:
         """A pass."""
         ball, points = state.ball, state.points
         assert ball is not None
@@ -132,7 +132,7 @@ class FixedSizeCoreSet(CoreSetSolver):
             state.size_allowed = self.size + 1
         else:
             state.latest, state.ball = found
-            self._look(state)
+            self._examine(state)
 
     def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
         """As for every solver, once there is no better exchange."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dimargin.data_files.pieces import label_values
+from dimargin.data_files.chunks import label_values
 from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options

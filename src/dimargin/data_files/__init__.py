@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from dimargin.lazy import lazily
 
 if TYPE_CHECKING:
+    from dimargin.data_files.chunks import DataFileError as DataFileError
+    from dimargin.data_files.chunks import DataSet as DataSet
     from dimargin.data_files.data import read_data as read_data
     from dimargin.data_files.growing import GrowingFile as GrowingFile
-    from dimargin.data_files.pieces import DataFileError as DataFileError
-    from dimargin.data_files.pieces import DataSet as DataSet
 else:
     _NAMES = {
         "data": ["read_data"],
         "growing": ["GrowingFile"],
-        "pieces": ["DataFileError", "DataSet"],
+        "chunks": ["DataFileError", "DataSet"],
     }
     _MODULES = ("csv_text", "libsvm", "tables")
     __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))

@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.data_files.pieces import Piece
+from dimargin.data_files.chunks import Chunk
 from dimargin.data_files.tables import TableColumns, TextLabels, has_break
 
 BOM = b"\xef\xbb\xbf"
@@ -74,7 +74,7 @@ class CsvReader:
             raise
 
 
-def piece_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, places: list[int]) -> Piece:
+def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, places: list[int]) -> Chunk:
     """Numbers and codes of labels of rows.
 
     Parameters
@@ -107,7 +107,7 @@ def piece_of(rows: list[list[str]], width: int, taken: TableColumns, texts: Text
     X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), len(places))
     if not np.isfinite(X).all():
         raise ValueError("a value is missing, NaN or infinite")
-    return Piece(X, y)
+    return Chunk(X, y)
 
 
 def _codes(labels: list[str], texts: TextLabels) -> NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""CSV: how a file is written, its rows piece by piece, and what is wrong where they cannot be read.
+"""CSV: how a file is written, its rows chunk by chunk, and what is wrong where they cannot be read.
 
 Sites import this module: pyarrow is imported where it is needed.
 """
@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dimargin.data_files.csv_rows import BOM, UNCLOSED, CsvReader, is_number, lines_of, piece_of
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, open_data, short
+from dimargin.data_files.csv_rows import BOM, UNCLOSED, CsvReader, chunk_of, is_number, lines_of
 from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines, too_long
-from dimargin.data_files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, open_data, short
 from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
 
 _MOST_COLUMNS = 2**20
@@ -36,7 +36,7 @@ def read_csv(
     taken = TableColumns.choose(path, layout.names, label, columns, needs_label)
     texts = TextLabels(path)
     try:
-        collected = Pieces(path, layout.pieces(stream, taken, texts, header=layout.header))
+        collected = Chunks(path, layout.chunks(stream, taken, texts, header=layout.header))
     except pa.ArrowInvalid as error:
         raise DataFileError(_fault_of(path, layout, taken) or f"{path}: {error}") from error
     y = None if collected.y is None else texts.values(collected.y)
@@ -103,14 +103,14 @@ class CsvLayout:
         names = fields if header else [f"column {k}" for k in range(len(fields))]
         return cls(delimiter, header, names, len(start), str(path))
 
-    def pieces(self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, header: bool) -> Iterator[Piece]:
+    def chunks(self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, header: bool) -> Iterator[Chunk]:
         """Rows and codes of labels of a stream, which begins with the header or without it.
 
         Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
         """
         import pyarrow as pa
 
-        blocks = blocks_of_lines(stream, self.path, max(PIECE, 16 * self.length), b"\r\n")
+        blocks = blocks_of_lines(stream, self.path, max(CHUNK, 16 * self.length), b"\r\n")
         start = next(blocks, b"")
         start = start[self.length :] if header else start.removeprefix(BOM)
         parsed = self._wide if len(self.names) >= _WIDE else self._narrow
@@ -119,7 +119,7 @@ class CsvLayout:
         except (csv.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(str(error)) from error
 
-    def _narrow(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Piece]:
+    def _narrow(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
         """By Arrow's reader, a block at a time.
 
         Given the stream, Arrow would read ahead on a thread of its own, which asks for the interpreter's lock. Where an
@@ -150,7 +150,7 @@ class CsvLayout:
                 y = None if taken.label is None else texts.codes(batch.column(taken.label))
                 if not np.isfinite(X).all() or (y is not None and (y < 0).any()):
                     raise pa.ArrowInvalid("a value is missing, NaN or infinite")
-                yield Piece(X, y)
+                yield Chunk(X, y)
         if kept:
             raise pa.ArrowInvalid(UNCLOSED)
 
@@ -162,9 +162,9 @@ class CsvLayout:
         if taken.label is not None:
             types[taken.label] = pa.string()
         memory = pa.allocate_buffer(len(block) + 1)  # Arrow's, so that no thread of Arrow's lets go one of Python's
-        letters = memoryview(memory).cast("B")
-        letters[:1] = b"\n"  # else Arrow takes three bytes for a mark of the byte order, where they are none
-        letters[1:] = block
+        characters = memoryview(memory).cast("B")
+        characters[:1] = b"\n"  # else Arrow takes three bytes for a mark of the byte order, where they are none
+        characters[1:] = block
         return pyarrow.csv.read_csv(
             pa.BufferReader(memory),
             pyarrow.csv.ReadOptions(block_size=len(block) + 2, use_threads=False, column_names=self.names),
@@ -174,8 +174,8 @@ class CsvLayout:
 
     def _is_plain(self, block: bytes, n_rows: int) -> bool:
         """Whether every line is a row; quick where it is so."""
-        letters = np.frombuffer(block, dtype=np.uint8)
-        inside = np.concatenate([[False], (letters != ord("\n")) & (letters != ord("\r"))])
+        characters = np.frombuffer(block, dtype=np.uint8)
+        inside = np.concatenate([[False], (characters != ord("\n")) & (characters != ord("\r"))])
         text = block.rstrip(b"\r\n")
         last = text[1 + max(text.rfind(b"\n"), text.rfind(b"\r")) :]
         return int(np.count_nonzero(inside[1:] & ~inside[:-1])) == n_rows and not self._is_open(last)
@@ -193,15 +193,15 @@ class CsvLayout:
             return True
         return False
 
-    def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Piece]:
+    def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
         """By Python's reader."""
         import pyarrow as pa
 
         rows = iter(CsvReader(chain.from_iterable(map(lines_of, blocks)), self.delimiter))
-        places, step = self._places(taken), max(1, PIECE // self.length)
+        places, step = self._places(taken), max(1, CHUNK // self.length)
         while some := list(islice(rows, step)):
             try:
-                yield piece_of(some, len(self.names), taken, texts, places)
+                yield chunk_of(some, len(self.names), taken, texts, places)
             except DataFileError:
                 raise
             except ValueError as error:
@@ -211,10 +211,10 @@ class CsvLayout:
         place_of = {name: k for k, name in enumerate(self.names)}
         return [place_of[name] for name in taken.wanted]
 
-    def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Piece:
+    def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
         """Rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
         rows = list(CsvReader(lines_of(lines), self.delimiter))
-        return piece_of(rows, len(self.names), taken, texts, self._places(taken))
+        return chunk_of(rows, len(self.names), taken, texts, self._places(taken))
 
     def first_fault(
         self, stream: BinaryIO, taken: TableColumns, header: bool, name: Callable[[int, list[str]], str]
@@ -224,7 +224,7 @@ class CsvLayout:
         Parameters
         ----------
         stream, taken, header
-            As in `pieces`.
+            As in `chunks`.
         name : callable
             Of a line, from its number and its fields.
 

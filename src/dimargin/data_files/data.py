@@ -1,7 +1,7 @@
-"""Data files: LIBSVM text, CSV and Parquet, read piece by piece.
+"""Data files: LIBSVM text, CSV and Parquet, read chunk by chunk.
 
-Each format is an iterator over pieces of a megabyte or so, made by a library's reader; `Pieces` joins them and
-frees each piece as soon as it is copied, so that a file is never in memory twice.
+Each format is an iterator over chunks of a megabyte or so, made by a library's reader; `Chunks` joins them and
+frees each chunk as soon as it is copied, so that a file is never in memory twice.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from dimargin.data_files.chunks import DataFileError, DataSet, open_data
 from dimargin.data_files.csv_text import read_csv
 from dimargin.data_files.libsvm import read_libsvm
-from dimargin.data_files.pieces import DataFileError, DataSet, open_data
 from dimargin.data_files.tables import arrow_explained, read_parquet
 from dimargin.system.memory import out_of_memory
 

@@ -18,12 +18,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, is_compressed, open_data
 from dimargin.data_files.csv_rows import BOM
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import check_width, explained, format_taking
 from dimargin.data_files.libsvm import LibsvmRows, parse_light
 from dimargin.data_files.lines import blocks_of_lines
-from dimargin.data_files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, is_compressed, open_data
 from dimargin.data_files.tables import TableColumns, TextLabels
 
 _PAUSE = 0.1  # seconds between two looks at a file that may be being written
@@ -141,7 +141,7 @@ class GrowingFile:
         return data
 
     def _lines(self, stream: BinaryIO, **limits: Any) -> _Lines:
-        return _Lines(blocks_of_lines(stream, self.path, PIECE, first_line=self._rows.next_line, **limits))
+        return _Lines(blocks_of_lines(stream, self.path, CHUNK, first_line=self._rows.next_line, **limits))
 
     def _check_last_line(self, file: BinaryIO) -> None:
         """Raise DataFileError if a line went on that had been taken for whole."""
@@ -235,9 +235,9 @@ class _Rows(ABC):
     def read(self, lines: Iterable[bytes]) -> DataSet:
         """The rows of blocks of lines."""
 
-    def _collected(self, pieces: Iterator[Piece]) -> Pieces | None:
-        first = next((piece for piece in pieces if piece.X.shape[0]), None)
-        return None if first is None else Pieces(self._path, chain([first], pieces))
+    def _collected(self, chunks: Iterator[Chunk]) -> Chunks | None:
+        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
+        return None if first is None else Chunks(self._path, chain([first], chunks))
 
 
 def _no_rows(
@@ -253,7 +253,7 @@ class _LibsvmText(_Rows):
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
         rows = LibsvmRows(self._path, self.next_line, parse_light)
-        collected = self._collected(rows.pieces(lines))
+        collected = self._collected(rows.chunks(lines))
         if collected is None:
             data = _no_rows(self._n_features or self._width, zero_based=self._zero_based)
         else:
@@ -283,7 +283,7 @@ class _CsvText(_Rows):
             blocks = chain([start[head:]], blocks)  # without the names, but with the end of their line
         layout, columns = table
         rows = _CsvRows(self._path, layout, columns, self.next_line)
-        collected = self._collected(rows.pieces(blocks))
+        collected = self._collected(rows.chunks(blocks))
         self._table, self.next_line = table, rows.next_line
         names, label = (columns.wanted, columns.label) if layout.header else (None, columns.place)
         if collected is None:
@@ -299,23 +299,23 @@ class _CsvText(_Rows):
 
 
 class _CsvRows:
-    """Rows of CSV, piece by piece, and the labels that occurred in them; the counterpart of `LibsvmRows`."""
+    """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`."""
 
     def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int) -> None:
         self.next_line, self.texts = next_line, TextLabels(path)
         self._path, self._layout, self._columns = path, layout, columns
 
-    def pieces(self, blocks: Iterable[bytes]) -> Iterator[Piece]:
+    def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Rows and codes of labels of blocks of whole lines."""
         for block in blocks:
             try:
-                piece = self._layout.block(block, self._columns, self.texts)
+                chunk = self._layout.block(block, self._columns, self.texts)
             except DataFileError:
                 raise
             except (ValueError, csv.Error) as error:
                 fault = self._layout.first_fault(io.BytesIO(block), self._columns, False, self._name)
                 raise DataFileError(fault or f"{self._name(1, [])} or later: {error}") from error
-            yield piece
+            yield chunk
             self.next_line += block.count(b"\n")
 
     def _name(self, line: int, row: list[str]) -> str:

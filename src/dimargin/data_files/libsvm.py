@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
 from dimargin.data_files.lines import blocks_of_lines
-from dimargin.data_files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values, short
 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
 Parsed = tuple[Any, NDArray[np.float64]]  # rows, with features counted from zero, and labels
@@ -30,7 +30,7 @@ DENSE = 0.5
 def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based: bool | None) -> DataSet:
     """Read a stream of LIBSVM text; parameters as in `read_data`."""
     rows = LibsvmRows(path)
-    collected = Pieces(path, rows.pieces(blocks_of_lines(stream, path, PIECE)))
+    collected = Chunks(path, rows.chunks(blocks_of_lines(stream, path, CHUNK)))
     return rows.joined(collected, n_features, zero_based)
 
 
@@ -68,7 +68,7 @@ def parse_light(block: bytes) -> Parsed:
 
 
 class LibsvmRows:
-    """Rows of LIBSVM text, piece by piece, and which feature numbers occurred in them.
+    """Rows of LIBSVM text, chunk by chunk, and which feature numbers occurred in them.
 
     Parameters
     ----------
@@ -91,20 +91,20 @@ class LibsvmRows:
         self.least, self.largest = int(np.iinfo(np.int32).max), 0
         self._path, self._parse = path, parse
 
-    def pieces(self, blocks: Iterable[bytes]) -> Iterator[Piece]:
+    def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Rows of blocks of whole lines."""
         for block in blocks:
             X, y = parse_lines(block, lambda line: f"{self._path}, line {self.next_line + line}", self._parse)
             if X.nnz:
                 self.least = min(self.least, int(X.indices.min()))
                 self.largest = max(self.largest, int(X.indices.max()))
-            yield Piece(X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X, y)
+            yield Chunk(X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X, y)
             self.next_line += block.count(b"\n")
 
     def joined(
-        self, collected: Pieces, n_features: int | None, zero_based: bool | None, least_width: int = 0
+        self, collected: Chunks, n_features: int | None, zero_based: bool | None, least_width: int = 0
     ) -> DataSet:
-        """All pieces in one; parameters as in `read_data`, and the width that they have at least."""
+        """All chunks in one; parameters as in `read_data`, and the width that they have at least."""
         if zero_based is False and self.least == 0:
             raise DataFileError(f"{self._path} has a feature 0; features are counted from 1 here")
         from_zero = self.least == 0 if zero_based is None else zero_based

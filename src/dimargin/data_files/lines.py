@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from dimargin.data_files.pieces import DataFileError
+from dimargin.data_files.chunks import DataFileError
 
 LONGEST_LINE = 64 * 2**20
 """Bytes that a line may have: a row of three million features has so many, and what has no ends of lines (binary data,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.data_files.pieces import PIECE, DataFileError, DataSet, Piece, Pieces, label_values, short
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
 
 _BUFFER = 2**16  # bytes of a column of a Parquet file read at a time
 _LABEL_NAMES = ("label", "target", "class", "y")
@@ -201,9 +201,9 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
                     f"{path}: column {short(taken.label)!r} holds {kind}; numbers or text expected as labels"
                 )
 
-        def pieces() -> Iterator[Piece]:
+        def chunks() -> Iterator[Chunk]:
             first = 0
-            for batch in file.iter_batches(max(1, PIECE // (8 * len(schema.names))), columns=taken.all):
+            for batch in file.iter_batches(max(1, CHUNK // (8 * len(schema.names))), columns=taken.all):
                 X = matrix(batch, taken.wanted)
                 finite = np.isfinite(X)
                 if not finite.all():
@@ -225,10 +225,10 @@ def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | N
                             "is missing, NaN or infinite"
                         )
                 first += batch.num_rows
-                yield Piece(X, y)
+                yield Chunk(X, y)
                 pa.default_memory_pool().release_unused()
 
-        collected = Pieces(path, pieces())
+        collected = Chunks(path, chunks())
     y = collected.y
     if y is not None:
         y = texts.values(y) if is_text else label_values(y)

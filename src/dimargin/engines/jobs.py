@@ -95,20 +95,20 @@ class Jobs:
         finally:
             self._texts.pop()
 
-    def named(self, verb: str) -> str:
+    def named(self, operation: str) -> str:
         """What Spark's user interface calls a job that is run now."""
-        return f"dimargin: {': '.join([*self._texts, verb])}"
+        return f"dimargin: {': '.join([*self._texts, operation])}"
 
-    def run(self, frame: DataFrame, verb: str) -> pa.Table:
+    def run(self, frame: DataFrame, operation: str) -> pa.Table:
         """Rows of a frame, in one job."""
-        table = self.act(frame.toArrow, verb)
+        table = self.act(frame.toArrow, operation)
         self.received_bytes += table.nbytes
         return table
 
-    def act(self, action: Callable[[], Result], verb: str) -> Result:
+    def act(self, action: Callable[[], Result], operation: str) -> Result:
         """What an action gives that takes a job, which an interrupt of this thread cancels."""
         self.count += 1
-        outcome = self._outcome(action, self.named(verb))
+        outcome = self._outcome(action, self.named(operation))
         try:
             return outcome.result()
         finally:

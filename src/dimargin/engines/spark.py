@@ -99,7 +99,7 @@ class SparkEngine:
         self._store.record = Record(packing, deque(past), readers)
 
     @property
-    def repeats(self) -> bool:
+    def is_replaying(self) -> bool:
         """Whether the next job is a past one."""
         return self._store.record is not None and bool(self._store.record.past)
 
@@ -158,9 +158,9 @@ class SparkEngine:
             Stored(self._store, None, lambda: joined(layout, source.mapInArrow(send, SCHEMA), together), layout)
         )
 
-    def query(self, frame: DataFrame, verb: str) -> list[Row]:
+    def query(self, frame: DataFrame, operation: str) -> list[Row]:
         """The rows of a data frame that has few."""
-        return self._jobs.act(frame.collect, verb)
+        return self._jobs.act(frame.collect, operation)
 
     def summarise(
         self, source: DataFrame, task: Callable[[Iterator[pa.RecordBatch], Any], Result], value: Any = None
@@ -258,7 +258,7 @@ class SparkShards(Generic[Item]):
         return made.store.results(made, f"collect {len(made.places)} shards")
 
     def release(self) -> None:
-        """See `Shards`; afterwards these take no more verbs, and what was made of them is not affected."""
+        """See `Shards`; afterwards these take no more operations, and what was made of them is not affected."""
         made, self._stored, self._kept = self._made, None, None
         store, made.held = made.store, lambda: False
         del made

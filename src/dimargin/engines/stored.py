@@ -50,27 +50,29 @@ class Store:
         """Where so many shards are."""
         return Layout(n_shards, min(n_shards, self._most_partitions))
 
-    def results(self, made: Stored, verb: str) -> list[Any]:
+    def results(self, made: Stored, operation: str) -> list[Any]:
         """Items of frames in the order of their places, in one job; what somebody holds on the way there is cached."""
-        return self._got(made, verb, lambda found: [item for _, item in found])
+        return self._got(made, operation, lambda found: [item for _, item in found])
 
-    def sums(self, made: Stored, verb: str, wide: bool, task: str) -> Any:
+    def sums(self, made: Stored, operation: str, wide: bool, task: str) -> Any:
         """Sums of frames, in one job; wide ones are summed on the way, see `Stored.summed`.
 
         The name of the task tells results of other sums apart, where a time limit has led to another course.
         """
         n_shards = made.layout.n_shards
-        return self._got(made.summed() if wide else made, verb, lambda found: frames.total(found, n_shards), task)
+        return self._got(made.summed() if wide else made, operation, lambda found: frames.total(found, n_shards), task)
 
-    def _got(self, made: Stored, verb: str, of: Callable[[list[tuple[int, Any]]], Result], task: str = "") -> Result:
+    def _got(
+        self, made: Stored, operation: str, of: Callable[[list[tuple[int, Any]]], Result], task: str = ""
+    ) -> Result:
         if self._closed:
             raise RuntimeError("the engine is closed, and its shards were released")
-        name = f"{self.jobs.named(verb)} {task}".strip()
+        name = f"{self.jobs.named(operation)} {task}".strip()
         known = None if self.record is None else self.record.known(name)
         if known is not None:
             return cast(Result, known)
         with self._kept(made):
-            found = frames.received(self.jobs.run(made.frame(), verb))
+            found = frames.received(self.jobs.run(made.frame(), operation))
         there = {place for place, _ in found}
         for place in made.places:
             if place not in there:  # Spark runs no task where it knows that there are no rows

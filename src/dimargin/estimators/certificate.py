@@ -64,7 +64,7 @@ def landmark_objectives(
     """
     began = time.perf_counter()
     margins = _margins(problem, support, coefficients, max_time)
-    dual = problem.feasible(problem.pieces.response(problem.shifted(margins, intercept))[0])
+    dual = problem.feasible(problem.conjugate.response(problem.shifted(margins, intercept))[0])
     left = None if max_time is None else max_time - (time.perf_counter() - began)
     return _objectives_apart(problem, support, coefficients, margins, intercept, dual, left)
 
@@ -169,8 +169,8 @@ def hinge_objectives(
     Objectives
         Rounding included.
     """
-    look, n = rows.look(weights), rows.n_rows
-    primal = 0.5 * alpha * (weights**2).sum(axis=1) + look.loss / n
+    evaluation, n = rows.evaluate(weights), rows.n_rows
+    primal = 0.5 * alpha * (weights**2).sum(axis=1) + evaluation.loss / n
 
     def best(signs: Floats, dual: Floats, objective: float) -> float:
         def pull(dual: Floats) -> Floats:
@@ -193,7 +193,7 @@ def hinge_objectives(
         found = np.clip(found, 0.0, 1.0)[None]
         return float(hinge_dual(found.mean(axis=1), pull(found[0])[None], alpha, rows.pull_rounding(found) / n)[0])
 
-    given = zip(rows.signs, look.inside.astype(np.float64), primal.tolist(), strict=True)
+    given = zip(rows.signs, evaluation.inside.astype(np.float64), primal.tolist(), strict=True)
     return hinge_certificate(rows, weights, primal, np.array([best(*output) for output in given]))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
-from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
+from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import kernel_matrix
 from dimargin.problems.losses import MOST
@@ -117,7 +117,7 @@ class CoreSetSVDD(CoreSetDetector):
             )
         super()._check_parameters()
 
-    def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
+    def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         if rows.transform.kernel.stationary and math.inf > self.C:
             return self._homogeneous(rows, limits)  # all points are equally long
         softness = None if math.inf == self.C else 1 / (self.C * rows.weights)
@@ -130,21 +130,21 @@ class CoreSetSVDD(CoreSetDetector):
         exact = len(rows.weights) <= BlockCoordinateDescent.small
         epsilon = self.epsilon or (0.0 if exact else self.tol / 2)  # of a radius, whose square has the gap
         found = solve(space, GrowingCoreSet(epsilon, rows.seed), None, limits)
-        return Found(found.places, found.weights, found.status, found.reason, found.passes, found.history)
+        return CoreSetFit(found.places, found.weights, found.status, found.reason, found.passes, found.history)
 
-    def _judged(self, rows: RowsToFit, found: Found, seen: Seen) -> dict[str, Any]:
+    def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
         softness = 1 / (self.C * rows.weights)
         x, core = found.weights, found.places
         slack = float(x**2 @ softness[core])
-        distances = -self._scores(seen)
+        distances = -self._scores(evaluation)
         dual = float(x @ distances[core]) - slack
         squared_radius = float(distances.max()) if math.inf == self.C else dual - slack
         excess = np.maximum(distances - squared_radius, 0.0)
         outside = excess > 0
         primal = squared_radius + float((excess[outside] ** 2 / (4 * softness[outside])).sum())
-        errors = seen.errors[0] + 2 * seen.errors[1] + seen.square_error(core, x)
-        errors += ROUNDINGS * (seen.diagonal + 2 * np.abs(seen.products) + seen.square)
-        rounding = float(x @ errors[core]) + ROUNDINGS * len(x) * (slack + float(x @ seen.diagonal[core]))
+        errors = evaluation.errors[0] + 2 * evaluation.errors[1] + evaluation.square_error(core, x)
+        errors += ROUNDINGS * (evaluation.diagonal + 2 * np.abs(evaluation.products) + evaluation.square)
+        rounding = float(x @ errors[core]) + ROUNDINGS * len(x) * (slack + float(x @ evaluation.diagonal[core]))
         if math.inf == self.C:
             rounding += float(errors.max())
         else:
@@ -173,5 +173,5 @@ class CoreSetSVDD(CoreSetDetector):
         return super()._facts | {"radius": self.radius_}
 
     @staticmethod
-    def _scores(seen: Seen) -> Floats:
-        return np.asarray(2 * seen.products - seen.diagonal - seen.square)
+    def _scores(evaluation: Evaluation) -> Floats:
+        return np.asarray(2 * evaluation.products - evaluation.diagonal - evaluation.square)

@@ -50,7 +50,7 @@ class RowsToFit:
 
 
 @dataclass(frozen=True)
-class Found:
+class CoreSetFit:
     """Weights of sum one, and how they were found."""
 
     places: Indices  # of the core-set among the rows
@@ -62,7 +62,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Evaluation:
     """Rows as the centre sees them.
 
     Attributes
@@ -226,12 +226,12 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         return RowsToFit(X, weights, places, transform, effective_n_threads(self.n_jobs), seed), n_given
 
     @abstractmethod
-    def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
+    def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         """Weights of the core-set."""
 
     _machine: ClassVar[Literal["ball", "margin"]]  # what sites agree on
 
-    def _agree(self, rows: RowsToFit, limits: Limits) -> Found:
+    def _agree(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         """Sites of a simulated network find the core-set together."""
         from dimargin.network.programs.core_set_settings import CoreSetSettings
         from dimargin.simulation.consensus import agree, dealt  # needs an extra
@@ -244,13 +244,13 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)
         last = run.history[-1]
         reason = f"{run.status} after {last['round']} rounds of {self.n_sites} sites"
-        return Found(run.places(run.best), run.best.weights, run.status, reason, last["round"], run.history)
+        return CoreSetFit(run.places(run.best), run.best.weights, run.status, reason, last["round"], run.history)
 
     @abstractmethod
-    def _judged(self, rows: RowsToFit, found: Found, seen: Seen) -> dict[str, Any]:
+    def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
         """Objectives and the natural offset."""
 
-    def _homogeneous(self, rows: RowsToFit, limits: Limits) -> Found:
+    def _homogeneous(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         """Minimise ``x'(K + diag(1 / (C s)))x``: a squared hinge of one class, and of any scale."""
         total = float(rows.weights.sum())
         matrix = kernel_matrix(rows.transform, rows.X, n_threads=rows.n_threads)
@@ -264,17 +264,17 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         weights = solution.dual[0, places]
         if not len(places):
             places, weights = np.zeros(1, dtype=np.int64), np.ones(1)
-        return Found(
+        return CoreSetFit(
             places, weights / weights.sum(), solution.status, solution.reason, solution.passes, solution.history
         )
 
-    def _attributes(self, rows: RowsToFit, found: Found, n_given: int) -> dict[str, Any]:
+    def _attributes(self, rows: RowsToFit, found: CoreSetFit, n_given: int) -> dict[str, Any]:
         transform = rows.transform.in_float64()
         matrix = kernel_matrix(transform, rows.X, n_threads=rows.n_threads)
         products = matrix.multiply(found.places, found.weights[None])[0]
         errors = matrix.rounding(1) * matrix.row_sizes**2, matrix.product_errors(found.places, found.weights[None])[0]
         square = max(float(found.weights @ products[found.places]), 0.0)  # rounding alone makes it negative
-        seen = Seen(matrix.diagonal(), products, square, errors)
+        evaluation = Evaluation(matrix.diagonal(), products, square, errors)
         order = np.argsort(rows.places[found.places])
         core = found.places[order]
         attributes = {
@@ -285,21 +285,21 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             "n_iter_": found.passes,
             "history_": found.history,
             "_transform": transform,
-            "_square": seen.square,
+            "_square": evaluation.square,
             "_n_given": n_given,
-            **self._judged(rows, found, seen),
+            **self._judged(rows, found, evaluation),
         }
         check_objectives(*(attributes[name] for name in ("objective_", "dual_objective_", "duality_gap_")))
         if self.epsilon is None and found.status == "converged" and attributes["duality_gap_"] > self.tol:
             attributes["status_"] = "precision"
         if self.contamination != "auto":
-            scores = self._scores(seen)
+            scores = self._scores(evaluation)
             attributes["offset_"] = _quantile(scores, rows.weights, float(self.contamination))
         return attributes
 
     @staticmethod
     @abstractmethod
-    def _scores(seen: Seen) -> Floats:
+    def _scores(evaluation: Evaluation) -> Floats:
         """Larger is more usual."""
 
     @property
@@ -332,7 +332,9 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             queries = part[:, self.support_] if pairwise else part
             matrix = kernel_matrix(self._transform, vectors, queries=queries, n_threads=threads)
             products = matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)[0]
-            scores[first : first + _ROWS_AT_ONCE] = self._scores(Seen(self._diagonal_of(part), products, self._square))
+            scores[first : first + _ROWS_AT_ONCE] = self._scores(
+                Evaluation(self._diagonal_of(part), products, self._square)
+            )
         return scores
 
     def _diagonal_of(self, X: Any) -> Floats:

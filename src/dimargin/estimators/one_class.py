@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.estimators.detectors import CoreSetDetector, Found, RowsToFit, Seen, certified
+from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import Limits
@@ -97,24 +97,24 @@ class OneClassCoreSetSVM(CoreSetDetector):
         check_magnitude("C", self.C)
         super()._check_parameters()
 
-    def _solve(self, rows: RowsToFit, limits: Limits) -> Found:
+    def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         return self._homogeneous(rows, limits)
 
-    def _judged(self, rows: RowsToFit, found: Found, seen: Seen) -> dict[str, Any]:
+    def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
         x, core = found.weights, found.places
-        rho = seen.square + float((x**2 / (self.C * rows.weights[core])).sum())
+        rho = evaluation.square + float((x**2 / (self.C * rows.weights[core])).sum())
         # scaled so that rho is one, and the dual objective of x as large as it can be
-        slack = np.maximum(1 - seen.products / rho, 0.0)
-        primal = 0.5 * seen.square / rho**2 + 0.5 * self.C * float(rows.weights @ slack**2)
-        square_error = seen.square_error(core, x) + ROUNDINGS * rho
-        further = np.maximum(1 - (seen.products - seen.errors[1]) / rho, 0.0) ** 2 - slack**2
+        slack = np.maximum(1 - evaluation.products / rho, 0.0)
+        primal = 0.5 * evaluation.square / rho**2 + 0.5 * self.C * float(rows.weights @ slack**2)
+        square_error = evaluation.square_error(core, x) + ROUNDINGS * rho
+        further = np.maximum(1 - (evaluation.products - evaluation.errors[1]) / rho, 0.0) ** 2 - slack**2
         rounding = 0.5 * square_error / rho**2 + 0.5 * self.C * float(rows.weights @ further) + ROUNDINGS * primal
         rounding += 0.5 * square_error / (rho * (rho + square_error))
         return {"offset_": rho, **certified(primal, 0.5 / rho, rounding)}
 
     @staticmethod
-    def _scores(seen: Seen) -> Floats:
-        return seen.products
+    def _scores(evaluation: Evaluation) -> Floats:
+        return evaluation.products
 
     def _diagonal_of(self, X: Any) -> Floats:
         return np.empty(0)  # not looked at, and of values computed beforehand not known

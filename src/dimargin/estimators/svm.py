@@ -73,7 +73,7 @@ class SVMClassifier(KernelMarginClassifier):
         Start from the coefficients of the previous fit, which must have had the same rows.
     memory_limit : int or None, default=None
         Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice, and remembers
-        kernel rows in what is left, where kernel values are dear: of rows of more than 128 numbers, and of Python
+        kernel rows in what is left, where kernel values are expensive: of rows of more than 128 numbers, and of Python
         functions. None means 2 GiB.
     n_jobs : int or None, default=None
         Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.

@@ -115,7 +115,7 @@ class KernelMatrix:
         return self.transform.dtype is np.float64
 
     @property
-    def dear(self) -> bool:
+    def expensive(self) -> bool:
         """Whether a value costs much more than reading a stored one: rows hold more than 128 numbers, on average."""
         return bool(self._X.size > _CHEAP_NUMBERS * self._X.shape[0])
 

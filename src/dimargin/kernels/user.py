@@ -121,7 +121,7 @@ class UserKernelMatrix(KernelMatrix):
     can_be_accurate = has_weights
 
     @property
-    def dear(self) -> bool:
+    def expensive(self) -> bool:
         """See `KernelMatrix`: functions are, looking up is not."""
         return self.transform.function is not None
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.data_files.pieces import DataFileError, short
+from dimargin.data_files.chunks import DataFileError, short
 from dimargin.kernels.columns import narrowed
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.writing import write_file

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
+from dimargin.data_files.chunks import DataFileError, short
 from dimargin.data_files.libsvm import read_libsvm
-from dimargin.data_files.pieces import DataFileError, short
 from dimargin.kernels.functions import MOST_DEGREE, Kernel
 from dimargin.libsvm.model import LibsvmModel, csr_rows
 from dimargin.model_files.model_format import ModelFileError, is_model_file

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.data_files.pieces import short
+from dimargin.data_files.chunks import short
 from dimargin.estimators import (
     MACHINES,
     CoreSetDetector,

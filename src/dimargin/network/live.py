@@ -97,7 +97,7 @@ class LiveSite:
         self._outbox = Outbox(bandwidth)
         self._traffic: dict[str, Counter[str]] = {}
         self._heard: dict[str, float] = {}
-        self._told: tuple[str, ...] = ()
+        self._announced: tuple[str, ...] = ()
         self._began = self._synced = clock()
         self._written, self._is_durable = b"", False  # the state that is in the file
         self._incarnation = 0
@@ -165,7 +165,7 @@ class LiveSite:
             "seconds": now,
             "incarnation": self._incarnation,
             "finished": self._finished,
-            "neighbours": list(self._told),
+            "neighbours": list(self._announced),
             "flooded": self._inbox.flooded,
             "waiting": len(self._outbox),
             "traffic": traffic,
@@ -174,9 +174,9 @@ class LiveSite:
 
     def _start(self) -> None:
         self._began = self._synced = self._clock()
-        self._told = self._link.neighbours()
+        self._announced = self._link.neighbours()
         self._log("started", {"incarnation": self._incarnation, "link": self._link.status()})
-        self._act(self._program.start(0.0, self._told))
+        self._act(self._program.start(0.0, self._announced))
         self._save(sync=True)  # a start counts as an incarnation even if nothing was sent
 
     def _loop(self, stop: threading.Event | None, max_time: float) -> str:
@@ -196,8 +196,8 @@ class LiveSite:
     def _happen(self, event: Event | None) -> None:
         if isinstance(event, Received):
             self._receive(event)
-        elif isinstance(event, Neighbours) and event.names != self._told:
-            self._told = event.names
+        elif isinstance(event, Neighbours) and event.names != self._announced:
+            self._announced = event.names
             self._act(self._program.neighbours_changed(self._now(), event.names))
         elif isinstance(event, Failed):
             self._save(sync=True)
@@ -249,24 +249,24 @@ class LiveSite:
         return failed
 
     def _act(self, actions: Iterable[Action]) -> None:
-        letters: list[tuple[str, bytes]] = []
+        outgoing: list[tuple[str, bytes]] = []
         for action in actions:
             if isinstance(action, Send):
-                data = self._letter(action)
+                data = self._encoded(action)
                 if data is not None:
-                    letters.append((action.to, data))
+                    outgoing.append((action.to, data))
             elif isinstance(action, Wake):
                 self._set_timer(action)
             elif isinstance(action, Report):
                 (self._tell_of_messages if "site" in action.facts else self._log)(action.what, action.facts)
             elif isinstance(action, Stop):
                 self._finished = self._finished or action.reason
-        if letters:
+        if outgoing:
             self._save()
-        for to, data in letters:
+        for to, data in outgoing:
             self._post(to, data)
 
-    def _letter(self, action: Send) -> bytes | None:
+    def _encoded(self, action: Send) -> bytes | None:
         """The bytes of a message; None where no sound site would send it, and its receiver would drop this one."""
         try:
             data = encode(action.message)
@@ -302,8 +302,8 @@ class LiveSite:
         self._transmit()
 
     def _transmit(self) -> None:
-        while (letter := self._outbox.pop(self._now())) is not None:
-            to, data = letter
+        while (message := self._outbox.pop(self._now())) is not None:
+            to, data = message
             traffic = self._of(to)
             traffic["messages_out"] += 1
             traffic["bytes_out"] += len(data)

@@ -19,7 +19,7 @@ _FEW = 8  # roundings of a term, beside those of the sum that it is in
 
 
 @dataclass(frozen=True)
-class Look:
+class HingeEvaluation:
     """What rows say of some weights.
 
     Attributes
@@ -62,13 +62,13 @@ class HingeRows:
         """These and more rows."""
         return HingeRows(stacked(self.X, rows.X), np.concatenate([self.signs, rows.signs], axis=1))
 
-    def look(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> Look:
+    def evaluate(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> HingeEvaluation:
         """Pull, loss and active rows at some weights, of all rows or the chosen ones."""
         X, signs = (self.X, self.signs) if chosen is None else (self.X[chosen], self.signs[:, chosen])
         short = 1 - signs * (X @ weights.T).T
         inside = short > 0
         pull = (X.T @ (signs * inside).T).T
-        return Look(
+        return HingeEvaluation(
             np.ascontiguousarray(pull), np.where(inside, short, 0).sum(axis=1), inside.sum(axis=1, dtype=float), inside
         )
 

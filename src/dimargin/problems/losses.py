@@ -1,4 +1,4 @@
-"""What a loss is: its value on margins, and the pieces of its conjugate that the dual solver steps on.
+"""What a loss is: its value on margins, and the piecewise conjugate that the dual solver steps on.
 
 Every loss here gives the dual (``DualProblem``)
 
@@ -26,7 +26,7 @@ _ROUNDING = 1e-12  # of sums of weights
 
 
 @dataclass(frozen=True)
-class Pieces:
+class PiecewiseConjugate:
     """The conjugate ``phi`` of a loss, one entry a row.
 
     ``phi(g) = slope_right g + curvature_right g^2 / 2`` for ``g >= 0``, with the ``left`` pair for ``g < 0``, on
@@ -52,9 +52,9 @@ class Pieces:
             self.upper,
         ]
 
-    def between(self, part: slice) -> Pieces:
+    def between(self, part: slice) -> PiecewiseConjugate:
         """Those of rows that follow one another, without a copy."""
-        return Pieces(*(array[part] for array in self.rows))
+        return PiecewiseConjugate(*(array[part] for array in self.rows))
 
     @property
     def largest_curvature(self) -> Floats:
@@ -149,10 +149,10 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
-        """Pieces of the conjugate ``phi_i(g) = loss_i*(-g)``; parameters as in `value`."""
+    def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
+        """Piecewise conjugate ``phi_i(g) = loss_i*(-g)``; parameters as in `value`."""
 
-    def best_intercept(self, decision: Floats, labels: Floats, pieces: Pieces) -> float:
+    def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
         """The ``b`` that minimises ``sum_i loss_i(y_i (f_i + b))``; only losses of one side have it.
 
         Parameters
@@ -160,7 +160,7 @@ class Loss(ABC):
         decision : ndarray of shape (n,)
             ``f`` without an intercept.
         labels : ndarray of shape (n,)
-        pieces : Pieces
+        conjugate : PiecewiseConjugate
             Of this loss on these rows.
         """
         raise NotImplementedError(f"{type(self).__name__} is not solved with an unregularised intercept")
@@ -198,10 +198,10 @@ class ODMLoss(Loss):
         beyond = np.maximum(margins - 1 - self.theta, 0)
         return scale * (below**2 + self.upsilon * beyond**2)
 
-    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
+    def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
         """See `Loss`."""
         curvature = mass * (1 - self.theta) ** 2 / (self.lam * weights)
-        return Pieces(
+        return PiecewiseConjugate(
             slope_right=np.broadcast_to(self.theta - 1.0, weights.shape),
             curvature_right=curvature,
             slope_left=np.broadcast_to(-1.0 - self.theta, weights.shape),
@@ -211,9 +211,9 @@ class ODMLoss(Loss):
         )
 
 
-def _one_sided(slope: float, curvature: Floats, upper: Floats) -> Pieces:
+def _one_sided(slope: float, curvature: Floats, upper: Floats) -> PiecewiseConjugate:
     zero = np.broadcast_to(0.0, curvature.shape)
-    return Pieces(np.broadcast_to(slope, zero.shape), curvature, zero, zero, zero, upper)
+    return PiecewiseConjugate(np.broadcast_to(slope, zero.shape), curvature, zero, zero, zero, upper)
 
 
 @dataclass(frozen=True)
@@ -234,17 +234,17 @@ class HingeLoss(Loss):
         """See `Loss`."""
         return self.C * total / mass * weights * np.maximum(1 - margins, 0)
 
-    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
+    def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
         """See `Loss`."""
         return _one_sided(-1.0, np.zeros_like(weights), self.C * total / mass * weights)
 
-    def best_intercept(self, decision: Floats, labels: Floats, pieces: Pieces) -> float:
+    def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
         """See `Loss`: a weighted quantile of ``y_i - f_i``; where all of an interval minimise, its middle."""
         # row i pulls with C_i: up while b < y_i - f_i if positive, down while b > y_i - f_i if negative
         kinks = labels - decision
         order = np.argsort(kinks)
-        pull = np.cumsum(pieces.upper[order]) - pieces.upper[labels > 0].sum()
-        slack = _ROUNDING * pieces.upper.sum()
+        pull = np.cumsum(conjugate.upper[order]) - conjugate.upper[labels > 0].sum()
+        slack = _ROUNDING * conjugate.upper.sum()
         first = int(np.searchsorted(pull, -slack))
         last = int(np.searchsorted(pull, slack, side="right"))
         low, high = (kinks[order[min(k, len(kinks) - 1)]] for k in (first, last))
@@ -268,14 +268,14 @@ class SquaredHingeLoss(Loss):
         """See `Loss`."""
         return np.asarray(self.C * total / mass * weights * np.maximum(1 - margins, 0) ** 2)
 
-    def pieces(self, weights: Floats, mass: float, total: float) -> Pieces:
+    def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
         """See `Loss`."""
         box = self.C * total / mass * weights
         return _one_sided(-1.0, 1 / (2 * box), np.broadcast_to(np.inf, weights.shape))
 
-    def best_intercept(self, decision: Floats, labels: Floats, pieces: Pieces) -> float:
+    def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
         """See `Loss`: the zero of a piecewise linear derivative."""
-        kinks, stiffness = labels - decision, 1 / pieces.curvature_right
+        kinks, stiffness = labels - decision, 1 / conjugate.curvature_right
         order = np.argsort(kinks)
         t, k = kinks[order], stiffness[order]
         # positive rows act below their kink, negative ones above: derivative sum_acting k_i (b - t_i)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.problems.losses import Loss, Pieces
+from dimargin.problems.losses import Loss, PiecewiseConjugate
 from dimargin.problems.objectives import ROUNDINGS, ObjectiveSums
 from dimargin.system.arrays import Floats, Indices
 
@@ -60,9 +60,9 @@ class MarginLosses:
         return int(self.labels.shape[1])
 
     @cached_property
-    def pieces(self) -> Pieces:
+    def conjugate(self) -> PiecewiseConjugate:
         """Conjugate of the loss on every row."""
-        return self.loss.pieces(self.weights, self.mass, self.total)
+        return self.loss.conjugate(self.weights, self.mass, self.total)
 
     def of_rows(self, index: Indices | slice, mass: float) -> MarginLosses:
         """Those of some rows, in a problem of this mass."""
@@ -80,7 +80,7 @@ class MarginLosses:
 
         Where the sum is nearly zero few coefficients change, else all of the heavier class shrink.
         """
-        dual = np.clip(dual, self.pieces.lower, self.pieces.upper)
+        dual = np.clip(dual, self.conjugate.lower, self.conjugate.upper)
         if not self.intercept:
             return dual
         sums, sizes = (dual * self.labels).sum(axis=1), np.abs(dual).sum(axis=1)
@@ -94,7 +94,7 @@ class MarginLosses:
 
     def _balance(self, dual: Floats, labels: Floats, excess: float) -> None:
         """Take an excess from the sum of signed coefficients: from one or few with room, rather inside their box."""
-        lower, upper = (np.broadcast_to(bound, dual.shape) for bound in (self.pieces.lower, self.pieces.upper))
+        lower, upper = (np.broadcast_to(bound, dual.shape) for bound in (self.conjugate.lower, self.conjugate.upper))
         falls = labels * excess > 0
         room = np.where(falls, dual - lower, upper - dual)
         inside = np.minimum(dual - lower, upper - dual)
@@ -110,7 +110,7 @@ class MarginLosses:
         if not self.intercept:
             return np.zeros(len(margins))
         pairs = zip(self.labels, margins, strict=True)
-        return np.array([self.loss.best_intercept(y * m, y, self.pieces) for y, m in pairs])
+        return np.array([self.loss.best_intercept(y * m, y, self.conjugate) for y, m in pairs])
 
     def middle_intercepts(self, dual: Floats, margins: Floats) -> Floats:
         """Halfway between the largest score that may rise and the smallest that may fall; they meet at the optimum.
@@ -119,9 +119,9 @@ class MarginLosses:
         """
         if not self.intercept:
             return np.zeros(len(margins))
-        pieces, positive = self.pieces, self.labels > 0
-        scores = -self.labels * (margins + pieces.slope_right + pieces.curvature_right * dual)
-        may_grow, may_shrink = dual < pieces.upper, dual > pieces.lower
+        conjugate, positive = self.conjugate, self.labels > 0
+        scores = -self.labels * (margins + conjugate.slope_right + conjugate.curvature_right * dual)
+        may_grow, may_shrink = dual < conjugate.upper, dual > conjugate.lower
         highest = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf).max(axis=1)
         lowest = np.where(np.where(positive, may_shrink, may_grow), scores, np.inf).min(axis=1)
         middle: Floats = (highest + lowest) / 2
@@ -139,7 +139,7 @@ class MarginLosses:
 
         Margins are those with intercept, which adds nothing to the sum: ``sum_i y_i g_i b = 0``.
         """
-        return np.maximum(self.values(margins) + self.pieces.value(dual) + dual * margins, 0.0)
+        return np.maximum(self.values(margins) + self.conjugate.value(dual) + dual * margins, 0.0)
 
     def values(self, margins: Floats) -> Floats:
         """Loss of every row at margins with intercept."""
@@ -158,24 +158,24 @@ class MarginLosses:
         errors : ndarray of shape (n_outputs, n), optional
             Bounds of the rounding of the margins; without them no rounding is counted.
         """
-        pieces, shifted = self.pieces, self.shifted(margins, intercepts)
+        conjugate, shifted = self.conjugate, self.shifted(margins, intercepts)
         losses, products = self.values(shifted), dual * shifted
-        gaps, half = np.maximum(losses + pieces.value(dual) + products, 0.0), 0.5 * (dual * margins)
+        gaps, half = np.maximum(losses + conjugate.value(dual) + products, 0.0), 0.5 * (dual * margins)
         nothing = np.zeros(len(dual))
         primal, gap = half.sum(axis=1) + losses.sum(axis=1), gaps.sum(axis=1)
-        outside = np.where(((dual < pieces.lower) | (dual > pieces.upper)).any(axis=1), np.inf, 0.0)
+        outside = np.where(((dual < conjugate.lower) | (dual > conjugate.upper)).any(axis=1), np.inf, 0.0)
         gap_rounding, dual_rounding = nothing, nothing
         if errors is not None:
             reach = errors + _UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
             # terms of the gap are convex in their margins: largest at one of the ends
             ends = (self.values(moved) + dual * moved for moved in (shifted - reach, shifted + reach))
             change = np.maximum(np.maximum(*ends) - (losses + products), 0.0)
-            terms = losses + pieces.magnitude(dual) + np.abs(products) + np.abs(half)
+            terms = losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half)
             rounded = ROUNDINGS * terms.sum(axis=1)
             gap_rounding = change.sum(axis=1) + rounded
             dual_rounding = 0.5 * (np.abs(dual) * reach).sum(axis=1) + rounded
         classes = [nothing] * 4
         if self.intercept:
-            slopes = dual * np.abs(margins + pieces.slopes(dual))
+            slopes = dual * np.abs(margins + conjugate.slopes(dual))
             classes = [(own * (self.labels == sign)).sum(axis=1) for own in (dual, slopes) for sign in (1, -1)]
         return ObjectiveSums(primal, gap + outside, gap_rounding, dual_rounding, *classes)

@@ -1,4 +1,4 @@
-"""What an algorithm may ask of the engine that holds its data: the verbs, whoever carries them out."""
+"""What an algorithm may ask of the engine that holds its data: the operations, whoever carries them out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Sums = tuple[NDArray[np.float64], ...]
 
 
 class Shards(Protocol[Item]):
-    """An immutable handle on shards of the data, wherever they are; verbs that change them return a new one.
+    """An immutable handle on shards of the data, wherever they are; operations that change them return a new one.
 
     A task is a function of a module, or a `functools.partial` of one: it may run in another process. It gets its shard
     and the value that was broadcast, never touches anything else, and gives the same result when it is run again.

@@ -6,13 +6,13 @@ from dimargin.lazy import lazily
 
 if TYPE_CHECKING:
     from dimargin.simulation.conditions import Conditions as Conditions
-    from dimargin.simulation.conditions import Link as Link
+    from dimargin.simulation.conditions import LinkFaults as LinkFaults
+    from dimargin.simulation.conditions import NetworkSplit as NetworkSplit
     from dimargin.simulation.conditions import Outage as Outage
-    from dimargin.simulation.conditions import Partition as Partition
     from dimargin.simulation.simulator import Simulator as Simulator
 else:
     _NAMES = {
-        "conditions": ["Conditions", "Link", "Outage", "Partition"],
+        "conditions": ["Conditions", "LinkFaults", "Outage", "NetworkSplit"],
         "simulator": ["Simulator"],
     }
     __all__, __getattr__, __dir__ = lazily(__name__, _NAMES)

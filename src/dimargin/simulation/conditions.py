@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkFaults:
     """What happens to messages on their way.
 
     Attributes
@@ -43,7 +43,7 @@ class Outage:
 
 
 @dataclass(frozen=True)
-class Partition:
+class NetworkSplit:
     """From `at` to `until`, sites of different groups do not reach one another; those in no group are one more."""
 
     groups: tuple[frozenset[str], ...]
@@ -63,9 +63,9 @@ class Conditions:
 
     Attributes
     ----------
-    link : Link
+    link : LinkFaults
         Of all links that `links` does not name.
-    links : mapping from (sender, receiver) to Link
+    links : mapping from (sender, receiver) to LinkFaults
     jitter : float
         Share by which a timer may end later than it was set to: 0 keeps sites in step.
     speeds : mapping from site to float
@@ -73,27 +73,27 @@ class Conditions:
     joins : mapping from site to float
         Seconds at which late sites start; 0 by default.
     outages : tuple of Outage
-    partitions : tuple of Partition
+    splits : tuple of NetworkSplit
 
     Examples
     --------
     >>> Conditions.asynchronous(loss=0.2).link
-    Link(delay=(0.0, 1.0), loss=0.2, duplication=0.0)
+    LinkFaults(delay=(0.0, 1.0), loss=0.2, duplication=0.0)
     """
 
-    link: Link = Link()
-    links: Mapping[tuple[str, str], Link] = field(default_factory=dict)
+    link: LinkFaults = LinkFaults()
+    links: Mapping[tuple[str, str], LinkFaults] = field(default_factory=dict)
     jitter: float = 0.0
     speeds: Mapping[str, float] = field(default_factory=dict)
     joins: Mapping[str, float] = field(default_factory=dict)
     outages: tuple[Outage, ...] = ()
-    partitions: tuple[Partition, ...] = ()
+    splits: tuple[NetworkSplit, ...] = ()
 
     @classmethod
     def asynchronous(cls, loss: float = 0.0, duplication: float = 0.0, **others: object) -> Conditions:
         """Messages take up to a second and overtake one another, and no two sites keep step."""
-        return cls(Link((0.0, 1.0), loss, duplication), jitter=0.5, **others)  # type: ignore[arg-type]
+        return cls(LinkFaults((0.0, 1.0), loss, duplication), jitter=0.5, **others)  # type: ignore[arg-type]
 
     def cut(self, now: float, a: str, b: str) -> bool:
-        """Whether a partition is between two sites."""
-        return any(partition.cuts(now, a, b) for partition in self.partitions)
+        """Whether a split is between two sites."""
+        return any(split.cuts(now, a, b) for split in self.splits)

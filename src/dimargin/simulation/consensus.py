@@ -126,7 +126,7 @@ class Consensus(Strategy):
         margins = precise.margins(weights)
         # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in
         # the length that all points count as having
-        rho = (weights * (margins + problem.pieces.curvature_right * weights)).sum(axis=1, keepdims=True)
+        rho = (weights * (margins + problem.conjugate.curvature_right * weights)).sum(axis=1, keepdims=True)
         share = np.where(rho > _TINY, 1 / np.maximum(rho, _TINY), 0.0)
         dual = share * weights
         objectives = precise.certified(dual)  # whose coefficients are rounded once more

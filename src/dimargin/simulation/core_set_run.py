@@ -74,12 +74,12 @@ class CoreSetRun:
         simulator = Simulator(self._programs(), self.graph, self.conditions, self.random_state)
         agreed = Agreed(self, simulator)
 
-        def look() -> bool:
-            entry = agreed.look(time.perf_counter() - began)
+        def check() -> bool:
+            entry = agreed.check(time.perf_counter() - began)
             return watch is not None and watch(entry)
 
-        agreed.status = watched(simulator, max_rounds, look, deadline, interrupted)
-        agreed.look(time.perf_counter() - began)
+        agreed.status = watched(simulator, max_rounds, check, deadline, interrupted)
+        agreed.check(time.perf_counter() - began)
         return agreed
 
     def _programs(self) -> dict[str, Callable[[], CoreSetConsensus]]:
@@ -142,7 +142,7 @@ class Agreed:
         own = [np.flatnonzero(run.site == i) for i in range(run.n_sites)]
         return np.array([own[index[site]][row] for site, row in one.points.names], dtype=np.int64)
 
-    def look(self, seconds: float) -> dict[str, Any]:
+    def check(self, seconds: float) -> dict[str, Any]:
         """An entry of the history, about now; one a round."""
         rounds = max((program.rounds for program in self._programs), default=0)
         if self.history and self.history[-1]["round"] == rounds:

@@ -76,7 +76,7 @@ def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], 
 def watched(
     simulator: Simulator,
     max_rounds: int,
-    look: Callable[[], bool],
+    check: Callable[[], bool],
     deadline: float | None = None,
     interrupted: Event | None = None,
 ) -> Status:
@@ -87,7 +87,7 @@ def watched(
     simulator : Simulator
         Of sites with a round a second.
     max_rounds : int
-    look : callable
+    check : callable
         Called after every second of the simulation; True ends the run.
     deadline : float, optional
         On the clock of `time.perf_counter`.
@@ -98,7 +98,7 @@ def watched(
 
     def is_enough(_: Simulator) -> bool:
         nonlocal early
-        if look() or (interrupted is not None and interrupted.is_set()):
+        if check() or (interrupted is not None and interrupted.is_set()):
             early = "stopped"
         if deadline is not None and time.perf_counter() > deadline:
             early = "max_time"
@@ -160,17 +160,17 @@ class Learning:
         learnt = Learnt(self, simulator, evaluate)
         next_look = 1.0
 
-        def look() -> bool:
+        def check() -> bool:
             nonlocal next_look
             rounds = learnt.n_rounds
             if rounds < next_look:
                 return False
             next_look = max(rounds + 1, rounds * _BETWEEN_LOOKS)
-            entry = learnt.look(time.perf_counter() - began)
+            entry = learnt.check(time.perf_counter() - began)
             return watch is not None and watch(entry)
 
-        learnt.status = watched(simulator, max_rounds, look, deadline, interrupted)
-        learnt.look(time.perf_counter() - began)
+        learnt.status = watched(simulator, max_rounds, check, deadline, interrupted)
+        learnt.check(time.perf_counter() - began)
         return learnt
 
     def _programs(self) -> dict[str, Callable[[], Gadget]]:
@@ -243,7 +243,7 @@ class Learnt:
         rounding = (1 + len(programs) / n) * sum(program.rows.pull_rounding(program.dual) for program in programs) / n
         return hinge_dual(activity, np.asarray(pull), self.learning.settings.alpha, np.asarray(rounding))
 
-    def look(self, seconds: float) -> dict[str, Any]:
+    def check(self, seconds: float) -> dict[str, Any]:
         """An entry of the history, about now; one a round."""
         rounds = self.n_rounds
         if self.history and self.history[-1]["round"] == rounds:

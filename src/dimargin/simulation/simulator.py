@@ -276,7 +276,7 @@ class Simulator:
         conditions = self.conditions
         named = {*conditions.speeds, *conditions.joins, *(outage.site for outage in conditions.outages)}
         named |= {name for pair in conditions.links for name in pair}
-        named |= {name for partition in conditions.partitions for group in partition.groups for name in group}
+        named |= {name for split in conditions.splits for group in split.groups for name in group}
         unknown = sorted(named - set(self._names))
         if unknown:
             raise ValueError(f"the conditions name sites that do not exist: {', '.join(unknown)}")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from dimargin.data_files.chunks import DataFileError, DataSet
 from dimargin.data_files.growing import GrowingFile
-from dimargin.data_files.pieces import DataFileError, DataSet
 from dimargin.model_files.model_format import model_content
 from dimargin.model_files.model_values import encode_rows
 from dimargin.network.live import LiveSite

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dimargin.data_files.pieces import DataSet
+from dimargin.data_files.chunks import DataSet
 from dimargin.model_files.model_format import Step
-from dimargin.network.programs.learner import Recipe
+from dimargin.network.programs.learner import LearnerFactory
 from dimargin.network.schema import Schema
 
 _LEAST_MESSAGES = 200.0  # a second, of one neighbour, that nobody is refused for
@@ -19,7 +19,7 @@ _TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
 
 
 @dataclass(frozen=True)
-class SiteOptions(Recipe):
+class SiteOptions(LearnerFactory):
     """What all sites must have alike (`terms`), and what each may choose; base of the programs.
 
     Attributes
@@ -72,7 +72,7 @@ class SiteOptions(Recipe):
         Parameters
         ----------
         learner : Learner
-            Of this recipe.
+            Of this factory.
         schema : Schema
         counts : mapping from site to int
             Rows of each.

@@ -94,14 +94,14 @@ class ActiveRows:
         Places of the active rows.
     problem : DualProblem
         Of these rows alone. While the others' coefficients are zero its dual objective is the whole one.
-    settled : ndarray of shape (n_outputs, n)
+    reference : ndarray of shape (n_outputs, n)
         Coefficients to which the margins of the resting rows belong.
     cache : RowCache
     """
 
     rows: Indices
     problem: DualProblem
-    settled: Floats
+    reference: Floats
     cache: RowCache
 
     @classmethod
@@ -112,7 +112,7 @@ class ActiveRows:
 
         None if that would be nearly all. `cache` is that of the last time, or the memory of a first one.
         """
-        slope = problem.pieces.slope_right
+        slope = problem.conjugate.slope_right
         shifted = problem.shifted(margins, problem.intercepts(margins))
         sure = (dual == 0) & (shifted + slope > distance * np.abs(slope))
         rows = np.flatnonzero(~sure.all(axis=0))
@@ -140,11 +140,11 @@ class ActiveRows:
     def evaluations_to_wake(self, dual: Floats) -> int:
         """Kernel values that `wake` would take, if none are left out."""
         resting = dual.shape[1] - len(self.rows)
-        return int(np.count_nonzero((dual != self.settled).any(axis=0))) * int(resting)
+        return int(np.count_nonzero((dual != self.reference).any(axis=0))) * int(resting)
 
     def wake(self, problem: DualProblem, dual: Floats, margins: Floats) -> None:
         """Bring the margins of the resting rows up to date."""
         resting = np.setdiff1d(np.arange(problem.n_rows), self.rows, assume_unique=True)
-        moved = np.flatnonzero((dual != self.settled).any(axis=0))
-        change = (problem.labels * (dual - self.settled))[:, moved]
+        moved = np.flatnonzero((dual != self.reference).any(axis=0))
+        change = (problem.labels * (dual - self.reference))[:, moved]
         margins[:, resting] += problem.labels[:, resting] * problem.kernel.multiply(moved, change, resting)

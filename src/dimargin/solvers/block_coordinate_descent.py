@@ -56,7 +56,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     small : int, default=512
         A problem of at most so many rows is a single block, solved to rounding.
     cache : int, default=2 GiB
-        Bytes of remembered kernel rows, at most; none where kernel values are not dear. On rows of 3 to 123 numbers, in
+        Bytes of remembered kernel rows, at most; none where kernel values are cheap. On rows of 3 to 123 numbers, in
         twelve problems of eight data sets, remembering saved up to nearly half of the kernel evaluations, and in most
         took longer, up to 2.5 times: memory used for the first time costs as much as several such values.
     random_state : int or numpy Generator seed, default=0
@@ -90,11 +90,11 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         return State(
             limits=limits,
             rng=np.random.default_rng(self.random_state),
-            memory=self.cache if problem.kernel.dear else 0,
+            memory=self.cache if problem.kernel.expensive else 0,
             fixed_block_size=self.block_size,
             order=order,
             places=places,
-            pieces=problem.pieces.stack(),
+            conjugate=problem.conjugate.stack(),
             whole=problem,
             problem=problem,
             outputs=np.arange(len(dual)),
@@ -167,7 +167,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         block = next_block(state)
         one_block, pairs = state.order is not None, problem.loss.selection == "greedy"
         change = np.empty((len(problem.labels), len(block)))
-        arguments = block, state.pieces, problem.labels, state.dual
+        arguments = block, state.conjugate, problem.labels, state.dual
         threads = problem.kernel.n_threads
         margins = state.margins[:, block].copy()
         if pairs and not one_block:
@@ -226,11 +226,13 @@ def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
     One if that is no less than nine tenths of it. A small error of margins makes coefficients that answer them many
     times too large.
     """
-    pieces = problem.pieces
+    conjugate = problem.conjugate
     right = dual >= 0
-    slope = (np.where(right, pieces.slope_right, pieces.slope_left) * dual).sum(axis=1, keepdims=True)
+    slope = (np.where(right, conjugate.slope_right, conjugate.slope_left) * dual).sum(axis=1, keepdims=True)
     square = (dual * margins).sum(axis=1, keepdims=True)
-    square += (np.where(right, pieces.curvature_right, pieces.curvature_left) * dual**2).sum(axis=1, keepdims=True)
+    square += (np.where(right, conjugate.curvature_right, conjugate.curvature_left) * dual**2).sum(
+        axis=1, keepdims=True
+    )
     with np.errstate(over="ignore"):  # margins may be zero
         share = np.clip(-slope / np.maximum(square, np.finfo(float).tiny), 0.0, 1.0)
     return np.where(share < 0.9, share, 1.0)

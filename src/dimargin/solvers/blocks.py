@@ -13,8 +13,8 @@ of near neighbours over the rows that are inside their box or violated, and betw
 as many whose decision value must rise as must fall, with half of the previous such block (without that balance the
 hinge zigzags; without neighbours it took six times the kernel evaluations on covtype, C=32, gamma=32, where nearly all
 of 17,000 support vectors are free). A quarter of the rows begins alone (a fifth fewer evaluations on ijcnn1); from the
-third pass on, rows whose zero coefficient is sure of itself rest, and where kernel values are dear, kernel rows of the
-coefficients that move are remembered (`ActiveRows`); all wake before a gap is believed.
+third pass on, rows whose zero coefficient is sure of itself rest, and where kernel values are expensive, kernel rows of
+the coefficients that move are remembered (`ActiveRows`); all wake before a gap is believed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WAKE_FIRST = 0.1  # and the first time, when passes over the few that began alo
 
 
 def default_block_size(problem: DualProblem, n_rows: int) -> int:
-    """Rows of a block in a pass over `n_rows`: more where kernel values are dear, or where pairs make a block cheap.
+    """Rows of a block in a pass over `n_rows`: more if kernel values are expensive, or where pairs make a block cheap.
 
     Of {128, 192, 256, 320, 384} 256 was within 10% of the fastest in 10 of 16 fits on eight data sets; on usps, with
     256 columns and ten classes, 512 takes 5 to 11% less time. The hinge on 40,000 rows of covtype, nearly half of them
@@ -49,7 +49,7 @@ def default_block_size(problem: DualProblem, n_rows: int) -> int:
     """
     if problem.loss.selection == "greedy":
         return min(1024, max(512, n_rows // 12))
-    return 512 if problem.kernel.dear else 256
+    return 512 if problem.kernel.expensive else 256
 
 
 def canonical_order(problem: DualProblem) -> Indices:
@@ -80,7 +80,7 @@ def _begin_pass(state: State) -> None:
     if greedy and state.active is None:
         _let_rest(state)
     places, violation = _violations(state, balanced=not state.passes)
-    dual, lower, upper = state.dual[:, places], problem.pieces.lower[places], problem.pieces.upper[places]
+    dual, lower, upper = state.dual[:, places], problem.conjugate.lower[places], problem.conjugate.upper[places]
     resting = (dual == lower) | (dual == upper) if greedy else dual == 0
     rows = places[(~resting | (violation != 0)).any(axis=0)]
     if not len(rows):
@@ -110,8 +110,8 @@ def _worst_violators(state: State) -> Indices:
     previous = np.setdiff1d(state.previous, fresh)
     if state.active is not None:
         previous = previous[np.isin(previous, places)]
-    pieces, dual = state.problem.pieces, state.dual[:, previous]
-    free = ((dual != pieces.lower[previous]) & (dual != pieces.upper[previous])).any(axis=0)
+    conjugate, dual = state.problem.conjugate, state.dual[:, previous]
+    free = ((dual != conjugate.lower[previous]) & (dual != conjugate.upper[previous])).any(axis=0)
     previous = state.rng.permutation(previous[free])[: state.block_size - len(fresh)]
     block = np.union1d(fresh, previous)
     if not len(block):  # nothing left to move, and yet the gap is too large: it is rounding
@@ -138,7 +138,7 @@ def _violations(state: State, balanced: bool = False) -> tuple[Indices, Floats]:
         problem, places = state.active.problem, state.active.rows
         dual, margins = state.dual[:, places], state.margins[:, places]
     intercepts = problem.middle_intercepts(dual, margins) if balanced else problem.intercepts(margins)
-    return places, problem.pieces.subgradient_distance(problem.shifted(margins, intercepts), dual)
+    return places, problem.conjugate.subgradient_distance(problem.shifted(margins, intercepts), dual)
 
 
 def _let_rest(state: State) -> None:

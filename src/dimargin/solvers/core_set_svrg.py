@@ -176,7 +176,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
     def gradient(self, state: CoreSetState) -> Floats:
         """At the anchor: that of the core-sets."""
         if state.n_centres == state.n_rows:
-            self.look(state)  # after a stage that was not checked
+            self.evaluate(state)  # after a stage that was not checked
             return state.gradient.copy()
         core = PrimalState(
             limits=state.limits, shards=state.core_sets, weights=state.weights, intercept=state.intercept,

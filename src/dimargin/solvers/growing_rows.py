@@ -172,15 +172,15 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
 
     def _farthest(self, state: _State, support: Indices) -> Indices:
         """The rows outside that are farthest from the centre of an output whose ball is too small."""
-        problem, pieces = state.problem, state.problem.pieces
+        problem, conjugate = state.problem, state.problem.conjugate
         assert self.epsilon is not None
         is_loose = False  # whether a row that was solved for is outside
-        longest = float((problem.kernel.diagonal() + pieces.curvature_right).max())
+        longest = float((problem.kernel.diagonal() + conjugate.curvature_right).max())
         most = min(1 + int(_GROWTH_OF_BALL * len(support)), max(state.affordable - len(support), 0))
         new, ratios, precisions = [np.empty(0, dtype=np.int64)], [], []
         for dual, margins in zip(state.dual, state.margins, strict=True):
             total = max(float(dual.sum()), np.finfo(float).tiny)
-            products = (margins + pieces.curvature_right * dual) / total
+            products = (margins + conjugate.curvature_right * dual) / total
             rho = float(dual @ products) / total
             squared_radius = max(longest - rho, np.finfo(float).eps * longest)  # a single row has none
             distances = longest + rho - 2 * products

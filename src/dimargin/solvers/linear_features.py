@@ -111,7 +111,7 @@ class LinearFeatures:
     def steepest(self, losses: MarginLosses) -> float:
         """Largest second derivative of the loss of a row along its own features and the intercept."""
         return float(
-            ((power_sums(self.matrix, 2) + losses.intercept) * losses.pieces.largest_curvature).max(initial=0.0)
+            ((power_sums(self.matrix, 2) + losses.intercept) * losses.conjugate.largest_curvature).max(initial=0.0)
         )
 
     def descend(
@@ -138,7 +138,7 @@ class LinearFeatures:
         change = change.copy()
         rows = order if self.index is None else self.index[order]
         _core.svrg_pass(
-            self.stored.core, rows, order, losses.labels, losses.pieces.rows, scale, steps, anchor, gradient, change,
+            self.stored.core, rows, order, losses.labels, losses.conjugate.rows, scale, steps, anchor, gradient, change,
             losses.intercept,
         )  # fmt: skip
         return change

@@ -30,7 +30,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from dimargin.problems.objectives import Objectives
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
-from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, look_at, margins_at, sums_of
+from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, evaluate_at, margins_at, sums_of
 from dimargin.system.arrays import Floats
 
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 256, 2**18  # whose features are held: so many rows, or more if they are short
@@ -48,7 +48,7 @@ _INEXACT, _DIRECTION_STEPS = 0.1, 250  # residual of a direction, relative, at m
 
 
 @dataclass(frozen=True)
-class BentShard(Shard):
+class CurvedShard(Shard):
     """A shard that conjugate gradients go over.
 
     Attributes
@@ -68,22 +68,22 @@ def _slopes(shard: Shard, line: tuple[Place, Place, Floats]) -> Sums:
     slopes = np.zeros(steps.shape)
     for first in range(0, losses.n_rows, _SCORES_AT_ONCE):
         part = slice(first, first + _SCORES_AT_ONCE)
-        labels, pieces = losses.labels[:, part], losses.pieces.between(part)
+        labels, conjugate = losses.labels[:, part], losses.conjugate.between(part)
         margins = labels * (scores[:q, part] + intercept[:, None])
         rates = labels * (scores[q:, part] + shift[:, None])
         for k, step in enumerate(steps.T):
-            dual = pieces.response(margins + step[:, None] * rates)[0]
+            dual = conjugate.response(margins + step[:, None] * rates)[0]
             slopes[:, k] -= np.einsum("qi,qi->q", dual, rates)
     return slopes, np.array([shard.features.evaluations() - before], dtype=float)
 
 
-def _look_and_bend(shard: Shard, task: tuple[Place, Place | None, Limits]) -> Sums:
-    """Sums at a place, as of `look_at`, and what the Hessian lacks since the place before (None: all of it).
+def _evaluate_with_hessian(shard: Shard, task: tuple[Place, Place | None, Limits]) -> Sums:
+    """Sums at a place, as of `evaluate_at`, and what the Hessian lacks since the place before (None: all of it).
 
     The Hessian, packed, is last but one; last is whether it was given up.
     """
     place, before, limits = task
-    losses, features, pieces = shard.losses, shard.features, shard.losses.pieces
+    losses, features, conjugate = shard.losses, shard.features, shard.losses.conjugate
     (q, width), counted = place[0].shape, features.evaluations()
     weights = place[0] if before is None else np.concatenate([place[0], before[0]])
     shifts = place[1] if before is None else np.concatenate([place[1], before[1]])
@@ -92,15 +92,15 @@ def _look_and_bend(shard: Shard, task: tuple[Place, Place | None, Limits]) -> Su
     sums: Sums | None = None
     for first in range(0, losses.n_rows, step):
         if limits.reached:
-            return *look_at(shard, place), hessian.packed(), np.ones(1)
+            return *evaluate_at(shard, place), hessian.packed(), np.ones(1)
         part = slice(first, min(first + step, losses.n_rows))
-        phi, own = features.rows(part), pieces.between(part)
+        phi, own = features.rows(part), conjugate.between(part)
         margins = np.tile(losses.labels[:, part], (len(weights) // q, 1)) * (weights @ phi.T + shifts[:, None])
         found, change = sums_of(own, losses, margins[:q], lambda some, phi=phi: some @ phi, part)  # type: ignore[misc]
         sums = found if sums is None else tuple(a + b for a, b in zip(sums, found, strict=True))
-        hessian.bend(phi, change if before is None else change - own.response(margins[q:])[1])
+        hessian.add_rows(phi, change if before is None else change - own.response(margins[q:])[1])
     evaluations = np.array([features.evaluations() - counted], dtype=float)
-    return *(sums or look_at(shard, place)[:-1]), evaluations, hessian.packed(), np.zeros(1)
+    return *(sums or evaluate_at(shard, place)[:-1]), evaluations, hessian.packed(), np.zeros(1)
 
 
 class _Hessian:
@@ -115,7 +115,7 @@ class _Hessian:
         self._held, self._change, self._n_held = np.empty((most_rows, width)), np.empty((n_outputs, most_rows)), 0
         self._scaled, self._product = np.empty((most_rows, width)), np.empty((width, width))
 
-    def bend(self, phi: Floats, change: Floats) -> None:
+    def add_rows(self, phi: Floats, change: Floats) -> None:
         """Add rows, not more than `most_rows`; a column of ones is the intercept's."""
         rows = np.flatnonzero(change.any(axis=0))
         new = slice(self._n_held, self._n_held + len(rows))
@@ -144,20 +144,20 @@ class _Hessian:
         return np.array([dtrttp(one.T)[0] for one in self.sums])
 
 
-def _bent(shard: Shard, place: Place) -> BentShard:
-    curvature = shard.losses.pieces.response(margins_at(shard, place))[1]
-    return BentShard(shard.features, shard.losses, shard.first, curvature=curvature)
+def _with_curvature(shard: Shard, place: Place) -> CurvedShard:
+    curvature = shard.losses.conjugate.response(margins_at(shard, place))[1]
+    return CurvedShard(shard.features, shard.losses, shard.first, curvature=curvature)
 
 
-def _diagonal(shard: BentShard, _: None) -> Sums:
+def _diagonal(shard: CurvedShard, _: None) -> Sums:
     """Of the Hessian, without the regulariser, the intercept's last."""
     return shard.features.combine_squares(shard.curvature), shard.curvature.sum(axis=1)
 
 
-def _curved(shard: BentShard, direction: Floats) -> Sums:
+def _curved(shard: CurvedShard, direction: Floats) -> Sums:
     """The Hessian, without the regulariser, times a direction with the intercept behind it."""
-    bent = shard.curvature * (shard.features.scores(direction[:, :-1]) + direction[:, -1:])
-    return shard.features.combine(bent), bent.sum(axis=1)
+    curved = shard.curvature * (shard.features.scores(direction[:, :-1]) + direction[:, -1:])
+    return shard.features.combine(curved), curved.sum(axis=1)
 
 
 # ---- the solve -----------------------------------------------------------------------------------------------------
@@ -171,12 +171,12 @@ class State(PrimalState):
     ----------
     hessian : ndarray of shape (n_outputs, m (m + 1) / 2), or of m + 1 with an intercept
         ``sum_i c_i psi_i psi_i'``, a packed triangle; empty where it is not formed.
-    bent_at : tuple of ndarray, or None
+    hessian_at : tuple of ndarray, or None
         The place whose Hessian this is.
     """
 
     hessian: Floats
-    bent_at: Place | None = None
+    hessian_at: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -220,22 +220,22 @@ class Newton(PrimalSolver[State]):
             return super().measured(state)
         place = self.place(state)
         *sums, change, given_up = state.shards.aggregate(
-            _look_and_bend, (place, state.bent_at, state.limits), wide=True
+            _evaluate_with_hessian, (place, state.hessian_at, state.limits), wide=True
         )
-        state.bent_at = None if given_up[0] else place
+        state.hessian_at = None if given_up[0] else place
         state.hessian = np.zeros_like(state.hessian) if given_up[0] else state.hessian + change
         return self.certified(state, tuple(sums))
 
     def step(self, state: State) -> None:
         """To the minimum along the Newton direction; given up without a trace where a limit is reached meanwhile."""
-        if self.explicit and state.bent_at is None:
+        if self.explicit and state.hessian_at is None:
             state.objectives = None  # look again, if there is time after all
             return
         direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
-        here, before = state.here, self.look(state)
+        here, before = state.here, self.evaluate(state)
         first, gradient = (state.gradient * direction).sum(axis=1), state.gradient.copy()
         state.stand(here + direction)
-        after = self.look(state)
+        after = self.evaluate(state)
         slopes = (state.gradient * direction).sum(axis=1)
         enough = (after.primal <= before.primal) & (np.abs(slopes) <= _FLAT * np.abs(first))
         state.steps += 1
@@ -264,7 +264,7 @@ class Newton(PrimalSolver[State]):
 
     def _by_conjugate_gradients(self, state: State) -> Floats:
         """All outputs as one system; what there is of a direction when a limit is reached still goes down."""
-        shards = state.shards.map(_bent, self.place(state))
+        shards = state.shards.map(_with_curvature, self.place(state))
         shape, slopes = state.gradient.shape, state.gradient.ravel()
         squares, curvature = shards.aggregate(_diagonal)
         own = np.ones(shape)

@@ -84,7 +84,7 @@ def float32_rounding(
     n = problem.n_rows
     # any chances will do; the sums below vary least where rows with steep terms come up most
     margins = problem.shifted(given, intercepts)
-    steepness = np.abs(np.stack([problem.pieces.subgradient_distance(margins, dual), dual]))
+    steepness = np.abs(np.stack([problem.conjugate.subgradient_distance(margins, dual), dual]))
     steepness /= steepness.sum(axis=-1, keepdims=True) + _TINY
     chance = steepness.mean(axis=(0, 1)) + 1 / n
     chance /= chance.sum()
@@ -96,14 +96,14 @@ def float32_rounding(
     largest = 2 * np.abs(errors).max(axis=1, keepdims=True) + _TINY
     shares = problem.gaps(dual, margins)
     lower, upper = (problem.gaps(dual, margins + shift) - shares for shift in (-largest, largest))
-    # Terms of the gap are convex in their margins: their bend is counted as if every error were the largest. Their
+    # Terms of the gap are convex in their margins: their curvature is counted as if every error were the largest. Their
     # slopes times the errors, of either sign, are summed by the sample: all of them in their worst direction, which
     # never happens, would cost a needless float64 pass, a sixth of a fit.
-    bend = np.maximum(upper + lower, 0).sum(axis=1) / 2
+    curvature = np.maximum(upper + lower, 0).sum(axis=1) / 2
     slopes = np.stack([(upper - lower) / (2 * largest), dual / 2])  # of the gap, and of the objectives
     terms = slopes[..., drawn] * errors[:, places[:_SAMPLE]] / chance[drawn]
     gap_error, objective_error = np.abs(terms.mean(axis=-1)) + _DEVIATIONS * terms.std(axis=-1) / np.sqrt(_SAMPLE)
-    of_gap = gap_error + bend + problem.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding
+    of_gap = gap_error + curvature + problem.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding
     return Rounding(of_gap, np.maximum(of_gap, objective_error)), evaluations
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dtrcon
 
-from dimargin.problems.losses import Pieces
+from dimargin.problems.losses import PiecewiseConjugate
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
@@ -95,24 +95,24 @@ def margins_at(shard: Shard, place: Place) -> Floats:
     return margins
 
 
-def look_at(shard: Shard, place: Place) -> Sums:
+def evaluate_at(shard: Shard, place: Place) -> Sums:
     """Sums at a place: see `sums_of`; kernel values that it took come last."""
     before = shard.features.evaluations()
     nowhere = not (place[0].any() or place[1].any())  # a solve begins there, and products with zero may cost
     margins = np.zeros(shard.losses.labels.shape) if nowhere else margins_at(shard, place)
-    sums, _ = sums_of(shard.losses.pieces, shard.losses, margins, shard.features.combine)
+    sums, _ = sums_of(shard.losses.conjugate, shard.losses, margins, shard.features.combine)
     return *sums, np.array([shard.features.evaluations() - before], dtype=float)
 
 
 def extent_of(shard: Shard, _: None) -> Sums:
     """Bound ``sum_i loss_i'' |psi_i|^2``, and sum the second derivatives, the rows, and the errors of features."""
-    curvature, n_rows = shard.losses.pieces.largest_curvature, shard.losses.n_rows
+    curvature, n_rows = shard.losses.conjugate.largest_curvature, shard.losses.n_rows
     square = float(curvature.max(initial=0.0)) * shard.features.total_square()
     return tuple(np.array([own]) for own in (square, curvature.sum(), n_rows, n_rows * shard.features.rounding()))
 
 
 def sums_of(
-    pieces: Pieces,
+    conjugate: PiecewiseConjugate,
     losses: MarginLosses,
     margins: Floats,
     combine: Callable[[Floats], Floats],
@@ -122,7 +122,7 @@ def sums_of(
 
     Parameters
     ----------
-    pieces : Pieces
+    conjugate : PiecewiseConjugate
         Of the rows.
     losses : MarginLosses
         Of the shard, of which the rows are a `part`.
@@ -137,7 +137,7 @@ def sums_of(
     curvature : ndarray of shape (n_outputs, n)
         Second derivatives.
     """
-    dual, curvature, value = pieces.response(margins)
+    dual, curvature, value = conjugate.response(margins)
     labels, q = losses.labels[:, part], len(dual)
     inside = np.where(curvature > 0, value, 0.0)
     value -= inside
@@ -299,7 +299,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def check(self, state: State) -> Objectives | None:
         """Objective, gradient and gap where the shards are."""
-        objectives = self.look(state)
+        objectives = self.evaluate(state)
         fell = objectives.primal < (1 - _PROGRESS) * state.least
         if fell.any() or objectives.worst_gap < 0.9 * state.smallest:
             state.least, state.smallest = objectives.primal, objectives.worst_gap
@@ -326,18 +326,18 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
         """The last iterate: the primal objective never rises."""
-        return PrimalSolution(state.weights, self.look(state), status, reason, 1 + state.steps, history)
+        return PrimalSolution(state.weights, self.evaluate(state), status, reason, 1 + state.steps, history)
 
-    def look(self, state: State) -> Objectives:
+    def evaluate(self, state: State) -> Objectives:
         """Objectives, and the gradient into the state, if they are not known."""
         return self.measured(state) if state.objectives is None else state.objectives
 
     def measured(self, state: PrimalState) -> Objectives:
         """The same, without asking whether they are known."""
-        return self.certified(state, state.shards.aggregate(look_at, self.place(state)))
+        return self.certified(state, state.shards.aggregate(evaluate_at, self.place(state)))
 
     def certified(self, state: PrimalState, sums: Sums) -> Objectives:
-        """Objectives, and the gradient into the state, from the sums of `look_at`."""
+        """Objectives, and the gradient into the state, from the sums of `evaluate_at`."""
         *losses, own, others, positive, negative, evaluations = sums
         state.spent += int(evaluations[0])
         positive = self.weights(positive)

@@ -72,7 +72,7 @@ class State:
     fixed_block_size: int | None  # asked for
     order: Indices | None  # canonical order of a problem of one block
     places: Indices | None  # of the rows in the problem as given, whose order is another where its kernel is local
-    pieces: Floats  # of the conjugate, as the core takes them
+    conjugate: Floats  # of the conjugate, as the core takes them
 
     whole: DualProblem  # of all outputs; its kernel changes when float32 is left
     problem: DualProblem  # of the outputs that have not met the tolerance yet

@@ -162,7 +162,7 @@ class SVRG(PrimalSolver[Stage]):
         sizes = np.full(len(start), 1 / (_SAFETY * smoothness))
         return {**super().begun(shards, start, limits), "n_rows": n_rows, "step_sizes": sizes}
 
-    def look(self, state: Stage) -> Objectives:
+    def evaluate(self, state: Stage) -> Objectives:
         """Objectives and gradient here, or where they were looked at before if those are better."""
         if state.objectives is not None:
             return state.objectives

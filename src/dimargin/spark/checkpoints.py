@@ -38,7 +38,7 @@ _FORMAT = 1
 _UNREADABLE = (PySparkException, Py4JJavaError)  # what Spark raises where a file is damaged
 _SECONDS = 60.0  # between checkpoints of steps that are not levels
 _FREE = {"max_time", "memory_limit"}  # parameters that another run may change
-_HOLDERS = {"rows", "kernels", "losses", "solution", "parts", "solvers", "partition", "strategies"}
+_HOLDERS = {"kernels", "problems", "sharding", "solvers", "partition", "strategies"}
 
 
 def _values_of(holders: set[str]) -> Iterator[type]:

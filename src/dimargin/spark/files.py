@@ -37,10 +37,10 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from dimargin.data_files import DataFileError
+from dimargin.data_files.chunks import label_values
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import data_format
 from dimargin.data_files.libsvm import DENSE
-from dimargin.data_files.pieces import label_values
 from dimargin.data_files.tables import PANDAS_INDEX, TableColumns
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.spark import SparkEngine
@@ -48,7 +48,7 @@ from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import class_factors
 from dimargin.spark.columns import FEATURES, LABEL, Columns, quoted
 from dimargin.spark.formats import LINE, CsvText, Format, LibsvmText, TableRows
-from dimargin.spark.passes import Found, Recipe, looked, prepared
+from dimargin.spark.passes import BatchParser, FileSummary, prepared, summarise
 from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
@@ -128,11 +128,11 @@ def read_rows(spark: SparkSession, path: str, label: str | int | None = None, sc
     with _explained(path):
         opened = Jobs(spark).act(lambda: _opened(spark, path, label), f"open {path}")
     with SparkEngine(spark) as engine, engine.describe(f"look at {path}"):
-        parts = engine.summarise(opened.frame, looked, (opened.format, SUMS[scale]))
+        parts = engine.summarise(opened.frame, summarise, (opened.format, SUMS[scale]))
     present = [part for part in parts if part is not None]
     if not present:
         raise DataFileError(f"{path} has no rows")
-    return opened.rows(reduce(partial(Found.joined, path), present))
+    return opened.rows(reduce(partial(FileSummary.joined, path), present))
 
 
 @contextmanager
@@ -156,7 +156,7 @@ class _Opened:
     names: list[str] | None = None
     label: str | int | None = None
 
-    def rows(self, found: Found) -> FileRows:
+    def rows(self, found: FileSummary) -> FileRows:
         """The rows, as they turned out to be."""
         path, text = self.format.path, isinstance(self.format, LibsvmText)
         base = int(text and found.first > 0)
@@ -171,11 +171,11 @@ class _Opened:
         if len(classes) < 2:
             raise DataFileError(f"{path}: at least two classes are needed, and every label is {classes.tolist()[0]!r}")
         scaler = None if found.sums is None else found.sums.between(base, width).scaler(sparse)
-        recipe = Recipe(self.format, found.labels, places, base, width, sparse, scaler)
+        parser = BatchParser(self.format, found.labels, places, base, width, sparse, scaler)
         kind = VectorUDT() if sparse else ArrayType(DoubleType())
         schema = StructType([StructField(FEATURES, kind), StructField(LABEL, DoubleType())])
         return FileRows(
-            frame=self.frame.mapInArrow(partial(prepared, recipe), schema), n_rows=found.n_rows, n_features=width,
+            frame=self.frame.mapInArrow(partial(prepared, parser), schema), n_rows=found.n_rows, n_features=width,
             sparse=sparse, classes=classes, scaler=scaler, feature_names=self.names, label=self.label,
             zero_based=base == 0 if text else None,
         )  # fmt: skip

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimargin.data_files import DataFileError
+from dimargin.data_files.chunks import short
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.libsvm import parse_lines
-from dimargin.data_files.pieces import short
 from dimargin.data_files.tables import TableColumns, TextLabels
 from dimargin.spark.columns import FEATURES, LABEL
 from dimargin.system.arrays import Indices
@@ -97,12 +97,12 @@ class CsvText(Format):
             return None
         block, texts = _joined(lines), TextLabels(self.path)
         try:
-            pieces = list(self.layout.pieces(io.BytesIO(block), self.taken, texts, header=False))
+            chunks = list(self.layout.chunks(io.BytesIO(block), self.taken, texts, header=False))
         except pa.ArrowInvalid as error:
             fault = self.layout.first_fault(io.BytesIO(block), self.taken, False, self._name)
             raise DataFileError(fault or f"{self.path}: {error}") from error
-        codes = np.concatenate([piece.y for piece in pieces if piece.y is not None])
-        return Parsed(np.concatenate([piece.X for piece in pieces]), np.array(texts.texts), codes.astype(np.int64))
+        codes = np.concatenate([chunk.y for chunk in chunks if chunk.y is not None])
+        return Parsed(np.concatenate([chunk.X for chunk in chunks]), np.array(texts.texts), codes.astype(np.int64))
 
     def _name(self, line: int, row: list[str]) -> str:
         return f"{self.path}, {_quoted(self.layout.delimiter.join(row).encode(errors='replace'))}"

@@ -213,7 +213,7 @@ def _setter(param: str) -> Callable[..., Any]:
     return set_
 
 
-def _add_method(cls: type, verb: str, param: str, method: Callable[..., Any], text: str) -> None:
-    method.__name__ = verb + param[0].upper() + param[1:]
+def _add_method(cls: type, operation: str, param: str, method: Callable[..., Any], text: str) -> None:
+    method.__name__ = operation + param[0].upper() + param[1:]
     method.__qualname__, method.__doc__ = f"{cls.__qualname__}.{method.__name__}", text
     setattr(cls, method.__name__, method)

@@ -21,7 +21,7 @@ from dimargin.system.arrays import Indices
 
 
 @dataclass(frozen=True)
-class Found:
+class FileSummary:
     """What a look at some rows found.
 
     Attributes
@@ -44,39 +44,39 @@ class Found:
     sums: ColumnSums | None
 
     @classmethod
-    def of(cls, parsed: Parsed, sums: type[ColumnSums] | None) -> Found:
+    def of(cls, parsed: Parsed, sums: type[ColumnSums] | None) -> FileSummary:
         """Of the rows of a batch."""
         X = parsed.X
         first, last, n_stored = 0, X.shape[1] - 1, X.size
         if sp.issparse(X):
             first, last = (int(X.indices.min()), int(X.indices.max())) if X.nnz else (np.iinfo(np.int32).max, 0)
-            # zeros that are written count as on one computer, where such pieces of a file become dense
+            # zeros that are written count as on one computer, where such chunks of a file become dense
             n_stored = np.count_nonzero(X.data) if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X.nnz
         return cls(X.shape[0], np.unique(parsed.labels), n_stored, first, last, None if sums is None else sums.of(X))
 
     @staticmethod
-    def joined(path: str, one: Found, other: Found) -> Found:
+    def joined(path: str, one: FileSummary, other: FileSummary) -> FileSummary:
         """Of the rows of two; raises DataFileError where they have too many labels."""
         labels = np.unique(np.concatenate([one.labels, other.labels]))
         if len(labels) > MOST_CLASSES:
             raise DataFileError(f"{path} has more than {MOST_CLASSES} different labels; which column holds them?")
         sums = None if one.sums is None or other.sums is None else one.sums.joined(other.sums)
-        return Found(
+        return FileSummary(
             one.n_rows + other.n_rows, labels, one.n_stored + other.n_stored, min(one.first, other.first),
             max(one.last, other.last), sums,
         )  # fmt: skip
 
 
-def looked(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[ColumnSums] | None]) -> Found | None:
+def summarise(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[ColumnSums] | None]) -> FileSummary | None:
     """A task for every partition of the file; None where it has no rows."""
     form, sums = value
-    parts = (Found.of(parsed, sums) for parsed in map(form.parse, batches) if parsed is not None)
-    found: Found | None = next(parts, None)
-    return None if found is None else reduce(partial(Found.joined, form.path), parts, found)
+    parts = (FileSummary.of(parsed, sums) for parsed in map(form.parse, batches) if parsed is not None)
+    found: FileSummary | None = next(parts, None)
+    return None if found is None else reduce(partial(FileSummary.joined, form.path), parts, found)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class BatchParser:
     """What makes rows of batches.
 
     Attributes
@@ -123,12 +123,12 @@ class Recipe:
         return DataFileError(f"{self.format.path} has {what} that it did not have when it was read first: it changes")
 
 
-def prepared(recipe: Recipe, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def prepared(parser: BatchParser, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches of the columns `FEATURES`, vectors where rows are sparse and else arrays, and `LABEL`."""
-    for parsed in map(recipe.format.parse, batches):
+    for parsed in map(parser.format.parse, batches):
         if parsed is not None:
-            X, label = recipe.features(parsed.X), recipe.codes(parsed).astype(np.float64)
-            features = _vectors(X) if recipe.sparse else _lists(np.arange(len(X) + 1) * X.shape[1], X.ravel())
+            X, label = parser.features(parsed.X), parser.codes(parsed).astype(np.float64)
+            features = _vectors(X) if parser.sparse else _lists(np.arange(len(X) + 1) * X.shape[1], X.ravel())
             yield pa.record_batch({FEATURES: features, LABEL: pa.array(label)})
 
 

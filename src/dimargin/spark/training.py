@@ -78,11 +78,11 @@ class JobProgress(Progress):
         """See `Progress`."""
         return self._report.level_end(entry, found)
 
-    def repeats(self) -> bool:
+    def is_replaying(self) -> bool:
         """See `Progress`."""
-        return self._engine.repeats
+        return self._engine.is_replaying
 
-    def settled(self, parts: Shards[Any]) -> None:
+    def on_checkpoint(self, parts: Shards[Any]) -> None:
         """See `Progress`."""
         if self._checkpoints is not None:
             self._checkpoints.save(parts)

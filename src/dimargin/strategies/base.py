@@ -79,11 +79,11 @@ class Progress:
         """The level has ended; `found` gives its model."""
         return False
 
-    def repeats(self) -> bool:
+    def is_replaying(self) -> bool:
         """Whether what comes next was done before, by a caller that this one goes on from, and is there at once."""
         return False
 
-    def settled(self, parts: Shards[Any]) -> None:
+    def on_checkpoint(self, parts: Shards[Any]) -> None:
         """A level has ended that is not the last one: the rows and these parts are all that what follows is made of."""
 
 

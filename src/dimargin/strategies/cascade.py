@@ -2,7 +2,7 @@
 
     1  p^L random parts
     2  for l = L, ..., 0: solve every part; merge p of them, keeping only the rows with a nonzero coefficient
-    3  look at all rows: return if the gap is met, or after `rounds` rounds
+    3  evaluate at all rows: return if the gap is met, or after `rounds` rounds
     4  add the support vectors to every part of step 1 and go to 2 (feedback.py; the papers stop after one round)
 
 In the first round a part *represents* the whole, rows that were filtered out on the way included: the weight of its
@@ -31,7 +31,7 @@ from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import Limits
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
-from dimargin.strategies.feedback import again, look
+from dimargin.strategies.feedback import again, evaluate
 from dimargin.strategies.passing import PassedOn, merged, passed_on
 from dimargin.strategies.solves import Summary, solve_parts, support_of
 
@@ -106,7 +106,7 @@ class Cascade(Strategy):
         (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
         level.parts.release()
         for number in count(1):
-            seen = look(training, support, number)
+            seen = evaluate(training, support, number)
             yield levels.Step(seen.level, seen.found, spent, {"round": number})
             if number == 1:
                 dealt.keep()  # rounds shall not deal the rows again
@@ -123,7 +123,7 @@ class Cascade(Strategy):
         return passed_on
 
     def _solve(self, training: Training, level: int, parts: Shards[Part], last: Limits) -> Level[Summary]:
-        """Solve a level of the first round; of level 0 only `look` knows the gap, so it is not reported."""
+        """Solve a level of the first round; of level 0 only `evaluate` knows the gap, so it is not reported."""
         shape, tol = training.shape, training.limits.tol
         mass = None if self.coefficients == "represented" else training.facts.total
         if level:
@@ -139,10 +139,10 @@ class Cascade(Strategy):
             needed = n**2 / p ** (level - 1)
             late = levels.out_of_time(training, f"no level below {level}", needed, history)
             return levels.last_level(training, step.level, requested) or late
-        number, limit, looked = history[-1]["round"], training.limits.max_iter, step.level.results[0]
-        if looked.status != "max_iter" or number >= min(self.rounds or limit, limit):
-            return looked.status, looked.reason
+        number, limit, evaluated = history[-1]["round"], training.limits.max_iter, step.level.results[0]
+        if evaluated.status != "max_iter" or number >= min(self.rounds or limit, limit):
+            return evaluated.status, evaluated.reason
         if number > 1 and all(history[-1][key] == history[-2][key] for key in ("objective", "relative_gap")):
-            return "precision", f"another round left the relative gap at {looked.objectives.worst_gap:.2e}"
-        needed = (2 * n + p ** self.n_levels(n, training.shape) * looked.n_support) * looked.n_support
+            return "precision", f"another round left the relative gap at {evaluated.objectives.worst_gap:.2e}"
+        needed = (2 * n + p ** self.n_levels(n, training.shape) * evaluated.n_support) * evaluated.n_support
         return levels.out_of_time(training, "no more rounds", needed, history)

@@ -87,7 +87,7 @@ def calibrated(training: Training, level: Level[Summary], router: Router, tol: f
     return Committee(router.rule, router.clusters, slopes, prior), evaluations
 
 
-def said_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
+def warn_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
     """The outcome of a level whose machines were to be a committee, with the status of one that has not become it."""
     if outcome.model.router is None or isinstance(outcome.model.router, Committee):
         return outcome

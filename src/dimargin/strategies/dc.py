@@ -32,7 +32,7 @@ from dimargin.problems.solution import History
 from dimargin.sharding.tree import Level
 from dimargin.strategies import levels, theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
-from dimargin.strategies.committee import calibrated, said_if_uncalibrated
+from dimargin.strategies.committee import calibrated, warn_if_uncalibrated
 from dimargin.strategies.refine import last_step
 from dimargin.strategies.solves import Summary, first_support, part_of
 
@@ -105,7 +105,7 @@ class DivideAndConquer(Strategy):
         history: History = []
         steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
         outcome = levels.follow(training, steps, history, verdict)
-        return said_if_uncalibrated(training, outcome) if self.prediction == "bcm" else outcome
+        return warn_if_uncalibrated(training, outcome) if self.prediction == "bcm" else outcome
 
     def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
         facts, shape, limits = training.facts, training.shape, training.limits

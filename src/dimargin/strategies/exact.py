@@ -7,7 +7,7 @@ from dataclasses import replace
 from dimargin.sharding.parts import whole_of
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape, each_step
-from dimargin.strategies.solves import Around, solve_parts
+from dimargin.strategies.solves import SolverWrapper, solve_parts
 
 
 class Exact(Strategy):
@@ -22,7 +22,7 @@ class Exact(Strategy):
     'global'
     """
 
-    def _around(self) -> Around | None:
+    def _wrap_solver(self) -> SolverWrapper | None:
         """What makes use of the exact solver, and is run in its place."""
         return None
 
@@ -36,7 +36,7 @@ class Exact(Strategy):
         progress.level_begin(0, None)
         whole = training.rows.merge(whole_of, training.rows.n_shards)
         limits = replace(training.limits, stop_requested=progress.check)
-        level = solve_parts(training, whole, limits, 0, around=self._around())
+        level = solve_parts(training, whole, limits, 0, wrap_solver=self._wrap_solver())
         (solution,) = level.results
         history = each_step(solution.history, {"level": 0, "partitions": 1, "scope": "global"})
         found = levels.model(level, training.facts.total)

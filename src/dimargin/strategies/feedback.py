@@ -1,4 +1,4 @@
-"""What leads a cascade to the optimum: look at all rows, and give the support vectors back to every part.
+"""What leads a cascade to the optimum: evaluate at all rows, and give the support vectors back to every part.
 
 Graf et al., NIPS 2004; handbook, section 3.8. A part is now the dual of the whole problem with the other rows held at
 zero, so that coefficients are global. A merged part starts from the best of its children, output by output: the dual
@@ -32,7 +32,7 @@ _EPSILON = float(np.finfo(float).eps)  # a gap within a smaller tolerance is luc
 
 
 @dataclass(frozen=True)
-class Look:
+class Evaluation:
     """The whole problem after a round.
 
     Attributes
@@ -49,7 +49,7 @@ class Look:
     found: Callable[[], LevelModel]
 
 
-def look(training: Training, support: Part, number: int) -> Look:
+def evaluate(training: Training, support: Part, number: int) -> Evaluation:
     """The whole problem at these coefficients; status "max_iter" means that there is more to do.
 
     Kernel values are float64. A small problem is solved to rounding, as everywhere.
@@ -59,7 +59,7 @@ def look(training: Training, support: Part, number: int) -> Look:
         whole = rows.merge(whole_of, rows.n_shards).map(with_support, support)
         level = solve_parts(training, whole, replace(limits, stop_requested=training.progress.check), 0, number)
         (support,) = level.parts.collect(support_of)
-        return Look(level, support, partial(levels.model, level, facts.total))
+        return Evaluation(level, support, partial(levels.model, level, facts.total))
     began = time.perf_counter()
     support = replace(support, dual=support.problem.feasible(support.coefficients))
     objectives, evaluations = whole_objectives(rows, support, facts, limits)
@@ -72,7 +72,7 @@ def look(training: Training, support: Part, number: int) -> Look:
     status, reason = _verdict(training, objectives, entry, number)
     summary = Summary(0, facts.total, facts.total, support.n_rows, objectives, status, reason, 1, evaluations, [entry])
     found = LevelModel.of(support, support.coefficients, objectives.intercept)
-    return Look(Level(0, [summary], rows), support, lambda: found)
+    return Evaluation(Level(0, [summary], rows), support, lambda: found)
 
 
 def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:

@@ -29,7 +29,7 @@ _INTERVALS, _ZOOMS = 2048, 3  # each zoom leaves three intervals of the last one
 
 
 @dataclass(frozen=True)
-class Looked:
+class Evaluation:
     """Rows of a shard at some coefficients.
 
     Attributes
@@ -70,16 +70,16 @@ def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Li
         Only whether the fit has been cancelled.
     """
     exact = DualProblem.of(support.problem, support.problem.kernel.in_float64())
-    looked = rows.map(look_from, (replace(support, problem=exact), rows.n_threads, limits))
+    evaluated = rows.map(evaluate_from, (replace(support, problem=exact), rows.n_threads, limits))
     intercepts = np.zeros(len(support.problem.labels))
     if facts.intercept:
-        intercepts = _best_intercepts(looked, facts)
-    *sums, evaluations = looked.aggregate(_sums, intercepts)
-    looked.release()
+        intercepts = _best_intercepts(evaluated, facts)
+    *sums, evaluations = evaluated.aggregate(_sums, intercepts)
+    evaluated.release()
     return ObjectiveSums(*sums).objectives(intercepts, exact.reach(support.coefficients)), int(evaluations[0])
 
 
-def look_from(part: Part, value: tuple[Part, int, Limits]) -> Looked:
+def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
     """A task: margins of the rows of a shard."""
     support, n_threads, limits = value
     kernel, labels = support.problem.kernel.facing(part.problem.kernel, n_threads), part.problem.labels
@@ -89,7 +89,7 @@ def look_from(part: Part, value: tuple[Part, int, Limits]) -> Looked:
         weights = kernel.weights(columns, signed)
         losses = part.problem.of_rows(rows, support.problem.total)
         margins, errors = labels * kernel.scores(weights), kernel.score_errors(weights, columns, signed)
-        return Looked(losses, coefficients_of(part, support), margins, errors, 0)
+        return Evaluation(losses, coefficients_of(part, support), margins, errors, 0)
     for some in gen_batches(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
         if limits.cancelled.is_set():
             raise Interrupted
@@ -97,7 +97,7 @@ def look_from(part: Part, value: tuple[Part, int, Limits]) -> Looked:
         margins[:, some] = labels[:, some] * scores
     losses = part.problem.of_rows(rows, support.problem.total)
     errors = kernel.product_errors(columns, signed)
-    return Looked(losses, coefficients_of(part, support), margins, errors, kernel.evaluations)
+    return Evaluation(losses, coefficients_of(part, support), margins, errors, kernel.evaluations)
 
 
 def coefficients_of(part: Part, support: Part) -> Floats:
@@ -108,18 +108,18 @@ def coefficients_of(part: Part, support: Part) -> Floats:
     return dual
 
 
-def _sums(looked: Looked, intercepts: Floats) -> Sums:
-    sums = looked.losses.objective_sums(looked.dual, looked.margins, intercepts, looked.errors)
-    return *sums, np.array([looked.evaluations], dtype=float)
+def _sums(evaluated: Evaluation, intercepts: Floats) -> Sums:
+    sums = evaluated.losses.objective_sums(evaluated.dual, evaluated.margins, intercepts, evaluated.errors)
+    return *sums, np.array([evaluated.evaluations], dtype=float)
 
 
-def _best_intercepts(looked: Shards[Looked], facts: Facts) -> Floats:
-    ends = np.array(looked.collect(_ends))
+def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
+    ends = np.array(evaluated.collect(_ends))
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
     best: Floats = (low + high) / 2
     for _ in range(_ZOOMS):
         width = (high - low) / _INTERVALS
-        weights, moments = looked.aggregate(_binned, (low, width), wide=True)
+        weights, moments = evaluated.aggregate(_binned, (low, width), wide=True)
         for output in range(len(best)):
             b = _best_of_means(weights[output], moments[output], facts)
             best[output] = min(max(b, low[output]), high[output])
@@ -129,15 +129,15 @@ def _best_intercepts(looked: Shards[Looked], facts: Facts) -> Floats:
     return best
 
 
-def _ends(looked: Looked, _: None) -> tuple[Floats, Floats]:
-    return looked.kinks.min(axis=1), looked.kinks.max(axis=1)
+def _ends(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
+    return evaluated.kinks.min(axis=1), evaluated.kinks.max(axis=1)
 
 
-def _binned(looked: Looked, value: tuple[Floats, Floats]) -> Sums:
+def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
     """Weights and moments of rows by class and interval, of shape (n_outputs, 2, intervals and both outsides)."""
-    size, weights = _INTERVALS + 2, looked.losses.weights
+    size, weights = _INTERVALS + 2, evaluated.losses.weights
     sums: list[list[Floats]] = [[], []]
-    for kinks, labels, low, width in zip(looked.kinks, looked.losses.labels, *value, strict=True):
+    for kinks, labels, low, width in zip(evaluated.kinks, evaluated.losses.labels, *value, strict=True):
         interval = np.clip(np.floor((kinks - low) / (width or 1.0)), -1, _INTERVALS).astype(np.int64) + 1
         bins = interval + size * (labels > 0)
         for own, terms in zip(sums, (weights, weights * kinks), strict=True):
@@ -149,5 +149,5 @@ def _best_of_means(weights: Floats, moments: Floats, facts: Facts) -> float:
     """The best intercept where the rows of a class and an interval are one row."""
     rows = np.nonzero(weights)
     labels, own = np.where(rows[0] > 0, 1.0, -1.0), np.asarray(weights[rows])
-    pieces = facts.loss.pieces(own, facts.total, facts.total)
-    return facts.loss.best_intercept(labels - moments[rows] / own, labels, pieces)
+    conjugate = facts.loss.conjugate(own, facts.total, facts.total)
+    return facts.loss.best_intercept(labels - moments[rows] / own, labels, conjugate)

@@ -6,7 +6,7 @@ from functools import partial
 
 from dimargin.solvers import GrowingRows
 from dimargin.strategies.exact import Exact
-from dimargin.strategies.solves import Around
+from dimargin.strategies.solves import SolverWrapper
 
 
 class CoreSet(Exact):
@@ -22,5 +22,5 @@ class CoreSet(Exact):
     def __init__(self, epsilon: float | None = None) -> None:
         self.epsilon = epsilon
 
-    def _around(self) -> Around:
+    def _wrap_solver(self) -> SolverWrapper:
         return partial(GrowingRows, epsilon=self.epsilon)

@@ -184,4 +184,4 @@ def _answered(part: Part, value: tuple[Part, Place]) -> Part:
     """The rows with the coefficients that answer their margins."""
     landmarks, place = value
     shard = _featured(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
-    return replace(part, dual=part.problem.pieces.response(margins_at(shard, place))[0])
+    return replace(part, dual=part.problem.conjugate.response(margins_at(shard, place))[0])

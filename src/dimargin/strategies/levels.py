@@ -138,7 +138,7 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
 def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
     """Status and reason when `needed` evaluations, before there is another answer, would outlast the deadline."""
     deadline = training.limits.deadline
-    if deadline is None or training.progress.repeats() or _end(needed, history) <= deadline:
+    if deadline is None or training.progress.is_replaying() or _end(needed, history) <= deadline:
         return None
     return "max_time", f"the time limit allows {what}"
 
@@ -199,7 +199,7 @@ def follow(
             end = verdict(step, requested)
         if end is not None:
             break
-        training.progress.settled(level.parts)
+        training.progress.on_checkpoint(level.parts)
         clock = time.perf_counter()  # what callbacks take is theirs
     status, reason = end or ("stopped", "it was interrupted")
     return Outcome(

@@ -1,6 +1,6 @@
 """How linear machines are trained, and by generalised Newton: on a part of the rows and then on all (handbook, 2.5).
 
-Linear solvers are written on the verbs of an engine alone (`dimargin.sharding.shards`).
+Linear solvers are written on the operations of an engine alone (`dimargin.sharding.shards`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level
 from dimargin.strategies.base import Training
 from dimargin.strategies.levels import Step, before_a_pass, model
-from dimargin.strategies.solves import Plan, Solved, Summary, told
+from dimargin.strategies.solves import Plan, Solved, Summary, summarise
 
 
 def last_step(training: Training, rows: Shards[Part], n_support: int, history: History) -> Iterator[Step]:
@@ -39,7 +39,7 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
     if 0 < 2 * n_support <= training.facts.n_rows:
         first = replace(plan, limits=before_a_pass(training, n_support, history))
     solved = whole.map(refined_and_solved, (first, plan))
-    (summary,) = solved.collect(_told)
+    (summary,) = solved.collect(_summarise)
     if summary is not None:
         level = Level(0, [summary], solved)
         yield Step(level, partial(model, level, training.facts.total))
@@ -60,5 +60,5 @@ def refined_and_solved(part: Part, plans: tuple[Plan | None, Plan]) -> Solved | 
     return Solved.of(part, replace(solution, kernel_evaluations=spent + solution.kernel_evaluations))
 
 
-def _told(solved: Solved | None, _: None) -> Summary | None:
-    return None if solved is None else told(solved, None)
+def _summarise(solved: Solved | None, _: None) -> Summary | None:
+    return None if solved is None else summarise(solved, None)

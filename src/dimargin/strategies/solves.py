@@ -1,4 +1,4 @@
-"""Local problems solved side by side: what travels to the parts, what is done there, and what the caller is told."""
+"""Local problems that are solved side by side: their plan, the task at every part, and its summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dimargin.solvers.loop import Solver
 from dimargin.strategies.base import Training
 from dimargin.system.arrays import Floats, Indices
 
-Around = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solution]]
+SolverWrapper = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solution]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Plan:
         Of a task.
     mass : float or None
         Weight that every part represents in its loss; None for that of the part.
-    around : function from the exact solver to one that makes use of it, or None
+    wrap_solver : function from the exact solver to one that makes use of it, or None
     """
 
     limits: Limits
@@ -47,7 +47,7 @@ class Plan:
     cache: int
     n_threads: int
     mass: float | None = None
-    around: Around | None = None
+    wrap_solver: SolverWrapper | None = None
 
     @classmethod
     def of(
@@ -57,11 +57,11 @@ class Plan:
         limits: Limits,
         *place: int,
         mass: float | None = None,
-        around: Around | None = None,
+        wrap_solver: SolverWrapper | None = None,
     ) -> Plan:
         """The plan for some parts, which share the threads and the cache of a machine."""
         share = training.cache // parts.n_together
-        return cls(limits, training.random_state, place, share, parts.n_threads, mass, around)
+        return cls(limits, training.random_state, place, share, parts.n_threads, mass, wrap_solver)
 
     def problem(self, part: Part) -> DualProblem:
         """What is solved of a part."""
@@ -76,7 +76,7 @@ class Plan:
     def solve(self, part: Part) -> Solution:
         """The solution of a part, from its coefficients."""
         exact = self.solver(part.key)
-        return solve(self.problem(part), self.around(exact) if self.around else exact, part.dual, self.limits)
+        return solve(self.problem(part), self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Solved:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the caller is told of a solved part: nothing that grows with its rows.
+    """Summary of a solved part for the caller: nothing that grows with its rows.
 
     Attributes
     ----------
@@ -138,11 +138,11 @@ def solve_parts(
     *place: int,
     mass: float | None = None,
     done: Callable[[int], None] | None = None,
-    around: Around | None = None,
+    wrap_solver: SolverWrapper | None = None,
 ) -> Level[Summary]:
     """Solve local problems side by side within `limits`; `place`, the level first, seeds their solvers."""
-    solved = parts.map(solve_part, Plan.of(training, parts, limits, *place, mass=mass, around=around), done)
-    return Level(place[0], solved.collect(told), solved)
+    solved = parts.map(solve_part, Plan.of(training, parts, limits, *place, mass=mass, wrap_solver=wrap_solver), done)
+    return Level(place[0], solved.collect(summarise), solved)
 
 
 def solve_part(part: Part, plan: Plan) -> Solved:
@@ -150,7 +150,7 @@ def solve_part(part: Part, plan: Plan) -> Solved:
     return Solved.of(part, plan.solve(part))
 
 
-def told(solved: Solved, _: None) -> Summary:
+def summarise(solved: Solved, _: None) -> Summary:
     """A task: the summary of a solved part."""
     part, solution = solved.part, solved.solution
     return Summary(

@@ -56,7 +56,7 @@ def bound(
         interval (Student's, of the mean of the sampled sums), not a certainty. Empty for a loss without a box, or with
         an intercept.
     """
-    box = facts.loss.pieces(np.ones(1), facts.total, facts.total).upper[0]
+    box = facts.loss.conjugate(np.ones(1), facts.total, facts.total).upper[0]
     if facts.intercept or not np.isfinite(box):
         return {}, 0
     keys = {part.key: number for number, part in enumerate(level.results)}
@@ -72,7 +72,7 @@ def bound(
         error = student.ppf(_CONFIDENCE, len(sums) - 1) * sums.std(ddof=1) / np.sqrt(len(sums))
         outside = float(sums.mean() + error)
     else:
-        outside = float(rows.problem.pieces.upper @ sums)
+        outside = float(rows.problem.conjugate.upper @ sums)
     gap = float((solved.primal - solved.dual).max())
     entries = {"theorem_1_bound": gap + outside / 2, "theorem_1_bound_sampled": sampled}
     return entries, int(evaluations[0])
@@ -106,5 +106,5 @@ def _outside(solved: Solved, value: tuple[Part, Indices, dict[int, int], int]) -
     kernel = rows.problem.kernel.facing(part.problem.kernel, n_threads)
     for some in gen_batches(part.n_rows, _ROWS_AT_ONCE):
         asked = np.arange(part.n_rows)[some]
-        sums[elsewhere] += part.problem.pieces.upper[some] @ np.abs(kernel.block(asked, elsewhere))
+        sums[elsewhere] += part.problem.conjugate.upper[some] @ np.abs(kernel.block(asked, elsewhere))
     return sums, np.array([kernel.evaluations], dtype=float)

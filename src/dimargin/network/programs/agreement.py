@@ -23,7 +23,7 @@ from dimargin.network import limits
 from dimargin.network.messages import Array, Count, Message, Numbers, SiteName, Text
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
-from dimargin.network.programs.learner import Learner, Recipe
+from dimargin.network.programs.learner import Learner, LearnerFactory
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import stacked
 
@@ -81,7 +81,7 @@ class Agreement(SiteProgram):
         Labels; one class, or no row at all, will do.
     schema : Schema
         Of these rows; its terms are what must be the same everywhere.
-    recipe : Recipe
+    factory : LearnerFactory
         What it learns, and how.
     n_sites : int, optional
         Begin when so many are known, and not before. By default when nothing new has been heard for `settle` seconds.
@@ -101,7 +101,7 @@ class Agreement(SiteProgram):
         X: Any,
         y: NDArray[Any],
         schema: Schema,
-        recipe: Recipe,
+        factory: LearnerFactory,
         n_sites: int | None = None,
         least_sites: int = 1,
         settle: float = 3.0,
@@ -110,7 +110,7 @@ class Agreement(SiteProgram):
         seed: tuple[int, ...] = (0,),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
-        self._recipe, self.shares, self.messages = recipe, recipe.shares, (Card, *recipe.messages)
+        self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
         self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
         self._least_sites, self._has_complained = least_sites, False
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
@@ -199,7 +199,7 @@ class Agreement(SiteProgram):
         elif self.schema.digest != before.digest:
             yield from self._renew(now, before)
         else:
-            self.learner.append(self._recipe.rows(X, y, self.schema))
+            self.learner.append(self._factory.rows(X, y, self.schema))
         yield from self._show(self._near.spoken_to)
 
     # ---- agreeing ------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class Agreement(SiteProgram):
     def _excess(self, other: Schema) -> str | None:
         """Why there is no learning from rows of both schemas together; None if there is."""
         try:
-            size = self._recipe.message_size(self.schema.union(other))
+            size = self._factory.message_size(self.schema.union(other))
         except ValueError as error:
             return f"together with those here it has {error}"
         if size > limits.MESSAGE:
@@ -288,7 +288,7 @@ class Agreement(SiteProgram):
 
     def _is_settled(self, now: float) -> bool:
         """Whether it is time to seal: classes, the expected sites or silence, and neighbours that think alike."""
-        if len(self.schema.labels) < self._recipe.least_labels or not self.schema.n_features:
+        if len(self.schema.labels) < self._factory.least_labels or not self.schema.n_features:
             return False
         digest = self.schema.digest
         self._near.gone(now)
@@ -299,7 +299,7 @@ class Agreement(SiteProgram):
         return len(self.rows) >= self._least_sites and now - self._changed_at >= self._settle
 
     def _seal(self, now: float) -> Iterator[Action]:
-        if len(self.schema.labels) < self._recipe.least_labels:
+        if len(self.schema.labels) < self._factory.least_labels:
             return
         self.sealed = True
         yield Report("agreed", self._agreed())
@@ -317,8 +317,8 @@ class Agreement(SiteProgram):
         yield from self.learner.start(now, self._near.spoken_to)
 
     def _made(self) -> Learner:
-        rows = self._recipe.rows(self.X, self.y, self.schema)
-        return self._recipe.learner(self.name, rows, self.schema, self.n_rows, self._seed)
+        rows = self._factory.rows(self.X, self.y, self.schema)
+        return self._factory.learner(self.name, rows, self.schema, self.n_rows, self._seed)
 
     def _agreed(self) -> dict[str, Any]:
         return {

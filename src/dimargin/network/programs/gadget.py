@@ -47,7 +47,7 @@ from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
-from dimargin.problems.hinge import HingeRows, Look, hinge_dual
+from dimargin.problems.hinge import HingeEvaluation, HingeRows, hinge_dual
 from dimargin.system.arrays import Floats
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
@@ -161,7 +161,7 @@ class Gadget(Learner):
         self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
         if self.settings.gradient == "local":
             self._push_sum.mass[: self.weights.size] = self.rows.n_rows * self.weights.ravel()
-        self._push_sum.contribute(self._contribution(self.rows.look(self.weights)))
+        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     @property
     def has_finished(self) -> bool:
@@ -288,15 +288,15 @@ class Gadget(Learner):
         else:
             step = self._step_size() * gradient
         self.weights = self._projected(self.weights - step)
-        self._push_sum.contribute(self._contribution(self._look(weight)))
+        self._push_sum.contribute(self._contribution(self._evaluate(weight)))
 
     def _step_locally(self) -> None:
         """The paper's step (e), on the mass: ``n w`` for weights w."""
         eta, own = self._step_size(), slice(0, self.weights.size)
-        look = self._look((_AVERAGING + 1) / (self.steps + _AVERAGING))
-        self._push_sum.contribute(self._contribution(look))
+        evaluation = self._evaluate((_AVERAGING + 1) / (self.steps + _AVERAGING))
+        self._push_sum.contribute(self._contribution(evaluation))
         mass = self._push_sum.mass.copy()
-        stepped = (1 - eta * self.settings.alpha) * mass[own].reshape(self._shape) + eta * look.pull
+        stepped = (1 - eta * self.settings.alpha) * mass[own].reshape(self._shape) + eta * evaluation.pull
         mass[own] = stepped.ravel()
         weights = stepped / self._mass_of_rows
         self.weights = self._projected(weights)
@@ -304,17 +304,22 @@ class Gadget(Learner):
             mass[own] = self._mass_of_rows * self.weights.ravel()
         self._push_sum.mass = mass
 
-    def _look(self, weight: float) -> Look:
+    def _evaluate(self, weight: float) -> HingeEvaluation:
         """At a batch, blown up to all rows of the site."""
         n, size = self.rows.n_rows, self.settings.batch_size
         if size is None or not n:
-            look = self.rows.look(self.weights)
-            self.dual = self.dual + (look.inside - self.dual) * weight
-            return look
+            evaluation = self.rows.evaluate(self.weights)
+            self.dual = self.dual + (evaluation.inside - self.dual) * weight
+            return evaluation
         chosen = self._rng.integers(n, size=size)
-        look = self.rows.look(self.weights, chosen)
-        self.dual[:, chosen] += (look.inside - self.dual[:, chosen]) * weight
-        return Look(look.pull * (n / size), look.loss * (n / size), look.active * (n / size), look.inside)
+        evaluation = self.rows.evaluate(self.weights, chosen)
+        self.dual[:, chosen] += (evaluation.inside - self.dual[:, chosen]) * weight
+        return HingeEvaluation(
+            evaluation.pull * (n / size),
+            evaluation.loss * (n / size),
+            evaluation.active * (n / size),
+            evaluation.inside,
+        )
 
     def _step_size(self) -> Floats:
         """Of every feature, or of all."""
@@ -343,14 +348,14 @@ class Gadget(Learner):
     def _count_rows(self) -> None:
         """Contribute what the rows are now, which are others than before."""
         self._statistics = self._statistics_of_rows()
-        self._push_sum.contribute(self._contribution(self.rows.look(self.weights)))
+        self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
-    def _contribution(self, look: Look | None) -> Floats:
+    def _contribution(self, evaluation: HingeEvaluation | None) -> Floats:
         """Pull, rows, statistics, loss, activity: sums over this site's rows."""
         n, (n_outputs, n_features) = float(self.rows.n_rows), self._shape
-        look = look or self.rows.look(np.zeros(self._shape))
-        pull = np.zeros(n_outputs * n_features) if self.settings.gradient == "local" else look.pull.ravel()
-        return np.concatenate([pull, [n], self._statistics, look.loss, look.active])
+        evaluation = evaluation or self.rows.evaluate(np.zeros(self._shape))
+        pull = np.zeros(n_outputs * n_features) if self.settings.gradient == "local" else evaluation.pull.ravel()
+        return np.concatenate([pull, [n], self._statistics, evaluation.loss, evaluation.active])
 
     @property
     def _mass_of_rows(self) -> float:

@@ -50,7 +50,7 @@ class Learner(Listener):
 
     @abstractmethod
     def append(self, rows: Any) -> None:
-        """More rows of this site, as `Recipe.rows` gives them."""
+        """More rows of this site, as `LearnerFactory.rows` gives them."""
 
     @abstractmethod
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
@@ -61,7 +61,7 @@ class Learner(Listener):
         """For a person."""
 
 
-class Recipe(ABC):
+class LearnerFactory(ABC):
     """What sites learn, and how: all that `Agreement` has to know of it.
 
     Attributes

@@ -1,4 +1,4 @@
-"""What readers of data files share: the result, its pieces, how a file is opened and labels are understood."""
+"""What readers of data files share: the result, its chunks, how a file is opened and labels are understood."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-PIECE = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
+CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
 
@@ -50,7 +50,7 @@ class DataSet:
     zero_based: bool | None = None
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Some rows of a file, and their labels or codes of labels."""
 
     X: Any
@@ -83,26 +83,26 @@ def _opener(file: BinaryIO) -> Callable[..., Any] | None:
     return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
 
 
-class Pieces:
-    """Rows and labels, collected piece by piece and joined with one piece in memory twice, not the whole."""
+class Chunks:
+    """Rows and labels, collected chunk by chunk and joined with one chunk in memory twice, not the whole."""
 
-    def __init__(self, path: Path, pieces: Iterator[Piece]) -> None:
+    def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
         self._parts: list[Any] = []
         labels: list[Any] = []
         held, most = 0, memory_of_process()
-        for piece in pieces:
-            held += _size(piece.X) + (0 if piece.y is None else piece.y.nbytes)
+        for chunk in chunks:
+            held += _size(chunk.X) + (0 if chunk.y is None else chunk.y.nbytes)
             if held > most:  # before the system ends the process
                 raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
-            self._parts.append(_set_apart(piece.X))
-            labels.append(None if piece.y is None else _set_apart(piece.y))
+            self._parts.append(_set_apart(chunk.X))
+            labels.append(None if chunk.y is None else _set_apart(chunk.y))
         self._rows = sum(part.shape[0] for part in self._parts)
         if not self._rows:
             raise DataFileError(f"{path} has no rows")
         self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
 
     def dense(self, first: int, width: int) -> NDArray[np.float64]:
-        """Columns from `first` on, as many as `width`; the pieces are used up."""
+        """Columns from `first` on, as many as `width`; the chunks are used up."""
         X, at = np.zeros((self._rows, width)), 0
         self._parts.reverse()
         while self._parts:
@@ -137,7 +137,7 @@ class Pieces:
 
 
 def _size(X: Any) -> int:
-    """Bytes of a piece once it is set apart."""
+    """Bytes of a chunk once it is set apart."""
     return int(12 * X.nnz + 4 * X.shape[0] if sp.issparse(X) else X.nbytes)
 
 
@@ -177,7 +177,7 @@ def label_values(labels: NDArray[Any], own: bool = False) -> NDArray[Any]:
     least, largest = numbers.min(), numbers.max()
     if not np.isfinite([least, largest]).all():  # texts such as "inf"
         return labels
-    chunks = [slice(k, k + PIECE) for k in range(0, len(numbers), PIECE)]
+    chunks = [slice(k, k + CHUNK) for k in range(0, len(numbers), CHUNK)]
     if max(-least, largest) >= 2**53 or any((numbers[s] != np.floor(numbers[s])).any() for s in chunks):
         return numbers
     if not own:
