@@ -62,17 +62,17 @@ def passes_of_rival(X, epsilon, away, most=300):
     lengths = np.einsum("ij,ij->i", X, X)
     for step in range(1, most + 1):
         distances = squared_distances(X, centre)
-        places = list(x)
-        weights = np.array([x[k] for k in places])
-        value = float(weights @ distances[places])
-        far, near = int(distances.argmax()), places[int(distances[places].argmin())]
+        indices = list(x)
+        weights = np.array([x[k] for k in indices])
+        value = float(weights @ distances[indices])
+        far, near = int(distances.argmax()), indices[int(distances[indices].argmin())]
         if distances[far] <= value * (1 + epsilon) ** 2:
             return step
         is_away = away and value > 0 and distances[far] / value - 1 < 1 - distances[near] / value and x[near] < 1
         to, sign = (near, -1.0) if is_away else (far, 1.0)
         direction = sign * (X[to] - centre)
         square = float(direction @ direction)
-        slope = sign * (lengths[to] - weights @ lengths[places]) - 2 * centre @ direction
+        slope = sign * (lengths[to] - weights @ lengths[indices]) - 2 * centre @ direction
         largest = x[near] / (1 - x[near]) if is_away else 1.0
         t = min(max(slope / (2 * square), 0.0), largest)
         x = {k: w * (1 - sign * t) for k, w in x.items()}

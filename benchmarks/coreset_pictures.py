@@ -82,8 +82,8 @@ def classifier(found):
         (full,) = kinds["exact solver"]
         for axes, key, written in zip(column, ("accuracy", "support"), ("{:.2%}", "{:,d}"), strict=True):
             draw_epsilon(axes, kinds["core-set"], key, color="tab:blue", marker="o", label="core-set")
-            for place, one in placed(kinds["core-set"]):
-                annotate(axes, written.format(one[key]), (place, one[key]), (4, -5), va="top")
+            for index, one in placed(kinds["core-set"]):
+                annotate(axes, written.format(one[key]), (index, one[key]), (4, -5), va="top")
             axes.axhline(full[key], **RIVAL, label="full L2-SVM, gap 1e-3")
             annotate(axes, written.format(full[key]), (1, full[key]), (0, 3), va="bottom")
         above, below = column
@@ -136,18 +136,18 @@ def of_each(found, key):
 def placed(line):
     """Every one with its place: the finer epsilon, the farther to the right, and behind all what ends at a gap."""
     finest = max(-math.log10(one["epsilon"]) for one in line if one["epsilon"])
-    places = [-math.log10(one["epsilon"]) if one["epsilon"] else finest + 1 for one in line]
-    return sorted(zip(places, line, strict=True), key=lambda pair: pair[0])
+    indices = [-math.log10(one["epsilon"]) if one["epsilon"] else finest + 1 for one in line]
+    return sorted(zip(indices, line, strict=True), key=lambda pair: pair[0])
 
 
 def draw_epsilon(axes, line, key, **style):
-    places, line = zip(*placed(line), strict=True)
+    indices, line = zip(*placed(line), strict=True)
     values = [one[key] for one in line]
-    axes.plot(places[:-1], values[:-1], **LINE | style)
-    axes.plot(places[-1:], values[-1:], **LINE | style | {"label": None})  # not joined: it has no epsilon
-    axes.axvline((places[-2] + places[-1]) / 2, color="0.7", linewidth=0.8)
+    axes.plot(indices[:-1], values[:-1], **LINE | style)
+    axes.plot(indices[-1:], values[-1:], **LINE | style | {"label": None})  # not joined: it has no epsilon
+    axes.axvline((indices[-2] + indices[-1]) / 2, color="0.7", linewidth=0.8)
     names = [f"{one['epsilon']:.0e}".replace("e-0", "e-") if one["epsilon"] else "gap\n1e-3" for one in line]
-    axes.set_xticks(places, names)
+    axes.set_xticks(indices, names)
     axes.grid(alpha=0.3)
 
 
@@ -155,9 +155,9 @@ def annotate(axes, text, point, offset, **style):
     axes.annotate(text, point, offset, textcoords="offset points", fontsize="small", **style)
 
 
-def plain_numbers(axis, places=None):
-    """Numbers without powers on a logarithmic axis; where `places` are given, there and nowhere else."""
-    axis.set_major_locator(LogLocator(subs=(1, 3)) if places is None else FixedLocator(places))
+def plain_numbers(axis, indices=None):
+    """Numbers without powers on a logarithmic axis; where `indices` are given, there and nowhere else."""
+    axis.set_major_locator(LogLocator(subs=(1, 3)) if indices is None else FixedLocator(indices))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axis.set_minor_formatter(NullFormatter())

@@ -75,18 +75,18 @@ def scattered(problem: DualProblem, n_shards: int = 3, start=None, n_threads: in
 
 def dual_of(problem: DualProblem, model: LevelModel) -> np.ndarray:
     """Coefficients of all rows, without labels."""
-    assert np.all(np.diff(model.places) > 0)
-    assert np.array_equal(model.labels, problem.labels[:, model.places])
-    assert not abs(model.vectors - problem.kernel.rows(model.places)).sum()
+    assert np.all(np.diff(model.indices) > 0)
+    assert np.array_equal(model.labels, problem.labels[:, model.indices])
+    assert not abs(model.vectors - problem.kernel.rows(model.indices)).sum()
     dual = np.zeros(problem.labels.shape)
-    dual[:, model.places] = problem.labels[:, model.places] * model.coefficients
+    dual[:, model.indices] = problem.labels[:, model.indices] * model.coefficients
     return dual
 
 
 def clusters_of(problem: DualProblem, model: LevelModel) -> np.ndarray:
     """Clusters of all rows."""
     clusters = model.router.rule.assign(problem.kernel.rows(np.arange(problem.n_rows)))
-    assert np.array_equal(model.router.clusters, clusters[model.places])
+    assert np.array_equal(model.router.clusters, clusters[model.indices])
     return clusters
 
 

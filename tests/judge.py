@@ -301,8 +301,8 @@ def judge_ball(problem, x, squared_radius, C):
     ``R^2 + C/4 sum_i s_i (d_i - R^2)_+^2``, and its dual ``sum_i x_i K_ii - x'Kx - sum_i x_i^2 / (C s_i)`` for x of sum
     one.
     """
-    gram, places = problem.gram(), np.arange(len(x))
-    diagonal, a = gram[places, places], Twofold(x)
+    gram, indices = problem.gram(), np.arange(len(x))
+    diagonal, a = gram[indices, indices], Twofold(x)
     scores = (gram * a[None]).sum(axis=1)
     distances = diagonal - scores * 2.0 + (a * scores).sum()
     excess = (distances - squared_radius).positive_part()

@@ -79,8 +79,8 @@ class TravellingShards(Shards[Any]):
         def make():
             sent: list[list[bytes]] = [[] for _ in range(n_shards)]
             for frame in self._frames():
-                for place, piece in self.engine.run(sending, frame):
-                    sent[place].append(pickle.dumps(piece, 5))
+                for index, piece in self.engine.run(sending, frame):
+                    sent[index].append(pickle.dumps(piece, 5))
             assert all(sent), "a shard was sent nothing"
             return [pickle.dumps(self.engine.gather(joining, pieces), 5) for pieces in sent]
 
@@ -91,7 +91,7 @@ class TravellingShards(Shards[Any]):
         return [pickle.loads(pickle.dumps(self.engine.run(parcel, frame), 5)) for frame in self._act()[:n_shards]]
 
     def aggregate(self, task, value=None, wide=False):
-        leaves = (Node(0, place, part) for place, part in enumerate(self._answers(task, value)))
+        leaves = (Node(0, index, part) for index, part in enumerate(self._answers(task, value)))
         return tree_sum(leaves, self.n_shards).sums
 
     def fold(self, task, value):

@@ -10,7 +10,7 @@ from dimargin.balls.active_set import enclose
 
 
 def solved(products, linear, start=(0,), tol=0.0):
-    return enclose(lambda places: products[places], linear, np.asarray(start), tol)
+    return enclose(lambda indices: products[indices], linear, np.asarray(start), tol)
 
 
 def around(points, **options):
@@ -21,7 +21,7 @@ def around(points, **options):
 def assert_optimal(found, products, linear, rounding=1e-9):
     """What only the optimum satisfies, computed here from the weights alone."""
     x = np.zeros(len(linear))
-    x[found.places] = found.weights
+    x[found.indices] = found.weights
     assert found.weights.min() >= 0 and x.sum() == pytest.approx(1, abs=1e-12)
     square = x @ products @ x
     distances, value = linear - 2 * products @ x + square, linear @ x - square
@@ -29,7 +29,7 @@ def assert_optimal(found, products, linear, rounding=1e-9):
     assert found.value == pytest.approx(value, abs=rounding * size)
     np.testing.assert_allclose(found.distances, distances, atol=rounding * size)
     assert distances.max() <= value + rounding * size
-    np.testing.assert_allclose(distances[found.places], value, atol=rounding * size)
+    np.testing.assert_allclose(distances[found.indices], value, atol=rounding * size)
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -71,7 +71,7 @@ def test_quadratic_program_agrees(n, d):
     points -= points.mean(axis=0)
     found = around(points)
     assert found.value == pytest.approx(quadratic_optimum(points @ points.T, (points**2).sum(axis=1)), rel=1e-6)
-    assert len(found.places) <= d + 1
+    assert len(found.indices) <= d + 1
 
 
 def test_points_on_a_sphere_are_enclosed_to_rounding():
@@ -79,14 +79,14 @@ def test_points_on_a_sphere_are_enclosed_to_rounding():
     points = unit_sphere(5000, 100)
     points -= points.mean(axis=0)
     linear = (points**2).sum(axis=1)
-    found = enclose(lambda places: points[places] @ points.T, linear, np.array([int(linear.argmax())]))
+    found = enclose(lambda indices: points[indices] @ points.T, linear, np.array([int(linear.argmax())]))
     assert found.distances.max() <= found.value * (1 + 1e-11)
 
 
 def test_a_tolerance_saves_points():
     points = np.random.default_rng(1).normal(size=(500, 30))
     exact, loose = around(points), around(points, tol=0.1)
-    assert len(loose.places) < len(exact.places)
+    assert len(loose.indices) < len(exact.indices)
     assert loose.value <= exact.value * (1 + 1e-12)
     assert loose.distances.max() <= loose.value * 1.1
 
@@ -96,5 +96,5 @@ def test_the_start_does_not_matter():
     exact = around(points)
     for start in ([7], range(200), [3, 3, 3], [199, 0]):
         other = around(points, start=list(start))
-        np.testing.assert_array_equal(other.places, exact.places)
+        np.testing.assert_array_equal(other.indices, exact.indices)
         np.testing.assert_allclose(other.weights, exact.weights, rtol=1e-9)

@@ -21,9 +21,9 @@ def test_all_points_are_within_one_and_epsilon(n, d, size, seed, on_a_grid):
     rng = np.random.default_rng(seed)
     X = rng.integers(-2, 3, size=(n, d)).astype(float) if on_a_grid else rng.normal(size=(n, d))
     found, exact = ball(X, FixedSizeCoreSet(size, 1 / size)), ball(X, GrowingCoreSet(0.0))
-    assert found.status == "converged" and len(found.places) <= size + 1
+    assert found.status == "converged" and len(found.indices) <= size + 1
     assert found.squared_radius <= exact.squared_radius * (1 + 1e-9)
-    distances = np.linalg.norm(X - found.weights @ X[found.places], axis=1)
+    distances = np.linalg.norm(X - found.weights @ X[found.indices], axis=1)
     assert distances.max() <= (1 + 1 / size) * found.squared_radius**0.5 * (1 + 1e-9) + 1e-12
     if size > d:  # d + 1 points determine the smallest ball
         assert found.squared_radius == pytest.approx(exact.squared_radius, rel=1e-8, abs=1e-12)
@@ -33,7 +33,7 @@ def test_all_points_are_within_one_and_epsilon(n, d, size, seed, on_a_grid):
 def test_one_point_more_where_the_theorem_needs_it(size):
     """Corners of a simplex, where sqrt((k + 1) / (k - 1)) times the radius is more than 1 + 1 / k times."""
     found = ball(simplex(200), FixedSizeCoreSet(size, 1 / size))
-    assert found.status == "converged" and len(found.places) == size + 1
+    assert found.status == "converged" and len(found.indices) == size + 1
     assert found.ratio == pytest.approx(((size + 2) / size) ** 0.5)
 
 
@@ -49,17 +49,17 @@ def test_the_best_exchange_is_made(size, d, seed):
     X = np.random.default_rng(seed).normal(size=(200, d))
     space = FeatureSpace(X)
 
-    def enclosed(places):
-        return space.enclose(np.asarray(places), np.arange(len(places)), 0.0)
+    def enclosed(indices):
+        return space.enclose(np.asarray(indices), np.arange(len(indices)), 0.0)
 
     core = np.arange(size)
     now = enclosed(core)
-    outside = int(space.distances(core[now.places], now.weights).argmax())
+    outside = int(space.distances(core[now.indices], now.weights).argmax())
     best = max(enclosed(np.delete(np.append(core, outside), k)).value for k in range(size + 1))
     found = exchanged(core, now, outside, size, enclosed)
     if best <= now.value * (1 + 1e-9):
         assert found is None
     else:
-        places, exchanged_ball = found
-        assert len(places) == size and outside in places
-        assert enclosed(places).value == pytest.approx(exchanged_ball.value) == pytest.approx(best)
+        indices, exchanged_ball = found
+        assert len(indices) == size and outside in indices
+        assert enclosed(indices).value == pytest.approx(exchanged_ball.value) == pytest.approx(best)

@@ -41,7 +41,7 @@ def test_balls_in_the_space_of_a_kernel(name, epsilon):
     values = VALUES[name](X)
     found = grown(kernel_space(X, name), epsilon)
     x = np.zeros(len(X))
-    x[found.places] = found.weights
+    x[found.indices] = found.weights
     distances = values.diagonal() - 2 * values @ x + x @ values @ x
     best = quadratic_optimum(values, values.diagonal())
     assert found.status == "converged"
@@ -65,13 +65,13 @@ def test_many_points(make, epsilon):
     space = FeatureSpace(X)
     found = grown(space, epsilon)
     dense = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
-    distances = np.linalg.norm(dense - found.weights @ dense[found.places], axis=1)
+    distances = np.linalg.norm(dense - found.weights @ dense[found.indices], axis=1)
     assert found.status == "converged"
     assert distances.max() <= found.squared_radius**0.5 * (1 + epsilon + 1e-9)
     np.testing.assert_allclose(
-        space.centre(found.places, found.weights), found.weights @ dense[found.places], atol=1e-12
+        space.centre(found.indices, found.weights), found.weights @ dense[found.indices], atol=1e-12
     )
-    core = dense[found.places] - dense[found.places].mean(axis=0)
+    core = dense[found.indices] - dense[found.indices].mean(axis=0)
     assert found.squared_radius == pytest.approx(quadratic_optimum(core @ core.T, (core**2).sum(axis=1)), rel=1e-6)
     assert found.passes <= 10
 
@@ -81,7 +81,7 @@ def test_softness_is_a_coordinate_of_its_own():
     X = np.random.default_rng(4).normal(size=(150, 3))
     lifted = np.hstack([X, np.eye(150) * 0.5**0.5])
     soft, hard = grown(FeatureSpace(X, np.full(150, 0.5)), 0.0), grown(FeatureSpace(lifted), 0.0)
-    np.testing.assert_array_equal(soft.places, hard.places)
+    np.testing.assert_array_equal(soft.indices, hard.indices)
     np.testing.assert_allclose(soft.weights, hard.weights, rtol=1e-8)
     assert soft.squared_radius == pytest.approx(hard.squared_radius, rel=1e-10)
     assert soft.farthest == pytest.approx(hard.farthest, rel=1e-10)
@@ -95,9 +95,9 @@ def test_a_weight_of_two_is_a_point_given_twice():
     softness[:20] = 25.0
     weighted = grown(FeatureSpace(X, softness), 0.0)
     repeated = grown(FeatureSpace(np.vstack([X, X[:20]]), np.full(80, 50.0)), 0.0)
-    assert (weighted.places < 20).any() and (weighted.places >= 20).any()
+    assert (weighted.indices < 20).any() and (weighted.indices >= 20).any()
     x, twice = np.zeros(60), np.zeros(80)
-    x[weighted.places], twice[repeated.places] = weighted.weights, repeated.weights
+    x[weighted.indices], twice[repeated.indices] = weighted.weights, repeated.weights
     twice[:20] += twice[60:]
     np.testing.assert_allclose(x, twice[:60], atol=1e-10)
 
@@ -126,5 +126,5 @@ def test_limits_end_with_a_certificate():
     stopped = grown(FeatureSpace(X, np.ones(5000)), 0.0, interrupted=interrupted)
     for found, status, soft in ((late, "max_time", 0.0), (stopped, "stopped", 1.0)):
         assert found.status == status and found.squared_radius == 0
-        distances = ((X - found.weights @ X[found.places]) ** 2).sum(axis=1) + soft
+        distances = ((X - found.weights @ X[found.indices]) ** 2).sum(axis=1) + soft
         assert found.farthest >= distances.max() - 1e-12

@@ -108,10 +108,10 @@ def test_what_a_detector_is_not_for(dimargin, trained, tmp_path, monkeypatch, co
     monkeypatch.chdir(tmp_path)
     frame(20).assign(label=1).to_csv(tmp_path / "rows.csv", index=False)
     (tmp_path / "rows.libsvm").write_text("1 1:2 2:3\n")
-    places = {"MODEL": path, "DATA": tmp_path / "rows.csv", "TEXT": tmp_path / "rows.libsvm"}
+    indices = {"MODEL": path, "DATA": tmp_path / "rows.csv", "TEXT": tmp_path / "rows.libsvm"}
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     arguments, expected_status, words = REFUSED[command]
-    status, out, err = dimargin(*(places.get(word, word) for word in arguments))
+    status, out, err = dimargin(*(indices.get(word, word) for word in arguments))
     said = " ".join(err.replace("│", " ").split())
     assert status == expected_status and not out and words in said
     if command != "svm-predict":

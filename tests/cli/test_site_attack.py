@@ -71,12 +71,12 @@ class Eves:
     def say(self, kind, what, times=1):
         """Each of the next eves says something hostile, made of genuine messages of a kind, to all sites."""
         names = []
-        for place, hostility in enumerate(what):
+        for index, hostility in enumerate(what):
             name = f"eve{self.said}"
             self.said += 1
             names.append(name)
             for site in SITES:
-                data = hostile(self.genuine(kind), random.Random(place), hostility)
+                data = hostile(self.genuine(kind), random.Random(index), hostility)
                 for number in range(times):
                     self._session(name).put(
                         f"dimargin/inbox/{site}/{name}", data, attachment=(number + 1).to_bytes(8, "little"),

@@ -98,8 +98,8 @@ def test_real_data(dimargin, folder, data_folder, name, options):
     with bz2.open(data_folder / f"{name}.bz2") as lines:
         text = list(itertools.islice(lines, 3000))
     chosen = np.random.default_rng(0).permutation(len(text))
-    for part, places in (("train", chosen[:1000]), ("test", chosen[1000:])):
-        (folder / part).write_bytes(b"".join(text[place] for place in places))
+    for part, indices in (("train", chosen[:1000]), ("test", chosen[1000:])):
+        (folder / part).write_bytes(b"".join(text[index] for index in indices))
     assert dimargin("svm-train", "-q", *options.split(), "train") == (0, "", "")
     y, X = svm().svm_read_problem("train")
     svm().svm_save_model("theirs", svm().svm_train(y, X, f"{options} -q"))
@@ -182,7 +182,7 @@ def test_predictions_and_accuracy_are_libsvms(dimargin, folder, classes):
 @pytest.mark.parametrize("classes", [(-1, 1), (3, 1, 2)])
 def test_kernel_values_computed_beforehand(dimargin, folder, classes):
     X, y = problem(write("rows", n=90, classes=classes))
-    chosen = np.random.default_rng(0).permutation(90)  # places need not be in order
+    chosen = np.random.default_rng(0).permutation(90)  # indices need not be in order
     values = np.column_stack([np.arange(1, 91), X @ X.T])[chosen]
     lines = [" ".join([f"{label:.0f}", *(f"{j}:{v!r}" for j, v in enumerate(row))]) for label, row in
              zip(y[chosen], values.tolist(), strict=True)]  # fmt: skip

@@ -56,9 +56,9 @@ def test_files_cut_short(name, tmp_path, written):
 def test_files_with_flipped_bits(name, tmp_path, written):
     whole = damageable(name, tmp_path)
     rng = np.random.default_rng(0)
-    for place in rng.integers(len(whole), size=150):
+    for index in rng.integers(len(whole), size=150):
         damaged = bytearray(whole)
-        damaged[place] ^= 1 << rng.integers(8)
+        damaged[index] ^= 1 << rng.integers(8)
         survives(written(name, bytes(damaged)))
 
 

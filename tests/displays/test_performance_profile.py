@@ -40,9 +40,9 @@ def legend(axes):
 
 
 def band(display, panel):
-    """Places, and lowest and highest value there."""
+    """Indices, and lowest and highest value there."""
     x, y = display.bands_[panel].get_paths()[0].vertices.T
-    return np.array([(place, y[x == place].min(), y[x == place].max()) for place in np.unique(x)])
+    return np.array([(index, y[x == index].min(), y[x == index].max()) for index in np.unique(x)])
 
 
 def column(display, name):

@@ -58,9 +58,9 @@ def test_candidates_of_several_grids_leave_holes():
 
 
 def test_cells_of_the_same_written_score_have_the_same_shade():
-    scores, places = np.array([[0.98541, 0.98543, 0.97]]), np.zeros((1, 3), dtype=int)
+    scores, indices = np.array([[0.98541, 0.98543, 0.97]]), np.zeros((1, 3), dtype=int)
     display = TuningDisplay(
-        scores=scores, rounds=places, row_values=[1.0], column_values=[1.0, 2.0, 3.0], row_name="gamma",
+        scores=scores, rounds=indices, row_values=[1.0], column_values=[1.0, 2.0, 3.0], row_name="gamma",
         column_name="lam",
     ).plot()  # fmt: skip
     assert display.image_.get_array().tolist() == [[1.0, 1.0, 0.0]]

@@ -44,7 +44,7 @@ def ranges(engine, n_shards=5):
 def by_key(batch, n_shards):
     """Rows of a batch by the remainder of their key."""
     keys, x = batch.column("key").to_numpy(), batch.column("x").to_numpy()
-    return [(place, (keys[keys % n_shards == place], x[keys % n_shards == place])) for place in set(keys % n_shards)]
+    return [(index, (keys[keys % n_shards == index], x[keys % n_shards == index])) for index in set(keys % n_shards)]
 
 
 def in_order_of_keys(pieces, value):
@@ -72,8 +72,8 @@ def test_shards_hold_the_rows_of_a_data_frame_however_it_is_partitioned(request,
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     shards = engine.gather(arrange(rows(spark)), by_key, in_order_of_keys, 6, 6)
     assert shards.n_shards == 6
-    for place, found in enumerate(shards.collect()):
-        keys = np.arange(place, 2000, 6)
+    for index, found in enumerate(shards.collect()):
+        keys = np.arange(index, 2000, 6)
         assert_array_equal(found, np.column_stack([keys, 0.5 * keys]))
 
 

@@ -13,7 +13,7 @@ from dimargin.engines import LocalEngine
 def test_results_come_in_order(n_threads):
     ended = []
     results = LocalEngine(n_threads, Event()).map(
-        lambda item, threads: (item, threads), list("abcde"), lambda place, result: ended.append((place, result))
+        lambda item, threads: (item, threads), list("abcde"), lambda index, result: ended.append((index, result))
     )
     assert [item for item, _ in results] == list("abcde")
     assert {threads for _, threads in results} == {1}
@@ -53,7 +53,7 @@ def test_a_failure_cancels_the_others_and_is_raised(error):
 
 def test_done_is_called_in_the_callers_thread():
     callers = set()
-    LocalEngine(2, Event()).map(lambda item, threads: item, range(4), lambda place, result: callers.add(get_ident()))
+    LocalEngine(2, Event()).map(lambda item, threads: item, range(4), lambda index, result: callers.add(get_ident()))
     assert callers == {get_ident()}
 
 

@@ -39,8 +39,8 @@ def rows():
     return StandardScaler().fit_transform(X), y
 
 
-def objective(X, y, weights, loss, place, intercept):
-    w, b = place[: X.shape[1]], place[-1] if intercept else 0.0
+def objective(X, y, weights, loss, index, intercept):
+    w, b = index[: X.shape[1]], index[-1] if intercept else 0.0
     losses = loss.value(y * (X @ w + b), weights, weights.sum(), weights.sum())
     return 0.5 * w @ w + losses.sum()
 

@@ -50,7 +50,7 @@ def test_blocks_and_steps_go_by_content_too(machine):
     assert_allclose(two, one, atol=2e-3 * np.abs(one).max())
 
 
-def test_support_vectors_are_named_by_their_places_in_the_given_rows():
+def test_support_vectors_are_named_by_their_indices_in_the_given_rows():
     X, y = make_classification(1200, 4, flip_y=0.1, random_state=0)
     machine = SVMClassifier(strategy="cascade", random_state=0, **TREE).fit(X, y)
     assert np.all(np.diff(machine.support_) > 0) and np.array_equal(machine.support_vectors_, X[machine.support_])

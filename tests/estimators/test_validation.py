@@ -216,8 +216,8 @@ FITTED = {
 }
 
 
-def damage(X, part, place, value):
-    getattr(X, part)[place] = value
+def damage(X, part, index, value):
+    getattr(X, part)[index] = value
     return X
 
 

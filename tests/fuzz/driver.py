@@ -82,8 +82,8 @@ def run(name, seed, seconds, inputs, first):
         if status:  # it was killed by this input, which is not counted yet
             failures += 1
             following += 1
-            place = keep(name, shared[_HEAD.size : _HEAD.size + length])
-            print(f"{name}: input {number} ended the process with status {status}; it is in {place}", flush=True)
+            index = keep(name, shared[_HEAD.size : _HEAD.size + length])
+            print(f"{name}: input {number} ended the process with status {status}; it is in {index}", flush=True)
     took = time.monotonic() - began
     print(f"{name}: {following - first} inputs of seed {seed} in {took:.1f} s, {failures} failures", flush=True)
     return failures

@@ -105,8 +105,8 @@ def generate(rng):
         if rng.random() < 0.7:
             arguments.append(rng.choice(_VALUES if rng.random() < 0.6 else SOME_NUMBERS))
     rows = rng.choice(["rows.svm", "rows.csv"]) if rng.random() < 0.9 else rng.choice(_FILES)
-    place = {"DATA": rows, "OUT": "out", "MODEL": "model.dimargin", "TEXT": "text.model", "RANGES": "ranges"}
-    arguments = [place.get(word, word) for word in arguments]
+    index = {"DATA": rows, "OUT": "out", "MODEL": "model.dimargin", "TEXT": "text.model", "RANGES": "ranges"}
+    arguments = [index.get(word, word) for word in arguments]
     files = dict(_GOOD) | {"model.dimargin": rng.choice(_model()), "text.model": fuzz_libsvm_model.generate(rng)}
     damage = {"rows.svm": fuzz_libsvm, "rows.csv": fuzz_csv, "model.dimargin": fuzz_model, "ranges": fuzz_ranges}
     if rng.random() < 0.4:

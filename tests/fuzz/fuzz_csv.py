@@ -17,13 +17,13 @@ def _field(rng):
 
 
 def generate(rng):
-    width, place = rng.choice([1, 2, 2, 3, 5]), rng.randrange(3)
+    width, index = rng.choice([1, 2, 2, 3, 5]), rng.randrange(3)
     names = [rng.choice("abcdefgh") + str(k) for k in range(width)]
     delimiter, end = rng.choice(",,,;\t"), rng.choice(["\n", "\n", "\n", "\r\n", "\n\n"])
     rows = [[_field(rng) for _ in range(width)] for _ in range(rng.choice([0, 1, 2, 3, 8]))]
     for row in [names, *rows]:
         label = "label" if row is names else rng.choice(_LABELS) if rng.random() < 0.1 else rng.choice(["x", "y", "1"])
-        row.insert(place, label)
+        row.insert(index, label)
         if rng.random() < 0.03:
             row.append(_field(rng))
     text = end.join(delimiter.join(row) for row in ([names] if rng.random() < 0.8 else []) + rows)

@@ -98,10 +98,10 @@ def _world(k):
 def generate(rng: random.Random) -> bytes:
     """The number of a world, and messages with the numbers of who says them and of who hears them."""
     k, messages = rng.randrange(len(_WORLDS)), []
-    for place in range(rng.choice(_BATCHES)):
+    for index in range(rng.choice(_BATCHES)):
         data = hostile(rng.choice(_world(k).genuine), rng)
         times = 2 if rng.random() < 0.1 else 1
-        eve = rng.randrange(_FEW) if rng.random() < 0.2 else _FEW + place
+        eve = rng.randrange(_FEW) if rng.random() < 0.2 else _FEW + index
         messages += [(eve, rng.randrange(1, 4), data)] * times
     return bytes([k]) + msgspec.msgpack.encode(messages)
 

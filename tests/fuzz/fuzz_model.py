@@ -96,12 +96,12 @@ def _fitted():
     ]
 
 
-def _places(value, path=()):
+def _indices(value, path=()):
     """Paths to all values."""
     if isinstance(value, (dict, list)):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield (*path, key)
-            yield from _places(inner, (*path, key))
+            yield from _indices(inner, (*path, key))
 
 
 def _other(rng, array):
@@ -131,7 +131,7 @@ def generate(rng):
     header, arrays = copy.deepcopy(header), dict(arrays)
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         if rng.random() < 0.6:
-            *way, last = rng.choice(list(_places(header)))
+            *way, last = rng.choice(list(_indices(header)))
             at = functools.reduce(lambda value, key: value[key], way, header)
             if rng.random() < 0.15:
                 del at[last]

@@ -158,12 +158,12 @@ def _integers_of(fields):
 
 
 def _at_an_integer(fields, rng):
-    places = _integers_of(fields)
-    if not places:
+    indices = _integers_of(fields)
+    if not indices:
         name = rng.choice(list(fields["rows"]))
         fields["rows"][name] = [rng.choice(INTEGERS), rng.choice(INTEGERS)]
         return fields
-    part, name = rng.choice(places)
+    part, name = rng.choice(indices)
     part[name] = rng.choice(INTEGERS)
     return fields
 

@@ -183,7 +183,7 @@ def additions(d, dtype, sparse):
     """Additions, one after the other, that each of `d` terms of a product goes through, read off rounded sums.
 
     Of ones, a huge number in place i and its opposite in place j, the sum is how many ones are added after these two
-    have met; every addition that place i goes through brings it together with other places j.
+    have met; every addition that place i goes through brings it together with other indices j.
     """
     X, Z = np.ones((d, d), dtype=dtype), np.ones((d, d), dtype=dtype)
     np.fill_diagonal(X, 2.0**60)

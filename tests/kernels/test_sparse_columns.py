@@ -28,8 +28,8 @@ def test_nothing_but_empty_columns_is_left_out(X):
     back[:, columns] = rows.toarray()
     np.testing.assert_array_equal(back, X)
     assert rows.shape[1] == X.shape[1] or rows.shape[1] == max(1, np.count_nonzero(X.any(axis=0)))
-    same, places = narrowed(X)
-    assert same is X and places.tolist() == list(range(X.shape[1]))
+    same, indices = narrowed(X)
+    assert same is X and indices.tolist() == list(range(X.shape[1]))
 
 
 @given(ROWS, st.integers(0, 5))

@@ -170,7 +170,7 @@ def test_kernel_values_computed_beforehand(tmp_path):
 
 
 @pytest.mark.parametrize("wrong", ["0:1.5", "0:0", "0:-3", "1:3", "0:3 1:1", "", "0:1e300"])
-def test_places_that_are_none(tmp_path, wrong):
+def test_indices_that_are_none(tmp_path, wrong):
     (tmp_path / "m").write_text(PLACES.replace("0:3", wrong))
     with pytest.raises(ModelFileError, match=r"line 2: .*its place in the kernel matrix"):
         dm.from_libsvm(tmp_path / "m")

@@ -120,9 +120,9 @@ def test_a_file_cut_anywhere_is_refused(model_file):
 def test_any_byte_changed_is_refused_or_read(model_file):
     """Whatever the byte, an error that names the file, or a model that predicts."""
     rng = np.random.default_rng(0)
-    for place, byte in itertools.product(range(len(TEXT)), rng.integers(0, 256, 3)):
+    for index, byte in itertools.product(range(len(TEXT)), rng.integers(0, 256, 3)):
         content = bytearray(TEXT.encode())
-        content[place] = byte
+        content[index] = byte
         model_file.write_bytes(content)
         try:
             model = dm.from_libsvm(model_file)

@@ -163,9 +163,9 @@ def test_a_file_cut_anywhere_is_refused(saved, tmp_path):
 def test_a_flipped_bit_anywhere_is_refused(saved, tmp_path):
     whole = saved.read_bytes()
     rng = np.random.default_rng(0)
-    for place in [*range(300), *rng.integers(0, len(whole), 500)]:
+    for index in [*range(300), *rng.integers(0, len(whole), 500)]:
         content = bytearray(whole)
-        content[place] ^= 1 << int(rng.integers(8))
+        content[index] ^= 1 << int(rng.integers(8))
         (tmp_path / "flipped").write_bytes(content)
         with pytest.raises(ModelFileError, match="flipped"):
             dm.load(tmp_path / "flipped")

@@ -110,7 +110,7 @@ def test_other_values_are_refused_or_left_to_the_caller():
         encode([0, {1, 2}], "here", {})
     with pytest.raises(ValueError, match=r"unknown kind of value: \['set'\]"):
         decode({"list": [{"set": [1, 2]}]}, {})
-    encoded = encode([{1, 2}], "here", {}, lambda value, place, arrays: {"set": sorted(value)})
+    encoded = encode([{1, 2}], "here", {}, lambda value, index, arrays: {"set": sorted(value)})
     assert encoded == {"list": [{"set": [1, 2]}]}
     assert decode(encoded, {}, lambda value, arrays: set(value["set"])) == [{1, 2}]
 

@@ -18,7 +18,7 @@ STORAGES = {"dense": np.asarray, "sparse": sp.csr_array}
 
 @pytest.fixture(params=STORAGES)
 def routed(request, tmp_path):
-    """A level model with clusters divided again, and its arrays by their places in the rule."""
+    """A level model with clusters divided again, and its arrays by their indices in the rule."""
     X, y = make_moons(200, noise=0.2, random_state=0)
     strategy = dm.DivideAndConquer(sample_size=40, max_cluster_size=30)
     machine = dm.SVMClassifier(strategy=strategy, n_levels=1, stop_level=1, random_state=0).fit(
@@ -30,11 +30,11 @@ def routed(request, tmp_path):
     return tmp_path / "m"
 
 
-def put(name, value, place=-1):
+def put(name, value, index=-1):
     """Write into an array of the router."""
 
     def lie(arrays):
-        arrays[f"machine._router.{name}"][place] = value
+        arrays[f"machine._router.{name}"][index] = value
 
     return lie
 
@@ -207,9 +207,9 @@ def made(name, make):
     return lie
 
 
-def written(name, value, place=-1):
+def written(name, value, index=-1):
     def lie(header, arrays):
-        arrays[f"machine.{name}"].flat[place] = value
+        arrays[f"machine.{name}"].flat[index] = value
 
     return lie
 

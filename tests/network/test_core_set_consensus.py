@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from ball_reference import quadratic_optimum
-from core_set_sites import EXACT, dealt, met, names_of, one_site, places_in, run
+from core_set_sites import EXACT, dealt, indices_in, met, names_of, one_site, run
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -53,7 +53,7 @@ def test_all_sites_find_the_smallest_ball(network, weather, size):
     ball = minimum_enclosing_ball(X, 0)
     for seed in range(3):
         _, chosen = run(sites, NETWORKS[network], WEATHER[weather], seed)
-        np.testing.assert_array_equal(places_in(chosen, 12), ball.core_set_indices)
+        np.testing.assert_array_equal(indices_in(chosen, 12), ball.core_set_indices)
         assert chosen.value == pytest.approx(ball.radius**2, rel=1e-9)
         np.testing.assert_allclose(chosen.weights @ chosen.points.X, ball.center, atol=1e-9)
 
@@ -82,7 +82,7 @@ def test_sites_that_crash_or_come_late(loses_memory):
     conditions = Conditions(LinkFaults(loss=0.2), joins={"site007": 20.0}, outages=outages)
     forgetful = [outage.site for outage in outages if loses_memory]
     _, chosen = run(dealt(X, 8), make_graph("ring", 8), conditions, after=31.0, forgetful=forgetful)
-    np.testing.assert_array_equal(places_in(chosen, 8), minimum_enclosing_ball(X, 0).core_set_indices)
+    np.testing.assert_array_equal(indices_in(chosen, 8), minimum_enclosing_ball(X, 0).core_set_indices)
 
 
 @pytest.mark.parametrize("network", ["ring", "directed cycle"])
@@ -96,7 +96,7 @@ def test_all_stop_with_the_same_set(network):
     ranks = {program.chosen.rank for program in simulator.programs.values()}
     assert len(ranks) == 1
     np.testing.assert_array_equal(
-        places_in(next(iter(simulator.programs.values())).chosen, 12), minimum_enclosing_ball(X, 0).core_set_indices
+        indices_in(next(iter(simulator.programs.values())).chosen, 12), minimum_enclosing_ball(X, 0).core_set_indices
     )
     assert simulator.now <= 4 * nx.diameter(graph) + 4
 
@@ -251,7 +251,7 @@ def test_who_boasts_of_its_core_set_changes_nothing():
     for name in names_of(8)[:3]:
         sites[name] = lambda name=name: Boaster(name, X[int(name[4:]) :: 8], np.ones(6), EXACT)
     _, chosen = run(sites, make_graph("ring", 8))
-    np.testing.assert_array_equal(places_in(chosen, 8), minimum_enclosing_ball(X, 0).core_set_indices)
+    np.testing.assert_array_equal(indices_in(chosen, 8), minimum_enclosing_ball(X, 0).core_set_indices)
 
 
 @settings(max_examples=60)

@@ -54,9 +54,9 @@ def test_noise_is_refused(data):
 
 
 @given(st.integers(0, 200), st.integers(0, 255))
-def test_damaged_messages_are_refused_or_read_and_nothing_else(place, value):
+def test_damaged_messages_are_refused_or_read_and_nothing_else(index, value):
     data = bytearray(encode(Numbers(7, np.arange(10.0))))
-    data[place % len(data)] = value
+    data[index % len(data)] = value
     try:
         found = read(bytes(data))
     except MessageError:

@@ -142,10 +142,10 @@ def test_whatever_happened_the_mean_is_that_of_what_sites_contribute_now(events)
         if what == "share" and a != b:
             on_the_way.append((a, b, site[a].shares([b])[b]))
         elif what in ("deliver", "repeat", "lose") and on_the_way:
-            place = (i * 4 + j) % len(on_the_way)
-            sender, receiver, mass = on_the_way[place]
+            index = (i * 4 + j) % len(on_the_way)
+            sender, receiver, mass = on_the_way[index]
             if what != "repeat":
-                del on_the_way[place]
+                del on_the_way[index]
             if what != "lose":
                 site[receiver].take(sender, mass)
         elif what == "forget" and a != b:

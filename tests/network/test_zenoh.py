@@ -454,9 +454,9 @@ def test_a_frozen_neighbour_blocks_nobody_is_missed_and_returns(tmp_path):
             world.start(name, "Counting", period=0.005, ballast=20_000)
         wait(lambda: all(len(seen(name)) == 2 for name in "abc"))
         world.signal("b", signal.SIGSTOP)
-        place = len(world.reports("a"))
+        index = len(world.reports("a"))
         wait(lambda: seen("a") == ["c"] and seen("c") == ["a"])
-        meanwhile = [what for what, _ in world.reports("a")[place:]]
+        meanwhile = [what for what, _ in world.reports("a")[index:]]
         assert meanwhile[: meanwhile.index("neighbours")].count("counted") >= 10
         world.signal("b", signal.SIGCONT)
         wait(lambda: seen("a") == ["b", "c"] and seen("c") == ["a", "b"])

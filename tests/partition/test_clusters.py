@@ -27,9 +27,9 @@ def clustered(X, n_clusters=6, seed=0, kernel=RBF, weights=None, n_threads=1, n_
     found = cluster_rows(rows, X.shape[0], n_clusters, np.random.default_rng(seed), **options)
     clusters = np.full(X.shape[0], -1)
     for number, part in enumerate(found.parts.collect()):
-        assert np.all(np.diff(part.places) > 0) and part.problem.mass == part.problem.total
-        assert not abs(part.problem.kernel.rows(np.arange(part.n_rows)) - X[part.places]).sum()
-        clusters[part.places] = number
+        assert np.all(np.diff(part.indices) > 0) and part.problem.mass == part.problem.total
+        assert not abs(part.problem.kernel.rows(np.arange(part.n_rows)) - X[part.indices]).sum()
+        clusters[part.indices] = number
     return found.rule, clusters
 
 
@@ -178,8 +178,8 @@ def test_the_sample_is_what_is_given_or_the_first_rows():
     for sample, expected in ((given, 60), (None, 80)):
         rule, _ = clustered(X, 4, sample=sample, sample_size=80)
         vectors = rule.splits[0].vectors
-        places = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in vectors]
-        assert sorted(places) == list(range(expected))
+        indices = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in vectors]
+        assert sorted(indices) == list(range(expected))
     assert [clustered(X, k, sample_size=30)[0].splits[0].vectors.shape[0] for k in (2, 4)] == [30, 40]
 
 

@@ -43,12 +43,12 @@ def test_parts_represent_the_whole_with_their_rows_weights_and_coefficients():
         rows = scattered(problem, start=start)
         for part in RandomPartition().deal(rows, 90, 4, np.random.default_rng(0), rescale).parts.collect():
             own = part.problem
-            assert own.mass == pytest.approx(weights[part.places].sum()) and own.total == problem.total
-            assert_array_equal(own.labels, labels[:, part.places])
-            assert_array_equal(own.weights, weights[part.places])
-            assert_array_equal(own.kernel.rows(np.arange(part.n_rows)), X[part.places])
+            assert own.mass == pytest.approx(weights[part.indices].sum()) and own.total == problem.total
+            assert_array_equal(own.labels, labels[:, part.indices])
+            assert_array_equal(own.weights, weights[part.indices])
+            assert_array_equal(own.kernel.rows(np.arange(part.n_rows)), X[part.indices])
             factor = problem.total / own.mass if rescale else 1.0
-            np.testing.assert_allclose(part.dual, factor * start[:, part.places], rtol=1e-14)
+            np.testing.assert_allclose(part.dual, factor * start[:, part.indices], rtol=1e-14)
 
 
 def test_more_parts_than_rows():
@@ -58,7 +58,7 @@ def test_more_parts_than_rows():
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)
-def test_threads_change_no_place(partition):
+def test_threads_change_no_index(partition):
     problem = make_problem(*blobs(700), LOSS, Kernel("rbf"))
     for a, b in zip(split(partition, problem, 4), split(partition, problem, 4, n_threads=2), strict=True):
         assert_array_equal(a, b)

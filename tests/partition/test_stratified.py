@@ -26,10 +26,10 @@ PARTITIONS = [
 
 
 def split(partition, problem, n_parts, seed=0, n_shards=3, n_threads=1):
-    """Places of the rows of every part."""
+    """Indices of the rows of every part."""
     rows = scattered(problem, n_shards, n_threads=n_threads)
     dealt = partition.deal(rows, problem.n_rows, n_parts, np.random.default_rng(seed))
-    return [part.places for part in dealt.parts.collect()]
+    return [part.indices for part in dealt.parts.collect()]
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
@@ -59,7 +59,7 @@ def test_landmarks_come_from_the_first_rows_and_what_they_take_is_counted(monkey
     partition = StratifiedPartition(n_landmarks=6, sample_size=40)
     with counted(monkeypatch) as counts:
         strata, _ = partition.strata(scattered(problem), 500, np.random.default_rng(0))
-        assert strata.landmarks.places.max() < 40 and strata.n_strata == 6
+        assert strata.landmarks.indices.max() < 40 and strata.n_strata == 6
         counts.clear()
         dealt = partition.deal(scattered(problem), 500, 4, np.random.default_rng(0))
     # values of landmarks with themselves are not computed by the core

@@ -42,8 +42,8 @@ def search(moons):
 def test_the_choice_is_that_of_a_full_search(moons, search):
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     full = GridSearchCV(ODMClassifier(random_state=0), GRID, cv=folds).fit(*moons)
-    place = full.cv_results_["params"].index(search.best_params_)
-    assert full.cv_results_["mean_test_score"][place] >= full.best_score_ - 0.004
+    index = full.cv_results_["params"].index(search.best_params_)
+    assert full.cv_results_["mean_test_score"][index] >= full.best_score_ - 0.004
     assert search.best_score_ == pytest.approx(full.best_score_, abs=0.01)
     same = ODMClassifier(random_state=0, **search.best_params_).fit(*moons)
     assert_array_equal(search.decision_function(moons[0]), same.decision_function(moons[0]))

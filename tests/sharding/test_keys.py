@@ -23,9 +23,9 @@ def mixed(x):
 
 def key(row, label, weight, seed):
     golden, total = 0x9E3779B97F4A7C15, 0
-    for place, value in enumerate(row.astype(np.float64)):
+    for index, value in enumerate(row.astype(np.float64)):
         if value:
-            total += mixed(int(value.view(np.uint64)) ^ mixed((place + 1) * golden % 2**64))
+            total += mixed(int(value.view(np.uint64)) ^ mixed((index + 1) * golden % 2**64))
     for number in (label, int(np.float64(weight).view(np.uint64)), seed):
         total = mixed(total * golden % 2**64 ^ number)
     return total

@@ -40,7 +40,7 @@ def test_parts_put_together_are_the_whole_in_another_order(sparse, travelled):
     parts = [pickle.loads(pickle.dumps(part, 5)) if k < travelled else part for k, part in enumerate(parts)]
     again = Part.joined(parts, 9.0)
     assert again.problem.mass == 9.0 and again.problem.total == every.problem.total
-    assert_array_equal(again.places, index)
+    assert_array_equal(again.indices, index)
     assert_array_equal(again.dual, every.dual[:, index])
     assert_array_equal(again.problem.labels, every.problem.labels[:, index])
     assert_array_equal(again.problem.weights, every.problem.weights[index])
@@ -58,23 +58,23 @@ def test_views_of_the_same_rows_are_joined_without_a_copy():
     assert again.problem.kernel._columns is every.problem.kernel._columns
 
 
-def test_the_first_rows_are_those_of_the_smallest_places():
+def test_the_first_rows_are_those_of_the_smallest_indices():
     every = whole()
     shuffled = [every.take(rows, 1.0) for rows in np.array_split(np.random.default_rng(2).permutation(60), 4)]
     found = first_rows(LocalEngine(2, None).scatter(shuffled), 11, 60)
-    assert_array_equal(found.places, np.arange(11))
+    assert_array_equal(found.indices, np.arange(11))
     assert_array_equal(found.dual, every.dual[:, :11])
 
 
 def by_label(part):
     """Rows with a positive first label in group 1, those with a negative one among the first forty in group 0."""
     positive = part.problem.labels[0] > 0
-    return part, np.where(positive, 1, np.where(part.places < 40, 0, -1))
+    return part, np.where(positive, 1, np.where(part.indices < 40, 0, -1))
 
 
 def late(part):
     """A group whose rows do not lie at random."""
-    return part, np.where(part.places >= 5900, 0, -1)
+    return part, np.where(part.indices >= 5900, 0, -1)
 
 
 def test_the_first_rows_of_groups_are_found_though_few_are_asked(monkeypatch):
@@ -93,13 +93,13 @@ def test_the_first_rows_of_groups_are_found_though_few_are_asked(monkeypatch):
     negative = np.setdiff1d(np.arange(40), positive)
     for wanted, expected in (([10**6, 25], 25), ([3, 7000], len(positive))):
         few, many = first_of_groups(shards, by_label, wanted, [len(negative), len(positive)], 6000)
-        assert_array_equal(few.places, negative[: wanted[0]])
-        assert_array_equal(many.places, positive[:expected])
-        assert_array_equal(many.problem.labels, every.problem.labels[:, many.places])
+        assert_array_equal(few.indices, negative[: wanted[0]])
+        assert_array_equal(many.indices, positive[:expected])
+        assert_array_equal(many.problem.labels, every.problem.labels[:, many.indices])
     assert len(asked) == 2 and asked[0] < 250
     asked.clear()
     (found,) = first_of_groups(shards, late, [10], [100], 6000)
-    assert_array_equal(found.places, np.arange(5900, 5910))
+    assert_array_equal(found.indices, np.arange(5900, 5910))
     assert asked == [0, 100]
 
 
@@ -108,10 +108,10 @@ def test_parts_know_their_support_their_order_and_their_name():
     dual = np.zeros((2, 60))
     dual[0, 7] = dual[1, 3] = 1.0
     part = replace(every, dual=dual).take(np.arange(2, 60)[::-1], 1.0)
-    assert_array_equal(part.places[part.support], [7, 3])
+    assert_array_equal(part.indices[part.support], [7, 3])
     assert part.key == 2
     again = part.in_order()
-    assert_array_equal(again.places, np.arange(2, 60))
+    assert_array_equal(again.indices, np.arange(2, 60))
     assert_array_equal(again.dual, dual[:, 2:])
     assert again.in_order() is again
     assert not len(replace(part, dual=None).support)

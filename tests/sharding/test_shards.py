@@ -13,7 +13,7 @@ from dimargin.sharding.shards import Node, in_tree, tree_sum
 def test_sums_of_groups_are_those_of_all(n_shards, cuts, seed):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=n_shards) * 10.0 ** rng.integers(0, 12, n_shards)
-    leaves = [Node(0, place, (value,)) for place, value in enumerate(values)]
+    leaves = [Node(0, index, (value,)) for index, value in enumerate(values)]
     bounds = sorted({0, n_shards, *(cut for cut in cuts if cut < n_shards)})
     groups = [in_tree(leaves[first:last], n_shards) for first, last in pairwise(bounds)]
     assert all(len(group) <= 2 * n_shards.bit_length() for group in groups)

@@ -31,7 +31,7 @@ def test_the_paper():
     last = agreed.history[-1]
     assert agreed.status == "converged" and agreed.agreed_after <= 30
     assert last["radius_min"] == last["radius_max"] >= 0.995 * best and last["farthest"] <= 1.1 * best
-    reach = np.linalg.norm(X - agreed.best.weights @ X[agreed.places(agreed.best)], axis=1).max()
+    reach = np.linalg.norm(X - agreed.best.weights @ X[agreed.indices(agreed.best)], axis=1).max()
     assert last["farthest"] == pytest.approx(reach)
 
 
@@ -39,7 +39,7 @@ def test_history_of_a_run():
     run = run_of(conditions=Conditions(LinkFaults(loss=0.2)))
     agreed = run.run(200)
     ball = minimum_enclosing_ball(run.X, 0)
-    np.testing.assert_array_equal(np.sort(agreed.places(agreed.best)), ball.core_set_indices)
+    np.testing.assert_array_equal(np.sort(agreed.indices(agreed.best)), ball.core_set_indices)
     rounds = [entry["round"] for entry in agreed.history]
     assert rounds == list(range(rounds[0], rounds[-1] + 1))
     for name in ("radius_min", "radius_mean", "radius_max", "messages", "bytes"):

@@ -42,7 +42,7 @@ def test_rows_that_follow_one_another_share_the_memory(sparse):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_joined_rows_are_copied_only_where_they_have_no_common_place(sparse):
+def test_joined_rows_are_copied_only_where_they_are_not_neighbours(sparse):
     X = np.random.default_rng(0).normal(size=(10, 3))
     stored = StoredRows(sp.csr_array(X) if sparse else X)
 

@@ -64,9 +64,9 @@ def fit(X, losses, tol=1e-10, start=None, n_shards=1, n_threads=1, **limits):
     return solve(shards, Newton(X.shape[1], losses.intercept), start, Limits(tol=tol, **limits))
 
 
-def primal(X, losses, q, place):
+def primal(X, losses, q, parameters):
     """One output's objective at weights with the intercept behind them, by the definition."""
-    w, b = place[:-1], place[-1] if losses.intercept else 0.0
+    w, b = parameters[:-1], parameters[-1] if losses.intercept else 0.0
     margins = losses.labels[q] * (X @ w + b)
     return 0.5 * w @ w + losses.loss.value(margins, losses.weights, losses.mass, losses.total).sum()
 
@@ -79,11 +79,11 @@ def test_the_optimum_is_that_of_l_bfgs(loss, intercept):
     solution = fit(X, losses)
     assert solution.status == "converged" and solution.passes <= 20
     for q in range(3):
-        found = minimize(lambda place: primal(X, losses, q, place), np.zeros(6), options={"gtol": 1e-9})  # noqa: B023
-        place = np.append(solution.weights[q], solution.objectives.intercept[q])
-        assert solution.objectives.primal[q] == pytest.approx(primal(X, losses, q, place), rel=1e-12)
+        found = minimize(lambda parameters: primal(X, losses, q, parameters), np.zeros(6), options={"gtol": 1e-9})  # noqa: B023
+        parameters = np.append(solution.weights[q], solution.objectives.intercept[q])
+        assert solution.objectives.primal[q] == pytest.approx(primal(X, losses, q, parameters), rel=1e-12)
         assert solution.objectives.primal[q] <= found.fun * (1 + 1e-9)
-        assert_allclose(place[: 5 + intercept], found.x[: 5 + intercept], atol=1e-4)
+        assert_allclose(parameters[: 5 + intercept], found.x[: 5 + intercept], atol=1e-4)
 
 
 @every_smooth_loss
@@ -115,13 +115,13 @@ def test_the_gradient_is_that_of_finite_differences(loss, intercept):
     losses = losses_of(labels, weights, loss, intercept)
     solver, rng = Newton(4, intercept), np.random.default_rng(1)
     for _ in range(5):
-        place = rng.normal(size=(1, 5)) * (1 if intercept else np.r_[1, 1, 1, 1, 0])
-        state = solver.init(shards_of(X, losses), place, Limits())
+        parameters = rng.normal(size=(1, 5)) * (1 if intercept else np.r_[1, 1, 1, 1, 0])
+        state = solver.init(shards_of(X, losses), parameters, Limits())
         solver.check(state)
         error = check_grad(
             lambda x: primal(X, losses, 0, x),
             lambda x, found=state.gradient[0]: found,
-            place[0],
+            parameters[0],
             epsilon=1e-7,
         )
         assert error <= 1e-4 * np.abs(state.gradient).max()
@@ -132,11 +132,11 @@ def test_the_gradient_is_that_of_finite_differences(loss, intercept):
 def test_the_gap_of_a_loss_with_bounded_coefficients_is_one(intercept, seed, size):
     X, labels, weights = rows_of(12, 2, seed)
     losses = losses_of(labels, weights, SmoothedHinge(), intercept)
-    found = minimize(lambda place: primal(X, losses, 0, place), np.zeros(3), method="Nelder-Mead", tol=1e-9)
-    place = size * np.random.default_rng(seed).normal(size=(1, 3)) * [1, 1, intercept]
+    found = minimize(lambda parameters: primal(X, losses, 0, parameters), np.zeros(3), method="Nelder-Mead", tol=1e-9)
+    parameters = size * np.random.default_rng(seed).normal(size=(1, 3)) * [1, 1, intercept]
     solver = Newton(2, intercept)
-    objectives = solver.evaluate(solver.init(shards_of(X, losses), place, Limits()))
-    assert objectives.primal[0] == pytest.approx(primal(X, losses, 0, place[0]))
+    objectives = solver.evaluate(solver.init(shards_of(X, losses), parameters, Limits()))
+    assert objectives.primal[0] == pytest.approx(primal(X, losses, 0, parameters[0]))
     assert objectives.dual[0] <= found.fun * (1 + 1e-6) + 1e-9
 
 
@@ -184,16 +184,16 @@ def test_a_start_at_the_optimum_ends_there():
 def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
     """On convex piecewise quadratics, of which the search sees slopes at the steps it asks for."""
     rng = np.random.default_rng(seed)
-    places, bends = 10**scale * rng.exponential(size=kinks), 10 ** rng.uniform(-2, 2, kinks)
+    indices, bends = 10**scale * rng.exponential(size=kinks), 10 ** rng.uniform(-2, 2, kinks)
 
     widths, stiffness = 10**scale * rng.exponential(size=kinks), 10 ** rng.uniform(-2, 1)
 
     def slope(step):
-        return float(stiffness * step - 1 + (bends * np.clip((step - places) / widths, 0, 1)).sum())
+        return float(stiffness * step - 1 + (bends * np.clip((step - indices) / widths, 0, 1)).sum())
 
     def fallen(step):
-        inside = np.clip(step - places, 0, widths)
-        rises = bends * (inside**2 / (2 * widths) + np.maximum(step - places - widths, 0))
+        inside = np.clip(step - indices, 0, widths)
+        rises = bends * (inside**2 / (2 * widths) + np.maximum(step - indices - widths, 0))
         return step - stiffness * step**2 / 2 - rises.sum()
 
     points, step = [(0.0, -1.0), (1.0, slope(1.0))], np.nan
@@ -246,8 +246,8 @@ def test_a_limit_leaves_no_step_that_goes_up():
         limits = ReachedLater(tol=1e-12)
         limits.__dict__["last"] = last
         solution = solve(shards_of(X, losses), Newton(1), start, limits)
-        place = np.append(solution.weights[0], 0.0)
-        assert solution.objectives.primal[0] == pytest.approx(primal(X, losses, 0, place), rel=1e-12)
+        parameters = np.append(solution.weights[0], 0.0)
+        assert solution.objectives.primal[0] == pytest.approx(primal(X, losses, 0, parameters), rel=1e-12)
         values.append(solution.objectives.primal[0])
     assert max(values) <= primal(X, losses, 0, start[0]) * (1 + 1e-12) and min(values) < values[0]
 

@@ -46,8 +46,8 @@ def fit(X, losses, solver, n_parts=1, **limits):
 
 def steps_by_definition(X, losses, order, steps, anchor, gradient, change):
     """``w -= eta ( f_i'(w) - f_i'(w~) + h )``, one row after the other."""
-    n, places = losses.n_rows, anchor + change
-    for q, place in enumerate(places):
+    n, indices = losses.n_rows, anchor + change
+    for q, parameters in enumerate(indices):
         y = losses.labels[q]
 
         def slope(i, at, y=y):
@@ -56,8 +56,8 @@ def steps_by_definition(X, losses, order, steps, anchor, gradient, change):
             return np.append(at[:-1] - n * dual * y[i] * X[i], -n * dual * y[i] * losses.intercept)
 
         for i in order:
-            place -= steps[q] * (slope(i, place) - slope(i, anchor[q]) + gradient[q])
-    return places - anchor
+            parameters -= steps[q] * (slope(i, parameters) - slope(i, anchor[q]) + gradient[q])
+    return indices - anchor
 
 
 @pytest.mark.parametrize("loss", [ODM, SQUARED_HINGE, MILD], ids=name)

@@ -33,14 +33,14 @@ def test_executors_train_with_what_was_packed(request, tmp_path, monkeypatch):
     spark = spark_sessions.session("cluster", tmp_path, **settings)
     request.addfinalizer(lambda: spark_sessions.stop(spark))
 
-    def places(batches):
+    def indices(batches):
         from importlib.util import find_spec
 
         for _ in batches:
             pass
         yield pa.RecordBatch.from_pydict({"place": [find_spec("dimargin").origin], "python": [sys.prefix]})
 
-    found = spark.range(2).mapInArrow(places, "place string, python string").toArrow()
+    found = spark.range(2).mapInArrow(indices, "place string, python string").toArrow()
     for place in found["place"].to_pylist() + found["python"].to_pylist():
         assert "/environment" in place
     X = np.random.default_rng(0).normal(size=(200, 3))

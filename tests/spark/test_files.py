@@ -123,12 +123,12 @@ def test_a_folder_of_files(spark, tmp_path, kind):
 def test_weights_of_classes_are_those_of_the_labels():
     classes = np.array(["eggs", "ham", "spam"])
     rows = FileRows(None, 3, 1, False, classes, None, None, None, None)
-    assert rows._weights_of_places({"ham": 3.0, "eggs": 0.5}) == {0: 0.5, 1: 3.0, 2: 1.0}
-    assert rows._weights_of_places("balanced") == "balanced" and rows._weights_of_places(None) is None
+    assert rows._weights_of_indices({"ham": 3.0, "eggs": 0.5}) == {0: 0.5, 1: 3.0, 2: 1.0}
+    assert rows._weights_of_indices("balanced") == "balanced" and rows._weights_of_indices(None) is None
     with pytest.raises(ValueError, match=r"class_weight must be positive for every class, got {'ham': -1.0}"):
-        rows._weights_of_places({"ham": -1.0})
+        rows._weights_of_indices({"ham": -1.0})
     with pytest.raises(ValueError, match="are not in class_weight"):
-        rows._weights_of_places({"sausage": 1.0})
+        rows._weights_of_indices({"sausage": 1.0})
 
 
 def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):

@@ -37,7 +37,7 @@ def test_lines_of_csv_are_those_of_the_file(tmp_path, text, label):
     (tmp_path / "t.csv").write_text(text)
     expected, parsed = read_data(tmp_path / "t.csv", label), csv_of(text, label).parse(lines_of(text))
     assert_array_equal(parsed.X, expected.X)
-    assert_array_equal(label_values(parsed.labels)[parsed.places], expected.y)
+    assert_array_equal(label_values(parsed.labels)[parsed.indices], expected.y)
 
 
 def test_the_header_of_every_file_and_empty_lines_are_no_rows():
@@ -67,7 +67,7 @@ def test_a_wrong_line_of_csv_is_quoted_and_its_column_named(line, fault):
 def test_lines_of_libsvm_text():
     parsed = LibsvmText("rows").parse(lines_of("2 1:0.5 7:1 # a remark\n\n-1 3:4\n2\n"))
     assert parsed.X.toarray().tolist() == [[0, 0.5, 0, 0, 0, 0, 0, 1], [0, 0, 0, 4, 0, 0, 0, 0], [0] * 8]
-    assert parsed.labels[parsed.places].tolist() == [2, -1, 2]
+    assert parsed.labels[parsed.indices].tolist() == [2, -1, 2]
     assert LibsvmText("rows").parse(lines_of("\n# nothing\n")) is None
 
 
@@ -104,7 +104,7 @@ TABLE = TableRows("t.parquet", TableColumns(2, "class", ["a", "b"]))
 )
 def test_rows_of_a_table(label, found):
     parsed = TABLE.parse(table_of([[1, 2], [3, 4], [5, 6]], label))
-    assert parsed.X.tolist() == [[1, 2], [3, 4], [5, 6]] and parsed.labels[parsed.places].tolist() == found
+    assert parsed.X.tolist() == [[1, 2], [3, 4], [5, 6]] and parsed.labels[parsed.indices].tolist() == found
     assert TABLE.parse(table_of([], label[:0])) is None
 
 

@@ -32,7 +32,7 @@ def labels_of(y):
     return np.array([np.where(y == c, 1.0, -1.0) for c in (classes[1:] if len(classes) == 2 else classes)])
 
 
-def places_in(X, vectors):
+def indices_in(X, vectors):
     """Rows that support vectors are; there are no equal ones."""
     return np.array([int(np.flatnonzero((vector == X).all(axis=1))[0]) for vector in np.asarray(vectors)])
 
@@ -65,7 +65,7 @@ def test_no_certificate_is_false(machine, loss, kernel, scale, tol, n_classes, s
         here = clone(machine).set_params(tol=1e-9).fit(X, y, sample_weight=weights)
     if hasattr(machine, "kernel"):
         best = judge(problem, signed_coefficients(problem, here.support_, here.dual_coef_), here.intercept_).upper
-        signed = signed_coefficients(problem, places_in(X, there.support_vectors_), there.dual_coef_)
+        signed = signed_coefficients(problem, indices_in(X, there.support_vectors_), there.dual_coef_)
         truth = judge(problem, signed, there.intercept_)
     else:
         best = judge_weights(problem, here.coef_, here.intercept_).upper

@@ -66,7 +66,7 @@ def test_parts_of_one_class_pass_on_all_rows_where_an_intercept_leaves_them_no_s
         dual = dual_of(shuffled, outcome.model)
         assert_allclose(dual, fit(problem, tol=1e-10).dual[:, order], rtol=1e-6, atol=1e-9)
         for part, solved in zip(*watch.first[1][::2], strict=True):
-            kept = np.isin(part.places, watch.first[0][0][0].places)
+            kept = np.isin(part.indices, watch.first[0][0][0].indices)
             assert np.array_equal(kept, solved.dual.any(axis=0)) if solved.dual.any() else kept.all()
     two = replace(make_problem(np.array([[-1.0], [1.0]]), [[-1.0, 1.0]], HINGE, RBF), intercept=True)
     assert dual_of(two, Cascade().train(training(two, replace(TREE, n_levels=1))).model).min() > 0
@@ -87,15 +87,15 @@ class Watch:
         self.first, self.later = {}, []
         original = solves_module.solve_parts
 
-        def solve_parts(plan, parts, limits, *place, **options):
-            level = original(plan, parts, limits, *place, **options)
+        def solve_parts(plan, parts, limits, *index, **options):
+            level = original(plan, parts, limits, *index, **options)
             given, mass = parts.collect(), options.get("mass")
             if mass is not None:
                 given = [replace(part, problem=replace(part.problem, mass=mass)) for part in given]
-            if len(place) == 1:
-                self.first[place[0]] = given, limits.tol, level.parts.collect()
+            if len(index) == 1:
+                self.first[index[0]] = given, limits.tol, level.parts.collect()
             else:
-                self.later.append((place, given, limits.tol, level.parts.collect()))
+                self.later.append((index, given, limits.tol, level.parts.collect()))
             return level
 
         for module in (levels_module, cascade_module, feedback_module):
@@ -114,21 +114,21 @@ def test_parts_pass_on_their_support_vectors_and_carry_the_mass_of_the_others(wa
     Cascade(rounds=1, coefficients=coefficients).train(training(problem, TREE, tol=1e-3))
     (leaves, loose, solved), (pairs, _, _), (top, tight, _) = (watch.first[level] for level in (2, 1, 0))
     assert (loose, tight) == (0.1, 1e-3)
-    assert_array_equal(np.sort(np.concatenate([leaf.places for leaf in leaves])), np.arange(1000))
-    masses = [float(problem.weights[leaf.places].sum()) for leaf in leaves]
+    assert_array_equal(np.sort(np.concatenate([leaf.indices for leaf in leaves])), np.arange(1000))
+    masses = [float(problem.weights[leaf.indices].sum()) for leaf in leaves]
     represented = coefficients == "represented"
     assert_allclose([leaf.problem.mass for leaf in leaves], masses if represented else [problem.total] * 4, rtol=1e-14)
     for k, pair in enumerate(pairs):
         two = [(leaves[i], solved[i]) for i in (2 * k, 2 * k + 1)]
         kept = [np.flatnonzero(child.dual[0]) for _, child in two]
-        places = np.concatenate([leaf.places[i] for (leaf, _), i in zip(two, kept, strict=True)])
-        assert_array_equal(pair.places, np.sort(places))
+        indices = np.concatenate([leaf.indices[i] for (leaf, _), i in zip(two, kept, strict=True)])
+        assert_array_equal(pair.indices, np.sort(indices))
         assert sum(map(len, kept)) < sum(leaf.n_rows for leaf, _ in two)
         mass = masses[2 * k] + masses[2 * k + 1]
         assert pair.problem.mass == (pytest.approx(mass) if represented else problem.total)
         factors = [masses[i] / mass if represented else 1.0 for i in (2 * k, 2 * k + 1)]
         start = [f * child.dual[:, i] for f, (_, child), i in zip(factors, two, kept, strict=True)]
-        assert_allclose(pair.dual, np.concatenate(start, axis=1)[:, np.argsort(places)], rtol=1e-12)
+        assert_allclose(pair.dual, np.concatenate(start, axis=1)[:, np.argsort(indices)], rtol=1e-12)
     assert top[0].problem.mass == pytest.approx(problem.total)
 
 
@@ -137,16 +137,16 @@ def test_later_rounds_give_the_support_vectors_to_every_leaf(watch):
     outcome = Cascade(rounds=2, level_tol=0.3).train(training(problem, TREE, tol=1e-3))
     leaves, top = watch.first[2][0], watch.first[0]
     first = np.zeros((1, 1000))
-    first[:, top[0][0].places] = top[2][0].dual
+    first[:, top[0][0].indices] = top[2][0].dual
     support = np.flatnonzero(first[0])
-    assert [place for place, *_ in watch.later] == [(2, 1), (1, 1), (0, 1)]
+    assert [index for index, *_ in watch.later] == [(2, 1), (1, 1), (0, 1)]
     (_, again, tol, _), (_, pairs, _, _), (_, last, _, solved) = watch.later
     assert tol == 1e-3 / 4
     for leaf, part in zip(leaves, again, strict=True):
-        assert_array_equal(part.places, np.union1d(leaf.places, support))
-        assert_allclose(part.dual, first[:, part.places], rtol=1e-12)
+        assert_array_equal(part.indices, np.union1d(leaf.indices, support))
+        assert_allclose(part.dual, first[:, part.indices], rtol=1e-12)
     assert {part.problem.mass for parts in (again, pairs, last) for part in parts} == {problem.total}
-    assert_allclose(dual_of(problem, outcome.model)[:, last[0].places], solved[0].dual, rtol=1e-12)
+    assert_allclose(dual_of(problem, outcome.model)[:, last[0].indices], solved[0].dual, rtol=1e-12)
     assert outcome.history[-1]["round"] == 2
 
 
@@ -159,9 +159,9 @@ def test_the_dual_objective_never_falls(watch, loss):
         reached = []
         for part, solved in zip(parts, results, strict=True):
             dual = np.zeros(problem.labels.shape)
-            dual[:, part.places] = part.dual
+            dual[:, part.indices] = part.dual
             reached.append(certificate(problem, dual)[1])
-            dual[:, part.places] = solved.dual
+            dual[:, part.indices] = solved.dual
             reached.append(certificate(problem, dual)[1])
         assert np.all(np.max(reached, axis=0) >= best * (1 - 1e-6))
         assert np.all(np.min(reached, axis=0) >= best * (1 - 1e-6)) or len(parts) > 1
@@ -183,7 +183,7 @@ def test_a_merged_part_starts_from_the_best_of_its_children_output_by_output():
             child([5, 3, 4], [[8.0, 8.0, 0.0], [5.0, 4.0, 0.0]], [4.0, 2.0]),
         ]
     )
-    assert_array_equal(part.places, [1, 3, 5])
+    assert_array_equal(part.indices, [1, 3, 5])
     assert_array_equal(part.dual, [[1.0, 0.0, 2.0], [0.0, 4.0, 5.0]])
     assert_array_equal(part.problem.labels, problem.labels[:, [1, 3, 5]])
     assert part.problem.mass == problem.total
@@ -219,7 +219,7 @@ def test_a_level_is_the_mean_of_its_parts(watch, loss):
     parts, tol, solved = watch.first[1]
     assert tol == 1e-3
     for part, own in zip(parts, solved, strict=True):
-        expected[:, part.places] = part.problem.mass / problem.total * own.dual
+        expected[:, part.indices] = part.problem.mass / problem.total * own.dual
     assert_array_equal(dual_of(problem, outcome.model), expected)
 
 
@@ -236,7 +236,7 @@ def test_a_warm_start_reaches_the_leaves(watch, coefficients):
     Cascade(coefficients=coefficients).train(training(problem, TREE, tol=1e-3, start=start))
     for leaf in watch.first[2][0]:
         share = leaf.problem.mass / problem.total  # one where the coefficients are global
-        assert_allclose(leaf.dual * share, start[:, leaf.places], rtol=1e-12)
+        assert_allclose(leaf.dual * share, start[:, leaf.indices], rtol=1e-12)
 
 
 def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
@@ -266,10 +266,10 @@ def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when, 
     module = (cascade_module, feedback_module)[when]
     original = module.solve_parts
 
-    def interrupting(plan, parts, limits, level, *place, **options):
+    def interrupting(plan, parts, limits, level, *index, **options):
         if when or level == 0:
             interrupted.set()
-        return original(plan, parts, limits, level, *place, **options)
+        return original(plan, parts, limits, level, *index, **options)
 
     monkeypatch.setattr(module, "solve_parts", interrupting)
     plan = training(weighted(HINGE, 1000), TREE, tol=1e-6, progress=recorder)

@@ -38,7 +38,7 @@ def test_log_odds_add_up(loss, steeper):
     share = (problem.weights * (labels[:, :600] > 0)).sum(axis=1) / problem.weights.sum()
     expected = np.empty((2, 300))
     matrix = KernelMatrix(problem.kernel.transform, model.vectors, queries=fresh)
-    cross = matrix.block(np.arange(300), np.arange(len(model.places)))
+    cross = matrix.block(np.arange(300), np.arange(len(model.indices)))
     for q in range(2):
         log_odds = -3 * np.log(share[q] / (1 - share[q]))
         for c in range(4):

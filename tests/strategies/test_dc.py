@@ -85,12 +85,12 @@ def test_with_an_intercept_clusters_of_one_class_have_no_support_vector(predicti
     labels = np.repeat([1.0, 1.0, -1.0, -1.0], 60)[None]
     problem = replace(make_problem(X, labels, HINGE, RBF), intercept=True)
     outcome = DivideAndConquer(prediction=prediction).train(training(problem, LEVEL_2))
-    assert not len(outcome.model.places)
+    assert not len(outcome.model.indices)
     if prediction == "early":
         values = routed(problem, outcome.model, X)
         assert np.all(values * labels > 0)
     whole = DivideAndConquer(prediction=prediction).train(training(problem, TREE))
-    assert whole.status == "converged" and whole.scope == "global" and len(whole.model.places)
+    assert whole.status == "converged" and whole.scope == "global" and len(whole.model.indices)
 
 
 def test_the_concatenation_is_closer_to_the_optimum_than_with_local_coefficients():
@@ -158,7 +158,7 @@ def test_a_level_starts_from_the_coefficients_of_the_one_before(monkeypatch):
         starts[level] = np.zeros(problem.labels.shape)
         for part in parts.collect():
             assert part.problem.mass == problem.total
-            starts[level][:, part.places] = part.dual
+            starts[level][:, part.indices] = part.dual
         return original(plan, level, parts, tol)
 
     monkeypatch.setattr(levels_module, "solve_level", recording)
@@ -187,9 +187,9 @@ def test_below_the_first_level_samples_are_support_vectors(monkeypatch):
     strategy.train(training(problem, TREE, tol=1e-3, progress=recorder))
     first, second = drawn
     assert first is None  # of all rows
-    support = recorder.models[0].places
+    support = recorder.models[0].indices
     assert 100 < len(support) < 750
-    assert_array_equal(second.places, support[:100])  # in the order of the keys, which is random
+    assert_array_equal(second.indices, support[:100])  # in the order of the keys, which is random
 
 
 @pytest.mark.parametrize("n", [2, 3, 7])

@@ -89,13 +89,13 @@ def test_a_level_is_the_weighted_average_of_its_local_machines(weighted):
     K = gram(weighted)
     values = np.zeros(1300)
     for pair in (leaves[:2], leaves[2:]):
-        rows = np.concatenate([leaf.places for leaf in pair])
+        rows = np.concatenate([leaf.indices for leaf in pair])
         part = make_problem(weighted.kernel.rows(rows), weighted.labels[:, rows], ODM, RBF, weighted.weights[rows])
         local = solve(part, BlockCoordinateDescent(), None, Limits(tol=1e-9))
         mass = weighted.weights[rows].sum()
         assert mass == pytest.approx(sum(leaf.problem.mass for leaf in pair))
         values += mass / weighted.total * (K[:, rows] @ (weighted.labels[0, rows] * local.dual[0]))
-    ours = K[:, outcome.model.places] @ outcome.model.coefficients[0]
+    ours = K[:, outcome.model.indices] @ outcome.model.coefficients[0]
     allowed = 4 * np.sqrt(2e-8 * outcome.objectives.primal[0])
     assert_allclose(ours, values, rtol=0, atol=allowed)
     assert_array_equal(recorder.models[-1].coefficients, outcome.model.coefficients)
@@ -114,7 +114,7 @@ def test_rescaled_warm_starts_beat_concatenation(seed):
 
     def suboptimality(rescale):
         whole = merged(children, rescale)
-        assert_array_equal(whole.places, np.arange(1100))
+        assert_array_equal(whole.indices, np.arange(1100))
         return ((optimum - certificate(whole.problem, whole.dual)[1]) / np.abs(optimum))[0]
 
     assert suboptimality(True) < (0.1 if seed % 4 < 2 else 0.8) * suboptimality(False)
@@ -177,7 +177,7 @@ def test_objectives_of_a_level_are_means_and_the_gap_the_worst(weighted):
     primal, dual, gaps = 0.0, 0.0, []
     for leaf in DiODM()._leaves(plan, 2, 1).parts.collect():
         mass = leaf.problem.mass
-        local = dual_of(weighted, outcome.model)[:, leaf.places] * weighted.total / mass
+        local = dual_of(weighted, outcome.model)[:, leaf.indices] * weighted.total / mass
         p, d, gap = certificate(leaf.problem, local)
         primal, dual, gaps = primal + mass * p[0], dual + mass * d[0], [*gaps, gap[0]]
     assert outcome.objectives.primal[0] == pytest.approx(primal / weighted.total, rel=1e-5)
@@ -199,7 +199,7 @@ def test_a_warm_start_reaches_the_leaves(weighted):
     again = DiODM(early_stop=False).train(training(weighted, shape, tol=1e-3, start=start))
     assert again.history[0]["relative_gap"] <= 0.1
     for leaf in DiODM()._leaves(training(weighted, shape, start=start), 2, 2).parts.collect():
-        assert_allclose(leaf.dual * leaf.problem.mass / weighted.total, start[:, leaf.places])
+        assert_allclose(leaf.dual * leaf.problem.mass / weighted.total, start[:, leaf.indices])
 
 
 def test_a_warm_start_of_several_outputs():

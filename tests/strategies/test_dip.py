@@ -76,7 +76,7 @@ def test_the_leaves_preserve_the_distribution(monkeypatch):
     rng = np.random.default_rng(plan.random_state)
     expected = InputClusterPartition(9, 300).deal(plan.rows, 1300, 4, rng).parts.collect()
     for part, other in zip(dealt, expected, strict=True):
-        assert_array_equal(part.places, other.places)
+        assert_array_equal(part.indices, other.indices)
 
 
 def test_options_are_checked():

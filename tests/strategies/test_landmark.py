@@ -39,7 +39,7 @@ def test_with_few_it_is_the_best_of_their_span(loss, choice):
     X, labels = blobs(300)
     problem = make_problem(X, labels, loss, RBF)
     outcome = train(problem, 12, choice=choice)
-    landmarks = outcome.model.places
+    landmarks = outcome.model.indices
     assert len(landmarks) == 12
     K = gram(problem)
     to, among = K[:, landmarks], K[np.ix_(landmarks, landmarks)]
@@ -64,7 +64,7 @@ def test_landmarks_that_add_nothing_are_dropped(kernel):
     problem = make_problem(X, labels, ODM, kernel)
     outcome = train(problem, 200)
     rank = np.linalg.matrix_rank(gram(problem), tol=1e-9 * 200)
-    assert len(outcome.model.places) <= rank <= 100
+    assert len(outcome.model.indices) <= rank <= 100
     exact = fit(problem, tol=1e-9)
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=1e-6)
 
@@ -72,7 +72,7 @@ def test_landmarks_that_add_nothing_are_dropped(kernel):
 def test_rows_of_zeros_have_no_landmarks():
     problem = make_problem(np.zeros((40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0), ODM, Kernel("linear"))
     outcome = train(problem, 10)
-    assert outcome.status == "converged" and not len(outcome.model.places)
+    assert outcome.status == "converged" and not len(outcome.model.indices)
 
 
 def test_a_part_of_the_rows_begins_and_every_value_is_counted(monkeypatch):

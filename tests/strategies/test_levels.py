@@ -51,17 +51,17 @@ def test_the_model_weighs_local_machines_by_mass(level):
     X, labels = blobs(8)
     share = np.full((1, 8), 0.75)
     share[0, [0, 3, 7]] = 0.25
-    np.testing.assert_array_equal(found.places, np.arange(8))
+    np.testing.assert_array_equal(found.indices, np.arange(8))
     np.testing.assert_array_equal(found.coefficients, labels * share)
     np.testing.assert_array_equal(found.vectors, X)
     np.testing.assert_array_equal(found.intercept, [(1 * 2.0 + 3 * 6.0) / 4.0])
 
 
-def test_a_model_holds_support_vectors_in_the_order_of_their_places():
+def test_a_model_holds_support_vectors_in_the_order_of_their_indices():
     X, labels = blobs(8, n_outputs=2)
     part = Part(make_problem(X, labels, ODM, RBF), np.arange(8)).take(np.array([5, 1, 7, 0]), 8.0)
     found = LevelModel.of(part, np.array([[2.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 3.0]]), np.zeros(2))
-    np.testing.assert_array_equal(found.places, [0, 5])
+    np.testing.assert_array_equal(found.indices, [0, 5])
     np.testing.assert_array_equal(found.coefficients, labels[:, [0, 5]] * [[1.0, 2.0], [3.0, 0.0]])
     np.testing.assert_array_equal(found.labels, labels[:, [0, 5]])
     np.testing.assert_array_equal(found.vectors, X[[0, 5]])

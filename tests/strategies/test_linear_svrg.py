@@ -33,13 +33,13 @@ def _shard(X, losses, part):
 def test_rows_are_dealt_by_label_and_nearest_landmark(sparse):
     rng = np.random.default_rng(0)
     corners = np.array([[9.0, 0, 0], [0, 9, 0], [0, 0, 9]])
-    places = rng.permutation(np.repeat(np.arange(3), 40))
-    X, labels = corners[places] + 0.1 * rng.normal(size=(120, 3)), rng.choice([-1.0, 1.0], (1, 120), p=[0.8, 0.2])
+    indices = rng.permutation(np.repeat(np.arange(3), 40))
+    X, labels = corners[indices] + 0.1 * rng.normal(size=(120, 3)), rng.choice([-1.0, 1.0], (1, 120), p=[0.8, 0.2])
     weights = np.arange(1.0, 121)
     rows = LinearDSVRG(n_partitions=4, n_landmarks=3)._rows(training(sp.csr_array(X) if sparse else X, labels, weights))
     parts = [(shard.losses.weights - 1).astype(int) for shard in rows.collect()]
     assert_array_equal(np.sort(np.concatenate(parts)), np.arange(120))
-    strata = 2 * places + (labels[0] > 0)
+    strata = 2 * indices + (labels[0] > 0)
     counts = np.array([np.bincount(strata[part], minlength=6) for part in parts])
     assert (np.ptp(counts, axis=0) <= 1).all() and {len(part) for part in parts} == {30}
     for part, shard in zip(parts, rows.collect(), strict=True):

@@ -66,7 +66,7 @@ def test_a_row_costs_the_sample_and_its_own_cluster(monkeypatch):
         routed(problem, model, X[600:])
     own = np.bincount(model.router.clusters)[model.router.rule.assign(X[600:])].sum()
     assert sum(counts) == 300 * 100 + own
-    assert own < 300 * len(model.places) / 2
+    assert own < 300 * len(model.indices) / 2
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])

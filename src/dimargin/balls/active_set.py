@@ -36,7 +36,7 @@ class Weights:
 
     Attributes
     ----------
-    places : ndarray of shape (n_support,)
+    indices : ndarray of shape (n_support,)
         Points of positive weight, ascending.
     weights : ndarray of shape (n_support,)
         Their weights, of sum one.
@@ -48,16 +48,16 @@ class Weights:
         Squared, of all points from the centre.
     """
 
-    places: Indices
+    indices: Indices
     weights: Floats
     value: float
     square: float
     distances: Floats
 
-    def without(self, place: int) -> Weights:
+    def without(self, index: int) -> Weights:
         """The same ball of one point fewer, which has no weight."""
-        places = self.places - (self.places > place)
-        return replace(self, places=places, distances=np.delete(self.distances, place))
+        indices = self.indices - (self.indices > index)
+        return replace(self, indices=indices, distances=np.delete(self.distances, index))
 
 
 class _Face:
@@ -69,12 +69,12 @@ class _Face:
     def __init__(self, products: Products, linear: Floats, lift: float) -> None:
         self._products, self._linear, self._lift = products, linear, lift
         self._factor, self._rows = np.empty((0, 0), order="F"), np.empty((0, len(linear)))
-        self.places: list[int] = []
+        self.indices: list[int] = []
 
     @property
     def rows(self) -> Floats:
         """Products of the points inside with all, raised."""
-        return self._rows[: len(self.places)]
+        return self._rows[: len(self.indices)]
 
     def solved(self, right: Floats, transposed: bool = False) -> Floats:
         """By the factor, or its transpose."""
@@ -85,46 +85,46 @@ class _Face:
         padded[: len(right)] = right
         return padded
 
-    def coordinates(self, place: int) -> tuple[Floats, Floats, float]:
+    def coordinates(self, index: int) -> tuple[Floats, Floats, float]:
         """Row of products of a point, its row in the factor, and the square that would come on the diagonal."""
-        row = self._products(np.array([place]))[0] + self._lift
-        own = self.solved(row[self.places]) if self.places else np.empty(0)
-        return row, own, float(row[place] - own @ own)
+        row = self._products(np.array([index]))[0] + self._lift
+        own = self.solved(row[self.indices]) if self.indices else np.empty(0)
+        return row, own, float(row[index] - own @ own)
 
-    def add(self, place: int, row: Floats, own: Floats, pivot: float) -> None:
-        size = len(self.places)
+    def add(self, index: int, row: Floats, own: Floats, pivot: float) -> None:
+        size = len(self.indices)
         if size == len(self._factor):
             self._make_room(max(16, size + size // 8))
         self._factor[size, :size], self._factor[size, size], self._rows[size] = own, pivot**0.5, row
-        self.places.append(place)
+        self.indices.append(index)
 
     def _make_room(self, capacity: int) -> None:
-        size = len(self.places)
+        size = len(self.indices)
         factor, rows = np.zeros((capacity, capacity), order="F"), np.empty((capacity, len(self._linear)))
         np.fill_diagonal(factor, 1.0)
         factor[:size, :size], rows[:size] = self._factor, self.rows
         self._factor, self._rows = factor, rows
 
-    def add_all(self, places: list[int]) -> bool:
+    def add_all(self, indices: list[int]) -> bool:
         """Several at once, where none is nearly in the hull of the others; whether it was so."""
-        rows = self._products(np.array(places)) + self._lift
-        squares = rows[:, places]
+        rows = self._products(np.array(indices)) + self._lift
+        squares = rows[:, indices]
         factor, failed = dpotrf(squares.T, lower=1)  # as LAPACK stores it
         if failed or (factor.diagonal() ** 2 <= _NEARLY_DEPENDENT * squares.diagonal()).any():
             return False
-        self._factor, self._rows, self.places = factor, rows, places
+        self._factor, self._rows, self.indices = factor, rows, indices
         return True
 
     def drop(self, at: int) -> None:
-        size = len(self.places) - 1
+        size = len(self.indices) - 1
         self._rows[at:size] = self._rows[at + 1 : size + 1]
-        del self.places[at]
-        self._factor[:size, :size] = dpotrf(self.rows[:, self.places].T, lower=1)[0]
+        del self.indices[at]
+        self._factor[:size, :size] = dpotrf(self.rows[:, self.indices].T, lower=1)[0]
         self._factor[size], self._factor[size, size] = 0.0, 1.0
 
     def best(self) -> Floats:
         """Weights of sum one, of any sign, at which ``q'z - z'Hz`` is largest."""
-        linear = self._linear[self.places]
+        linear = self._linear[self.indices]
         right = self._padded(np.stack([linear, np.ones(len(linear))], axis=1))
         answers = dpotrs(self._factor, right, lower=1)[0][: len(linear)]
         multiplier = (answers[:, 0].sum() - 2) / answers[:, 1].sum()
@@ -141,7 +141,7 @@ def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0
     linear : ndarray of shape (n,)
         q.
     start : ndarray
-        Places that probably have a weight; at least one.
+        Indices that probably have a weight; at least one.
     tol : float, default=0
         Squared distances may be this much larger than the squared radius, relatively.
     rounding : float, default=0
@@ -156,40 +156,40 @@ def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0
     slack = _ROUNDING * size + uncertain
     face = _Face(products, linear, max(size + uncertain, np.finfo(float).tiny))
     _enter_first(face, start)
-    x = _best_on_face(face, np.full(len(face.places), 1 / len(face.places)))
+    x = _best_on_face(face, np.full(len(face.indices), 1 / len(face.indices)))
     best, highest, patience = None, -np.inf, 0
     while True:
         inner = x @ face.rows - face._lift
-        square = float(x @ inner[face.places])
+        square = float(x @ inner[face.indices])
         distances = linear - 2 * inner + square
-        value = float(x @ linear[face.places]) - square
+        value = float(x @ linear[face.indices]) - square
         farthest = int(distances.argmax())
         if best is None or distances[farthest] - value < best.distances.max() - best.value:
-            best, patience = Weights(np.array(face.places, dtype=np.int64), x, value, square, distances), 0
+            best, patience = Weights(np.array(face.indices, dtype=np.int64), x, value, square, distances), 0
         patience, highest = (0 if value > highest else patience + 1), max(highest, value)
         met = distances[farthest] <= value * (1 + tol) + slack
-        if met or farthest in face.places or patience > _PATIENCE * (len(x) + 1):
-            order = np.argsort(best.places)
-            return replace(best, places=best.places[order], weights=best.weights[order])
+        if met or farthest in face.indices or patience > _PATIENCE * (len(x) + 1):
+            order = np.argsort(best.indices)
+            return replace(best, indices=best.indices[order], weights=best.weights[order])
         x = _best_on_face(face, _entered(face, x, farthest))
 
 
 def _enter_first(face: _Face, start: Indices) -> None:
     """Of the places to begin with, those that do not lie in the affine hull of others."""
-    places = list(dict.fromkeys(start.tolist()))
-    if face.add_all(places):
+    indices = list(dict.fromkeys(start.tolist()))
+    if face.add_all(indices):
         return
-    for place in places:
-        row, own, pivot = face.coordinates(place)
-        if pivot > _NEARLY_DEPENDENT * row[place]:
-            face.add(place, row, own, pivot)
+    for index in indices:
+        row, own, pivot = face.coordinates(index)
+        if pivot > _NEARLY_DEPENDENT * row[index]:
+            face.add(index, row, own, pivot)
 
 
-def _entered(face: _Face, x: Floats, place: int) -> Floats:
+def _entered(face: _Face, x: Floats, index: int) -> Floats:
     """The weights when a point comes in; where it lies in the hull of those inside, one of these leaves for it."""
-    row, own, pivot = face.coordinates(place)
-    if pivot > _DEPENDENT * row[place]:
-        face.add(place, row, own, pivot)
+    row, own, pivot = face.coordinates(index)
+    if pivot > _DEPENDENT * row[index]:
+        face.add(index, row, own, pivot)
         return np.append(x, 0.0)
     direction = -face.solved(own, transposed=True)
     falling = direction < 0
@@ -197,8 +197,8 @@ def _entered(face: _Face, x: Floats, place: int) -> Floats:
     out = int(ratios.argmin())
     x, weight = x + ratios[out] * direction, ratios[out]
     face.drop(out)
-    row, own, pivot = face.coordinates(place)
-    face.add(place, row, own, max(pivot, _DEPENDENT * row[place]))
+    row, own, pivot = face.coordinates(index)
+    face.add(index, row, own, max(pivot, _DEPENDENT * row[index]))
     x = np.maximum(np.append(np.delete(x, out), weight), 0.0)
     return np.asarray(x / x.sum())
 

@@ -22,7 +22,7 @@ class CoreSet:
 
     Attributes
     ----------
-    places : ndarray of shape (n_core,)
+    indices : ndarray of shape (n_core,)
         Points of positive weight, ascending.
     weights : ndarray of shape (n_core,)
         Of sum one: the centre is their mean of the points.
@@ -39,7 +39,7 @@ class CoreSet:
     history : list of dict
     """
 
-    places: Indices
+    indices: Indices
     weights: Floats
     squared_radius: float
     farthest: float

@@ -45,7 +45,7 @@ def exchanged(
     core : ndarray
         C; fewer than `size` points simply become one more.
     ball : Weights
-        Of C; places are those in `core`.
+        Of C; indices are those in `core`.
     farthest : int
         a.
     size : int
@@ -59,7 +59,7 @@ def exchanged(
         return None
     if len(wider) <= size:
         return wider, whole
-    idle = np.setdiff1d(np.arange(len(wider)), whole.places)
+    idle = np.setdiff1d(np.arange(len(wider)), whole.indices)
     if len(idle):
         return np.delete(wider, idle[0]), whole.without(int(idle[0]))
     balls = [enclose(np.delete(wider, k)) for k in range(len(core))]
@@ -111,7 +111,7 @@ class FixedSizeCoreSet(CoreSetSolver):
         """A pass."""
         ball, points = state.ball, state.points
         assert ball is not None
-        state.core, state.weights = state.latest[ball.places], ball.weights
+        state.core, state.weights = state.latest[ball.indices], ball.weights
         state.squared_radius = max(ball.value, 0.0)
         state.size = len(state.latest)
         distances = points.distances(state.core, ball.weights)
@@ -141,5 +141,5 @@ class FixedSizeCoreSet(CoreSetSolver):
         return None if found and found[0] == "converged" and not (state.exhausted or enclosed) else found
 
 
-def _ball(points: Points, places: Indices) -> Weights:
-    return points.enclose(places, np.arange(len(places)), 0.0)
+def _ball(points: Points, indices: Indices) -> Weights:
+    return points.enclose(indices, np.arange(len(indices)), 0.0)

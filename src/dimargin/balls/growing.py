@@ -49,7 +49,7 @@ class GrowingCoreSet(CoreSetSolver):
         """The farthest point from a first centre, alone; or the core-set to begin with, which is solved for first."""
         if start is not None:
             found = problem.enclose(start, np.arange(len(start)), 0.0)
-            state = _State(problem, limits, start[found.places], found.weights, max(found.value, 0.0), np.inf)
+            state = _State(problem, limits, start[found.indices], found.weights, max(found.value, 0.0), np.inf)
             self._look(state, state.core, found)
             return state
         distances = problem.first_distances(np.random.default_rng(self.random_state))
@@ -79,7 +79,7 @@ class GrowingCoreSet(CoreSetSolver):
         radius, soft = (state.squared_radius, state.softness) if state.squared_radius > 0 else (1.0, 0.0)
         tol = max(points.allowance(_SHARE * self.epsilon, radius, soft) / radius, 0.0)
         found = points.enclose(pool, np.searchsorted(pool, state.latest), tol)
-        self._look(state, pool[found.places], found)
+        self._look(state, pool[found.indices], found)
 
     @staticmethod
     def _look(state: _State, core: Indices, found: Weights) -> None:

@@ -108,16 +108,16 @@ class Points(ABC):
         """
 
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
-        """The smallest ball around some points; as `dimargin.balls.active_set.enclose`, `start` being places in `pool`.
+        """Return the smallest ball around some points, as `dimargin.balls.active_set.enclose`; `start` is in the pool.
 
         `value` and `distances` are with softness.
         """
         hard, squares, rounding = self._products(pool)
         soft = self.softness[pool]
 
-        def softened(places: Indices) -> Floats:
-            rows = np.array(hard(places))
-            rows[np.arange(len(places)), places] += soft[places]
+        def softened(indices: Indices) -> Floats:
+            rows = np.array(hard(indices))
+            rows[np.arange(len(indices)), indices] += soft[indices]
             return rows
 
         assert len(start) and len(pool)
@@ -158,7 +158,7 @@ class FeatureSpace(Points):
         """Squared distances from the mean of all points: two passes."""
         self.passes += 2
         self._origin = np.asarray(self.X.mean(axis=0), dtype=np.float64).ravel()
-        return self.from_place(self._origin)
+        return self.from_point(self._origin)
 
     def centre(self, core: Indices, weights: Floats) -> Floats:
         """Centre with these weights, of shape (n_features,); without rounding where it is one of the points."""
@@ -171,14 +171,14 @@ class FeatureSpace(Points):
 
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
         self._origin = self.centre(core, weights)  # products are then of points near the origin, and lose no digits
-        return self.from_place(self._origin)
+        return self.from_point(self._origin)
 
-    def from_place(self, place: Floats) -> Floats:
+    def from_point(self, point: Floats) -> Floats:
         """Squared distances of all points from any place, of shape (n,)."""
         out = np.empty(self.n)
         step = max(1, _NUMBERS_AT_ONCE // self.X.shape[1])
         for first in range(0, self.n, step):
-            out[first : first + step] = _squares(self.X[first : first + step], place)
+            out[first : first + step] = _squares(self.X[first : first + step], point)
         return out
 
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
@@ -186,8 +186,8 @@ class FeatureSpace(Points):
 
         With p the centre as it is computed the last term is nothing but rounding, and nothing cancels.
         """
-        place, rows = self.centre(core, weights), self.X[core]
-        own, size = _squares(rows, place), float(np.linalg.norm(place))
+        point, rows = self.centre(core, weights), self.X[core]
+        own, size = _squares(rows, point), float(np.linalg.norm(point))
         roundings = (len(core) + self.X.shape[1] + _FEW) * _UNIT
         if sp.issparse(self.X):  # distances are differences of products
             longest = float(power_sums(self.X, 2).max()) ** 0.5
@@ -218,13 +218,13 @@ class FeatureSpace(Points):
         return lambda i: rows[i] @ rows.T, np.einsum("ij,ij->i", rows, rows), 0.0
 
 
-def _squares(rows: Any, place: Floats) -> Floats:
+def _squares(rows: Any, point: Floats) -> Floats:
     """Squared distances of rows from a place."""
     if sp.issparse(rows):
         rows = rows.astype(np.float64)
         own = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-        return np.asarray(np.maximum(own - 2 * (rows @ place) + place @ place, 0.0))
-    difference = rows - place
+        return np.asarray(np.maximum(own - 2 * (rows @ point) + point @ point, 0.0))
+    difference = rows - point
     return np.asarray(np.einsum("ij,ij->i", difference, difference))
 
 
@@ -258,7 +258,7 @@ class KernelSpace(Points):
         return super().enclose(pool, start, tol)
 
     def _descended(self, pool: Indices) -> Indices:
-        """Places in the pool that have a coefficient where the squared hinge over it is small enough."""
+        """Indices in the pool that have a coefficient where the squared hinge over it is small enough."""
         weights = 1 / self.softness[pool]
         total = float(weights.sum())
         problem = DualProblem(
@@ -308,9 +308,9 @@ class KernelSpace(Points):
         view = self.kernel.take(pool).in_float64()
         every, first, signs = np.arange(len(pool)), view.evaluations, self._signs[pool]
 
-        def rows(places: Indices) -> Floats:
+        def rows(indices: Indices) -> Floats:
             nonlocal first
-            values = view.block(places, every) * (signs * signs[places][:, None])
+            values = view.block(indices, every) * (signs * signs[indices][:, None])
             self._spent += view.evaluations - first
             first = view.evaluations
             return np.asarray(values)

@@ -195,9 +195,9 @@ def _site(
 
     Example: dimargin site --data mine.csv --name north --connect tcp/192.0.2.1:7447
     """
-    place = SiteFolder(Path(name) if folder is None else folder)
+    folder_of_site = SiteFolder(Path(name) if folder is None else folder)
     if status:
-        return _tell(place, as_json)
+        return _tell(folder_of_site, as_json)
     require("dimargin site", "msgspec", "zenoh")
     if data is None:
         raise typer.BadParameter("is needed to learn from", param_hint="--data")
@@ -239,11 +239,11 @@ def _site(
         name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow, router_name),
         neighbours=neighbour, lease=lease, router=router,
     )  # fmt: skip
-    place.path.mkdir(parents=True, exist_ok=True)
+    folder_of_site.path.mkdir(parents=True, exist_ok=True)
     growing = GrowingFile(data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels)
-    learning = LearningSite(name, growing, place, options, random_state)
+    learning = LearningSite(name, growing, folder_of_site, options, random_state)
     with _lines(log) as write:
-        live = LiveSite(learning, link, state=place.state, log=json_log(name, write), bandwidth=bandwidth)
+        live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
         with _told_to_stop() as stop, single_threaded_blas():  # sums alike at all sites; and there is other work here
             live.run(stop, max_time)
@@ -319,8 +319,8 @@ def _told_to_stop() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _tell(place: SiteFolder, as_json: bool) -> None:
-    facts = place.read_status()
+def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
+    facts = folder_of_site.read_status()
     if as_json:
         print(json.dumps(facts))
         return

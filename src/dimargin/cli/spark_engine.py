@@ -84,7 +84,7 @@ def train(
     with _explained(), _session(master, conf, out) as spark:
         from dimargin.spark.files import read_rows
 
-        out.say(_place(spark))
+        out.say(_described(spark))
         display = JobDisplay(out.errors, machine.tol, out.quiet)
         with display.running():
             display.describe("looking at the rows")
@@ -182,7 +182,7 @@ def _check_java() -> None:
         )
 
 
-def _place(spark: SparkSession) -> str:
+def _described(spark: SparkSession) -> str:
     context = getattr(spark, "sparkContext", None)
     if context is None:
         return f"Spark {spark.version}, by Spark Connect"

@@ -67,7 +67,7 @@ class FitDisplay(Monitor):
             self._task, total=n_tasks or 1.0, description=f"level {level}, {what}", state="" if n_tasks else "gap 1"
         )
 
-    def task_end(self, place: int) -> None:
+    def task_end(self, index: int) -> None:
         """Move on by a partition."""
         self._progress.advance(self._task)
         done = self._progress.tasks[0]

@@ -158,16 +158,16 @@ def _tried(search: ODMClassifierCV, n: int) -> Table:
     table = Table("round", "rows", *names, "score", "of folds", box=None, pad_edge=False)
     order = np.lexsort((-results["mean_test_score"], -results["round"]))
     seen: list[dict[str, Any]] = []
-    for place in order:
-        params = results["params"][place]
-        if params in seen or len(seen) == n or not np.isfinite(results["mean_test_score"][place]):
+    for index in order:
+        params = results["params"][index]
+        if params in seen or len(seen) == n or not np.isfinite(results["mean_test_score"][index]):
             continue
         seen.append(params)
         values = [params.get(name, "") for name in names]
         table.add_row(
-            str(results["round"][place]), str(results["n_rows"][place]),
+            str(results["round"][index]), str(results["n_rows"][index]),
             *(value if isinstance(value, str) else f"{value:.4g}" for value in values),
-            f"{results['mean_test_score'][place]:.4f}", f"{results['std_test_score'][place]:.4f}",
+            f"{results['mean_test_score'][index]:.4f}", f"{results['std_test_score'][index]:.4f}",
         )  # fmt: skip
     return table
 

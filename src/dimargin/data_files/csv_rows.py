@@ -74,7 +74,7 @@ class CsvReader:
             raise
 
 
-def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, places: list[int]) -> Chunk:
+def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
     """Numbers and codes of labels of rows.
 
     Parameters
@@ -84,7 +84,7 @@ def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: Text
         Fields that a row has.
     taken : TableColumns
     texts : TextLabels
-    places : list of int
+    indices : list of int
         Of the features.
 
     Raises
@@ -94,17 +94,17 @@ def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: Text
     """
     if set(map(len, rows)) - {width}:
         raise ValueError("rows of different width")
-    y = None if taken.place is None else _codes([row[taken.place] for row in rows], texts)
-    if len(places) == width:
+    y = None if taken.index is None else _codes([row[taken.index] for row in rows], texts)
+    if len(indices) == width:
         fields = list(chain.from_iterable(rows))
-    elif len(places) == width - 1 and places == [k for k in range(width) if k != taken.place]:
+    elif len(indices) == width - 1 and indices == [k for k in range(width) if k != taken.index]:
         fields = list(chain.from_iterable(rows))
-        del fields[taken.place :: width]
+        del fields[taken.index :: width]
     else:
-        fields = [row[place] for row in rows for place in places]
+        fields = [row[index] for row in rows for index in indices]
     if "".join(fields).encode().translate(None, _IN_NUMBERS):
         raise ValueError("a field is no number")
-    X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), len(places))
+    X = np.fromiter(map(float, fields), np.float64, len(fields)).reshape(len(rows), len(indices))
     if not np.isfinite(X).all():
         raise ValueError("a value is missing, NaN or infinite")
     return Chunk(X, y)

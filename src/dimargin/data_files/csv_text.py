@@ -41,7 +41,7 @@ def read_csv(
         raise DataFileError(_fault_of(path, layout, taken) or f"{path}: {error}") from error
     y = None if collected.y is None else texts.values(collected.y)
     X = collected.dense(0, len(taken.wanted))
-    return DataSet(X, y, taken.wanted, taken.label) if layout.header else DataSet(X, y, label=taken.place)
+    return DataSet(X, y, taken.wanted, taken.label) if layout.header else DataSet(X, y, label=taken.index)
 
 
 def _fault_of(path: Path, layout: CsvLayout, taken: TableColumns) -> str | None:
@@ -198,23 +198,23 @@ class CsvLayout:
         import pyarrow as pa
 
         rows = iter(CsvReader(chain.from_iterable(map(lines_of, blocks)), self.delimiter))
-        places, step = self._places(taken), max(1, CHUNK // self.length)
+        indices, step = self._indices(taken), max(1, CHUNK // self.length)
         while some := list(islice(rows, step)):
             try:
-                yield chunk_of(some, len(self.names), taken, texts, places)
+                yield chunk_of(some, len(self.names), taken, texts, indices)
             except DataFileError:
                 raise
             except ValueError as error:
                 raise pa.ArrowInvalid(str(error)) from error
 
-    def _places(self, taken: TableColumns) -> list[int]:
-        place_of = {name: k for k, name in enumerate(self.names)}
-        return [place_of[name] for name in taken.wanted]
+    def _indices(self, taken: TableColumns) -> list[int]:
+        index_of = {name: k for k, name in enumerate(self.names)}
+        return [index_of[name] for name in taken.wanted]
 
     def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
         """Rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
         rows = list(CsvReader(lines_of(lines), self.delimiter))
-        return chunk_of(rows, len(self.names), taken, texts, self._places(taken))
+        return chunk_of(rows, len(self.names), taken, texts, self._indices(taken))
 
     def first_fault(
         self, stream: BinaryIO, taken: TableColumns, header: bool, name: Callable[[int, list[str]], str]
@@ -233,7 +233,7 @@ class CsvLayout:
         str or None
             Empty where there are no rows, None where nothing is wrong.
         """
-        places, has_rows, row = self._places(taken), False, list[str]()
+        indices, has_rows, row = self._indices(taken), False, list[str]()
         with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
             if header:
                 text.readline()
@@ -241,24 +241,24 @@ class CsvLayout:
             try:
                 for row in reader:
                     has_rows = True
-                    fault = self._fault(row, places, taken.place)
+                    fault = self._fault(row, indices, taken.index)
                     if fault:
                         return f"{name(reader.line + header, row)}: {fault}"
             except csv.Error as error:
                 return f"{name(reader.line + header, row)}: {error}"
         return None if has_rows else ""
 
-    def _fault(self, row: list[str], places: list[int], label: int | None) -> str | None:
+    def _fault(self, row: list[str], indices: list[int], label: int | None) -> str | None:
         if len(row) != len(self.names):
             return f"{len(row)} fields, expected {len(self.names)}"
         if label is not None and row[label].strip().lower() in MISSING:
             return f"the label in column {short(self.names[label])!r} is missing"
         if label is not None and has_break(row[label]):
             return f"the label in column {short(self.names[label])!r} has a line break; is a quote not closed?"
-        for place in places:
-            if not is_number(row[place]) or not np.isfinite(float(row[place])):
-                what = f"is {short(row[place])!r}" if row[place] else "is missing"
-                return f"column {short(self.names[place])!r} {what}; a finite number expected"
+        for index in indices:
+            if not is_number(row[index]) or not np.isfinite(float(row[index])):
+                what = f"is {short(row[index])!r}" if row[index] else "is missing"
+                return f"column {short(self.names[index])!r} {what}; a finite number expected"
         if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
             return "not UTF-8 text"
         return None

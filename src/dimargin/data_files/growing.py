@@ -100,7 +100,7 @@ class GrowingFile:
             )
         rows = _LibsvmText(self.path, n_features, zero_based) if kind == "libsvm" else None
         self._rows: _Rows = rows or _CsvText(self.path, n_features, label, needs_label)
-        self._place = _Place()
+        self._position = _Position()
         self._is_first = True
 
     def read(self) -> DataSet:
@@ -120,8 +120,8 @@ class GrowingFile:
             If the file cannot be opened.
         """
         with open(self.path, "rb") as file, explained(self.path):
-            self._place.check(self.path, file)
-            about, done = os.fstat(file.fileno()), self._place.offset
+            self._position.check(self.path, file)
+            about, done = os.fstat(file.fileno()), self._position.offset
             size = about.st_size
             if not is_compressed(file):
                 self._check_last_line(file)
@@ -136,7 +136,7 @@ class GrowingFile:
                 raise DataFileError(f"{self.path} is compressed, and so cannot grow, but did; plain text expected")
             else:
                 data = self._rows.read([])
-            self._place = _Place.until(file, size)
+            self._position = _Position.until(file, size)
         self._is_first = False
         return data
 
@@ -145,8 +145,8 @@ class GrowingFile:
 
     def _check_last_line(self, file: BinaryIO) -> None:
         """Raise DataFileError if a line went on that had been taken for whole."""
-        file.seek(self._place.offset)
-        if self._place.line_is_open and file.read(1) not in (b"", b"\r", b"\n"):
+        file.seek(self._position.offset)
+        if self._position.line_is_open and file.read(1) not in (b"", b"\r", b"\n"):
             raise DataFileError(
                 f"{self.path}, line {self._rows.next_line}: it had no end when it was read, and went on later; "
                 "expected an end of line before the next row"
@@ -164,7 +164,7 @@ def _is_quiet(file: BinaryIO, before: os.stat_result) -> bool:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Position:
     """How far a file has been read, and what tells that it is still the same file."""
 
     offset: int = 0
@@ -176,7 +176,7 @@ class _Place:
         return self.offset > 0 and not self.before.endswith(b"\n")
 
     @classmethod
-    def until(cls, file: BinaryIO, offset: int) -> _Place:
+    def until(cls, file: BinaryIO, offset: int) -> _Position:
         if not offset:
             return cls()  # nothing is known of a file of which nothing was read
         about = os.fstat(file.fileno())
@@ -285,7 +285,7 @@ class _CsvText(_Rows):
         rows = _CsvRows(self._path, layout, columns, self.next_line)
         collected = self._collected(rows.chunks(blocks))
         self._table, self.next_line = table, rows.next_line
-        names, label = (columns.wanted, columns.label) if layout.header else (None, columns.place)
+        names, label = (columns.wanted, columns.label) if layout.header else (None, columns.index)
         if collected is None:
             return _no_rows(len(columns.wanted), names, label)
         y = None if collected.y is None else rows.texts.values(collected.y)

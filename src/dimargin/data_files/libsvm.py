@@ -142,9 +142,9 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
     ------
     DataFileError
     """
-    place = block.find(b"\0")
-    if place >= 0:  # where one parser ends a line and the other does not
-        line = block.count(b"\n", 0, place)
+    index = block.find(b"\0")
+    if index >= 0:  # where one parser ends a line and the other does not
+        line = block.count(b"\n", 0, index)
         raise DataFileError(f"{name(line)}: a NUL byte; text expected")
     if b"_" in block:  # which Python reads within numbers, as in 1_000, and scikit-learn anywhere
         for k, one in enumerate(block.split(b"\n")):
@@ -176,13 +176,13 @@ def _rows(X: Any, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _line(block: bytes, row: int) -> int:
-    """Place of the line that holds a row."""
+    """Index of the line that holds a row."""
     rows = (k for k, line in enumerate(block.split(b"\n")) if line.partition(b"#")[0].strip())
     return next(islice(rows, int(row), None))
 
 
 def _first_bad_line(lines: list[bytes], parse: Parser) -> int:
-    """Place of the first line that does not parse, by halving."""
+    """Index of the first line that does not parse, by halving."""
     low, high = 0, len(lines)  # lines[:low] parse, lines[:high] do not
     while high - low > 1:
         middle = (low + high) // 2

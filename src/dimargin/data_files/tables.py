@@ -29,18 +29,18 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row in
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Places and names of the columns to take.
+    """Indices and names of the columns to take.
 
     Attributes
     ----------
-    place : int or None
+    index : int or None
         Of the label.
     label : str or None
     wanted : list of str
         The features.
     """
 
-    place: int | None
+    index: int | None
     label: str | None
     wanted: list[str]
 
@@ -61,14 +61,14 @@ class TableColumns:
         missing = [name for name in columns or [] if name not in known]
         if missing:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
-        place = _label_place(path, names, label, columns or [], needed)
+        index = _label_index(path, names, label, columns or [], needed)
         if columns is None:
-            columns = [name for k, name in enumerate(names) if k != place]
-        elif place is not None and names[place] in columns:
+            columns = [name for k, name in enumerate(names) if k != index]
+        elif index is not None and names[index] in columns:
             raise DataFileError(
-                f"{path}: column {short(names[place])!r} is the label, but also named among the features"
+                f"{path}: column {short(names[index])!r} is the label, but also named among the features"
             )
-        return cls(place, None if place is None else names[place], list(columns))
+        return cls(index, None if index is None else names[index], list(columns))
 
     @property
     def all(self) -> list[str]:
@@ -76,7 +76,7 @@ class TableColumns:
         return self.wanted if self.label is None else [*self.wanted, self.label]
 
 
-def _label_place(
+def _label_index(
     path: Path | str, names: list[str], label: str | int | None, features: Sequence[str], needed: bool
 ) -> int | None:
     if label is None:
@@ -91,12 +91,12 @@ def _label_place(
     if isinstance(label, str) and label in names:
         return names.index(label)
     try:
-        place = int(label)
+        index = int(label)
     except ValueError:
-        place = len(names)
-    if not -len(names) <= place < len(names):
+        index = len(names)
+    if not -len(names) <= index < len(names):
         raise DataFileError(f"{path} has no label column {label!r}; the columns are {_listed(names)}")
-    return place % len(names)
+    return index % len(names)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -121,8 +121,8 @@ class TextLabels:
         """Codes, -1 for what is missing or, as a quote is not closed, holds the lines that follow."""
         encoded = column.dictionary_encode()
         codes = [self.code(text) for text in encoded.dictionary.to_pylist()]
-        places = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        coded: NDArray[np.int32] = np.array([*codes, -1], dtype=np.int32)[places]
+        indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        coded: NDArray[np.int32] = np.array([*codes, -1], dtype=np.int32)[indices]
         return coded
 
     def code(self, text: str) -> int:

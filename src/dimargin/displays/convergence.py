@@ -153,12 +153,12 @@ class ConvergenceDisplay:
         # dotted between levels, because they are different problems
         style = {"marker": ".", "linewidth": 1, "linestyle": ":" if len(ends) > 1 else "-"}
         style |= normalize_kwargs(curve_kwargs or {}, Line2D)
-        for axes, (label, places, values) in zip(self.axes_, panels, strict=True):
-            self.lines_ += axes.plot(cost[places], values, **style)
+        for axes, (label, indices, values) in zip(self.axes_, panels, strict=True):
+            self.lines_ += axes.plot(cost[indices], values, **style)
             style.setdefault("color", self.lines_[0].get_color())
-            for place, value in zip(places, values, strict=True):
-                if place in ends:
-                    _numbered_disc(axes, cost[place], value, int(self.level[place]), style["color"])
+            for index, value in zip(indices, values, strict=True):
+                if index in ends:
+                    _numbered_disc(axes, cost[index], value, int(self.level[index]), style["color"])
             axes.set_ylabel(label)
             axes.grid(alpha=0.3)
             axes.margins(y=0.2)
@@ -189,9 +189,9 @@ class ConvergenceDisplay:
         if gid and gid not in [line.get_gid() for line in self.axes_[-1].lines]:
             self.axes_[-1].axhline(self.tol, color="0.4", linestyle="--", linewidth=1, gid=gid, label=gid)
         # proxies for the discs that are there, of earlier fits in the same axes too
-        for place, of_partitions in (-2, "of the partitions"), (-1, "worst partition"):
+        for index, of_partitions in (-2, "of the partitions"), (-1, "worst partition"):
             of_partitions = "part of the rows" if in_part else of_partitions
-            axes = self.axes_[place]
+            axes = self.axes_[index]
             gids = {line.get_gid() for line in axes.lines}
             texts = {"partitioned": of_partitions, "global": "whole problem"}
             proxies = [

@@ -200,8 +200,8 @@ class PerformanceProfileDisplay:
                 consensus = Line2D([], [], color=_OF_ALL_RUNS, linewidth=1.5, label="consensus of all sites")
                 handles = [consensus, Patch(label="up to the worst site", **band)]
             handles += [line for line in axes.lines if line.get_gid() == "central"]
-            place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False}
-            axes.legend(handles=handles, ncols=2 if axes is self.axes_[0] else 3, fontsize="small", **place)
+            location = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False}
+            axes.legend(handles=handles, ncols=2 if axes is self.axes_[0] else 3, fontsize="small", **location)
 
     @classmethod
     def from_history(

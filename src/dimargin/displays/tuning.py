@@ -145,7 +145,7 @@ class TuningDisplay:
         rows, columns = _axes(tried, rows, columns)
         values = [sorted({given[name] for given in tried if name in given}, key=_order) for name in (rows, columns)]
 
-        def place(given: dict[str, Any]) -> tuple[int, int] | None:
+        def position(given: dict[str, Any]) -> tuple[int, int] | None:
             there = rows in given and columns in given
             return (values[0].index(given[rows]), values[1].index(given[columns])) if there else None
 
@@ -154,14 +154,14 @@ class TuningDisplay:
         for given, score, number in zip(
             tried, search.cv_results_["mean_test_score"], search.cv_results_["round"], strict=True
         ):
-            at = place(given)
+            at = position(given)
             if at is not None and np.isfinite(score) and (number > rounds[at] or not score <= scores[at]):
                 scores[at], rounds[at] = score, number
         scoring = search.scoring
         name = "accuracy" if scoring is None else scoring if isinstance(scoring, str) else "score"
         display = cls(
             scores=scores, rounds=rounds, row_values=values[0], column_values=values[1], row_name=rows,
-            column_name=columns, best=place(search.best_params_), score_name=name,
+            column_name=columns, best=position(search.best_params_), score_name=name,
         )  # fmt: skip
         return display.plot(ax)
 

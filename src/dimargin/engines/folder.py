@@ -53,7 +53,7 @@ class Folder:
 
     def write(self, items: Sequence[bytes]) -> None:
         """Put the driver's own bytes there, in place of what was there."""
-        records = ((place, 0, data) for place, data in enumerate(items))
+        records = ((index, 0, data) for index, data in enumerate(items))
         table = pa.Table.from_batches(frames.frames(records), frames.COLUMNS)
         frame = self.jobs.spark.createDataFrame(table, SCHEMA).coalesce(1)
         self.jobs.act(lambda: frame.write.mode("overwrite").parquet(self.path), f"write {self.path}")

@@ -44,7 +44,7 @@ COLUMNS = pa.schema([("place", pa.int64()), ("sender", pa.int64()), ("chunk", pa
 
 @dataclass(frozen=True)
 class Failure:
-    """What took the place of an item."""
+    """What is there instead of an item."""
 
     error: Exception
 
@@ -72,7 +72,7 @@ class Layout:
     n_shards: int
     n_partitions: int
 
-    def places(self, partition: int) -> range:
+    def indices(self, partition: int) -> range:
         """Of the shards in a partition: those whose ``place n_partitions // n_shards`` it is."""
         return range(*(-(-p * self.n_shards // self.n_partitions) for p in (partition, partition + 1)))
 
@@ -101,15 +101,15 @@ def call_of(task: Callable[..., Any], value: Any) -> bytes:
 def frames(records: Iterable[Record]) -> Batches:
     """Batches of frames of pickled items, of which none is held longer than needed."""
     small: list[Record] = []
-    for place, sender, data in records:
+    for index, sender, data in records:
         large = len(data) > _BYTES_OF_CHUNK
         if small and (large or len(small) == _CHUNKS_OF_BATCH):
             yield _together(small)
             small = []
         if large:
-            yield from _chunks(place, sender, memoryview(data))
+            yield from _chunks(index, sender, memoryview(data))
         else:
-            small.append((place, sender, data))
+            small.append((index, sender, data))
         del data
     if small:
         yield _together(small)
@@ -117,24 +117,24 @@ def frames(records: Iterable[Record]) -> Batches:
 
 def _together(records: list[Record]) -> pa.RecordBatch:
     """A batch of small items."""
-    places, senders, data = zip(*records, strict=True)
-    return _batch(places, senders, [0] * len(data), [len(item) for item in data], b"".join(data))
+    indices, senders, data = zip(*records, strict=True)
+    return _batch(indices, senders, [0] * len(data), [len(item) for item in data], b"".join(data))
 
 
-def _chunks(place: int, sender: int, data: memoryview) -> Batches:
+def _chunks(index: int, sender: int, data: memoryview) -> Batches:
     """Batches of a large item, which is not copied."""
     n_chunks = -(-len(data) // _BYTES_OF_CHUNK)
     for k in range(0, n_chunks, _CHUNKS_OF_BATCH):
         some = data[k * _BYTES_OF_CHUNK :][: _CHUNKS_OF_BATCH * _BYTES_OF_CHUNK]
         lengths = [min(_BYTES_OF_CHUNK, len(some) - first) for first in range(0, len(some), _BYTES_OF_CHUNK)]
-        yield _batch([place] * len(lengths), [sender] * len(lengths), range(k, k + len(lengths)), lengths, some)
+        yield _batch([index] * len(lengths), [sender] * len(lengths), range(k, k + len(lengths)), lengths, some)
 
 
 def _batch(
-    places: Sequence[int], senders: Sequence[int], chunks: Sequence[int], lengths: Sequence[int], data: Any
+    indices: Sequence[int], senders: Sequence[int], chunks: Sequence[int], lengths: Sequence[int], data: Any
 ) -> pa.RecordBatch:
     """Frames of so many bytes, which follow one another."""
-    numbers = [pa.array(some, field.type) for some, field in zip((places, senders, chunks), COLUMNS, strict=False)]
+    numbers = [pa.array(some, field.type) for some, field in zip((indices, senders, chunks), COLUMNS, strict=False)]
     offsets = pa.py_buffer(np.cumsum([0, *lengths], dtype=np.int32))
     pieces = pa.Array.from_buffers(pa.binary(), len(lengths), [None, offsets, pa.py_buffer(data)])
     return pa.RecordBatch.from_arrays([*numbers, pieces], schema=COLUMNS)
@@ -146,8 +146,8 @@ def items(batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
 
 
 def received(table: pa.Table) -> list[tuple[int, Any]]:
-    """Places and items of frames in any order, in that of the places; the first failure is raised."""
-    found = [(place, _unpickled(data)) for place, data in records_of(table)]
+    """Indices and items of frames in any order, in that of the indices; the first failure is raised."""
+    found = [(index, _unpickled(data)) for index, data in records_of(table)]
     failure = _failure(item for _, item in found)
     if failure is not None:
         try:
@@ -158,9 +158,9 @@ def received(table: pa.Table) -> list[tuple[int, Any]]:
 
 
 def records_of(table: pa.Table) -> list[tuple[int, bytes]]:
-    """Places and bytes of frames in any order, in that of the places."""
+    """Indices and bytes of frames in any order, in that of the indices."""
     rows = sorted(chain.from_iterable(map(_rows, table.to_batches())), key=itemgetter(0, 1, 2))
-    return [(place, data) for place, _, data in _records(rows)]
+    return [(index, data) for index, _, data in _records(rows)]
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, Any]]:
@@ -169,12 +169,12 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, Any]]:
 
 
 def _grouped(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Item]:
-    return ((place, sender, _unpickled(data)) for place, sender, data in _records(rows))
+    return ((index, sender, _unpickled(data)) for index, sender, data in _records(rows))
 
 
 def _records(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Record]:
-    for (place, sender), some in groupby(rows, itemgetter(0, 1)):
-        yield place, sender, b"".join([row[3] for row in some])
+    for (index, sender), some in groupby(rows, itemgetter(0, 1)):
+        yield index, sender, b"".join([row[3] for row in some])
 
 
 def _unpickled(data: bytes) -> Any:
@@ -195,12 +195,12 @@ def _failure(parts: Iterable[Any]) -> Failure | None:
 
 
 def total(items: Iterable[tuple[int, Any]], n_shards: int) -> Any:
-    """Sums over all shards, from places and sums or nodes, in their order."""
+    """Sums over all shards, from indices and sums or nodes, in their order."""
     return tree_sum(starmap(_node, items), n_shards, _plus).sums
 
 
-def _node(place: int, item: Any) -> Node:
-    return item if isinstance(item, Node) else Node(0, place, item)
+def _node(index: int, item: Any) -> Node:
+    return item if isinstance(item, Node) else Node(0, index, item)
 
 
 def _plus(sums: Any, others: Any) -> Any:
@@ -237,11 +237,11 @@ def _at_work() -> Iterator[None]:
 def mapped(calls: Calls, batches: Batches) -> Batches:
     """Frames of what the tasks make of every item."""
     with _at_work():
-        yield from frames((place, 0, _packed(result)) for place, result in _made(calls, batches))
+        yield from frames((index, 0, _packed(result)) for index, result in _made(calls, batches))
 
 
 def _made(calls: Calls, batches: Batches) -> Iterator[tuple[int, Any]]:
-    """Places and what tasks make of the items."""
+    """Indices and what tasks make of the items."""
     steps = [_unpickled(call) for call in calls]
     return map(lambda row: (row[0], reduce(_next, steps, row[2])), items(batches))
 
@@ -276,7 +276,7 @@ def gathered(call: bytes, n_shards: int, always: bytes | None, batches: Batches)
     if first is None:
         return
     if always is not None:
-        yield from frames((place, sender, always) for place in range(n_shards))
+        yield from frames((index, sender, always) for index in range(n_shards))
     yield from _dealt(call, n_shards, enumerate(chain([first], batches), sender + 1))
 
 
@@ -284,7 +284,7 @@ def _dealt(call: bytes, n_shards: int, senders: Iterable[tuple[int, Any]]) -> Ba
     work = _unpickled(call)
     with _at_work():
         sent = map(lambda one: (one[0], _pieces(work, one[1], n_shards)), senders)
-        yield from frames((place, sender, data) for sender, pieces in sent for place, data in pieces.items())
+        yield from frames((index, sender, data) for sender, pieces in sent for index, data in pieces.items())
 
 
 def _pieces(call: Any, item: Any, n_shards: int) -> dict[int, bytes]:
@@ -294,11 +294,11 @@ def _pieces(call: Any, item: Any, n_shards: int) -> dict[int, bytes]:
         split, value = call
         pieces: dict[int, list[Any]] = {}
         try:
-            for place, piece in split(item, value):
-                if not 0 <= place < n_shards:
-                    raise ValueError(f"a piece was sent to shard {place}, but there are {n_shards}")
-                pieces.setdefault(int(place), []).append(piece)
-            return {place: pickled(some) for place, some in pieces.items()}
+            for index, piece in split(item, value):
+                if not 0 <= index < n_shards:
+                    raise ValueError(f"a piece was sent to shard {index}, but there are {n_shards}")
+                pieces.setdefault(int(index), []).append(piece)
+            return {index: pickled(some) for index, some in pieces.items()}
         except Exception as error:
             failure = Failure.of(error)
     return dict.fromkeys(range(n_shards), pickled(failure))
@@ -307,21 +307,21 @@ def _pieces(call: Any, item: Any, n_shards: int) -> dict[int, bytes]:
 def joined(call: bytes, layout: Layout, batches: Batches) -> Batches:
     """Frames of ``join(pieces, value)`` of every shard of this partition; all must have been sent something."""
     work = _unpickled(call)
-    waiting = set(layout.places(TaskContext.get().partitionId()))
+    waiting = set(layout.indices(TaskContext.get().partitionId()))
 
     def record(group: tuple[int, list[Any]]) -> Record:
-        place, came = group
-        waiting.discard(place)
+        index, came = group
+        waiting.discard(index)
         pieces = [piece for some in came for piece in ([some] if isinstance(some, Failure) else some)]
-        return place, 0, _packed(_result(work, pieces, pieces))
+        return index, 0, _packed(_result(work, pieces, pieces))
 
     with _at_work():
         yield from frames(map(record, _groups(batches, 1)))
-    yield from frames((place, 0, _nothing_came(place)) for place in sorted(waiting))
+    yield from frames((index, 0, _nothing_came(index)) for index in sorted(waiting))
 
 
-def _nothing_came(place: int) -> bytes:
-    return pickled(Failure.of(ValueError(f"shard {place} was sent nothing")))
+def _nothing_came(index: int) -> bytes:
+    return pickled(Failure.of(ValueError(f"shard {index} was sent nothing")))
 
 
 def summarised(call: bytes, batches: Batches) -> Batches:
@@ -332,7 +332,7 @@ def summarised(call: bytes, batches: Batches) -> Batches:
 
 
 def _groups(batches: Batches, size: int) -> Iterator[tuple[int, list[Any]]]:
-    """Items of every `size` places that follow one another."""
+    """Items of every `size` indices that follow one another."""
     for group, rows in groupby(items(batches), lambda row: row[0] // size):
         yield group, [item for *_, item in rows]
 
@@ -361,16 +361,16 @@ def _packed(result: Any) -> bytes:
 
 def packed(packing: Packing, batches: Batches) -> Batches:
     """Frames of the same items as bytes of a packing."""
-    yield from frames((place, sender, packing.pack(item)) for place, sender, item in items(batches))
+    yield from frames((index, sender, packing.pack(item)) for index, sender, item in items(batches))
 
 
 def unpacked(packing: Packing, batches: Batches) -> Batches:
     """Frames of the items that were packed."""
     came = _records(chain.from_iterable(map(_rows, batches)))
-    yield from frames((place, sender, pickled(packing.unpack(data))) for place, sender, data in came)
+    yield from frames((index, sender, pickled(packing.unpack(data))) for index, sender, data in came)
 
 
 def digested(batches: Batches) -> Batches:
     """Frames of the SHA-256 of every item's bytes."""
     came = _records(chain.from_iterable(map(_rows, batches)))
-    yield from frames((place, sender, pickled(sha256(data).hexdigest())) for place, sender, data in came)
+    yield from frames((index, sender, pickled(sha256(data).hexdigest())) for index, sender, data in came)

@@ -37,7 +37,7 @@ class LocalEngine:
         self,
         task: Callable[[Item, int], Result],
         items: Sequence[Item],
-        done: Callable[[int, Result], None] = lambda place, result: None,
+        done: Callable[[int, Result], None] = lambda index, result: None,
     ) -> list[Result]:
         """Results in the order of `items`.
 
@@ -52,9 +52,9 @@ class LocalEngine:
         workers = min(self.n_threads, len(items))
         if workers <= 1:
             results = []
-            for place, item in enumerate(items):
+            for index, item in enumerate(items):
                 results.append(task(item, self.n_threads))
-                done(place, results[-1])
+                done(index, results[-1])
             return results
         with self._pool(workers) as pool:
             futures = {pool.submit(task, item, self.n_threads // workers): i for i, item in enumerate(items)}
@@ -134,7 +134,7 @@ class LocalShards(Generic[Item]):
         cheap: bool = False,
     ) -> LocalShards[Result]:
         """See `Shards`; all is kept."""
-        ended = (lambda place, result: None) if done is None else (lambda place, result: done(place))
+        ended = (lambda index, result: None) if done is None else (lambda index, result: done(index))
         return LocalShards(self.engine, tuple(self.engine.map(lambda item, _: task(item, value), self.items, ended)))
 
     def merge(self, join: Callable[[Sequence[Item], Any], Result], size: int, value: Any = None) -> LocalShards[Result]:
@@ -152,8 +152,8 @@ class LocalShards(Generic[Item]):
         """See `Shards`."""
         sent: list[list[Any]] = [[] for _ in range(n_shards)]
         for pieces in self.collect(split, value):
-            for place, piece in pieces:
-                sent[place].append(piece)
+            for index, piece in pieces:
+                sent[index].append(piece)
         if [] in sent:
             raise ValueError(f"shard {sent.index([])} was sent nothing")
         return LocalShards(self.engine, tuple(sent)).map(join, value)
@@ -163,7 +163,7 @@ class LocalShards(Generic[Item]):
         if not self.items:
             raise ValueError("there are no shards to sum over")
         parts = enumerate(self.engine.each(lambda item: task(item, value), self.items))
-        sums: Sums = tree_sum((Node(0, place, part) for place, part in parts), len(self.items)).sums
+        sums: Sums = tree_sum((Node(0, index, part) for index, part in parts), len(self.items)).sums
         return sums
 
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:

@@ -121,7 +121,7 @@ class SparkEngine:
         """Shards of the driver's own items, of which Spark's driver keeps a copy: for what is small."""
         if not items:
             raise ValueError("there are no items to scatter")
-        records = ((place, 0, frames.pickled(item)) for place, item in enumerate(items))
+        records = ((index, 0, frames.pickled(item)) for index, item in enumerate(items))
         source = self._jobs.spark.createDataFrame(pa.Table.from_batches(frames.frames(records)))
         layout = self._store.layout(len(items))
         return SparkShards(Stored(self._store, None, lambda: dealt(layout, source), layout))
@@ -204,7 +204,7 @@ class SparkShards(Generic[Item]):
     @property
     def n_shards(self) -> int:
         """See `Shards`."""
-        return len(self._made.places)
+        return len(self._made.indices)
 
     def map(
         self,
@@ -241,9 +241,9 @@ class SparkShards(Generic[Item]):
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
         """See `Shards`; a job for every shard."""
         n_shards = self.n_shards
-        for place in range(n_shards):
-            step = self._made.of_places(range(place, place + 1)).mapped(task, value)
-            (value,) = step.store.results(step, f"fold, shard {place} of {n_shards}")
+        for index in range(n_shards):
+            step = self._made.of_indices(range(index, index + 1)).mapped(task, value)
+            (value,) = step.store.results(step, f"fold, shard {index} of {n_shards}")
         return value
 
     def collect(
@@ -252,10 +252,10 @@ class SparkShards(Generic[Item]):
         """See `Shards`."""
         made = self._made
         if n_shards is not None and n_shards < self.n_shards:
-            made = made.of_places(range(n_shards))
+            made = made.of_indices(range(n_shards))
         if task is not None:
             made = made.mapped(task, value)
-        return made.store.results(made, f"collect {len(made.places)} shards")
+        return made.store.results(made, f"collect {len(made.indices)} shards")
 
     def release(self) -> None:
         """See `Shards`; afterwards these take no more operations, and what was made of them is not affected."""

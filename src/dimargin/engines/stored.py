@@ -51,7 +51,7 @@ class Store:
         return Layout(n_shards, min(n_shards, self._most_partitions))
 
     def results(self, made: Stored, operation: str) -> list[Any]:
-        """Items of frames in the order of their places, in one job; what somebody holds on the way there is cached."""
+        """Items of frames in the order of their indices, in one job; what somebody holds on the way there is cached."""
         return self._got(made, operation, lambda found: [item for _, item in found])
 
     def sums(self, made: Stored, operation: str, wide: bool, task: str) -> Any:
@@ -73,10 +73,10 @@ class Store:
             return cast(Result, known)
         with self._kept(made):
             found = frames.received(self.jobs.run(made.frame(), operation))
-        there = {place for place, _ in found}
-        for place in made.places:
-            if place not in there:  # Spark runs no task where it knows that there are no rows
-                raise ValueError(f"shard {place} was sent nothing")
+        there = {index for index, _ in found}
+        for index in made.indices:
+            if index not in there:  # Spark runs no task where it knows that there are no rows
+                raise ValueError(f"shard {index} was sent nothing")
         made.settle()
         result = of(found)
         if self.record is not None:
@@ -92,7 +92,7 @@ class Store:
             return None
         with self._kept(made):
             packed = made.frame().mapInArrow(partial(frames.packed, self.record.packing), SCHEMA)
-            self.jobs.act(lambda: packed.write.mode("overwrite").parquet(folder), f"save {len(made.places)} shards")
+            self.jobs.act(lambda: packed.write.mode("overwrite").parquet(folder), f"save {len(made.indices)} shards")
         made.settle()
         return Saved(made.number, folder, self.digests(folder, made.layout.n_shards))
 
@@ -158,9 +158,9 @@ class Stored:
     store : Store
     parent : Stored or None
     make : callable, bytes or range
-        Makes the data frame; bytes are a pickled task on every item of the parent's, a range places of some of these.
+        Makes the data frame; bytes are a pickled task on every item of the parent's, a range indices of some of these.
     layout : Layout
-    places : sequence of int, optional
+    indices : sequence of int, optional
         Of the shards that are there; all by default.
     chain : int
         Steps since the last shuffle.
@@ -179,11 +179,11 @@ class Stored:
         parent: Stored | None,
         make: Make | bytes | range,
         layout: Layout,
-        places: Sequence[int] | None = None,
+        indices: Sequence[int] | None = None,
         chain: int = 1,
     ) -> None:
         self.store, self.parent, self.layout = store, parent, layout
-        self.places = range(layout.n_shards) if places is None else places
+        self.indices = range(layout.n_shards) if indices is None else indices
         self.held: Callable[[], bool] = lambda: False
         self.number = None if store.record is None else store.record.next_number()
         saved = None if store.record is None else store.record.saved.pop(self.number or 0, None)
@@ -202,14 +202,14 @@ class Stored:
     def through(self, function: Callable[[Calls, Batches], Batches]) -> DataFrame:
         """What a function makes of the batches before the last tasks, and of these: all that in one process."""
         calls: list[bytes] = []
-        made, places = self, None
+        made, indices = self, None
         while made._kept is None and isinstance(made._make, (bytes, range)):
             if isinstance(made._make, bytes):
                 calls.insert(0, made._make)
             else:
-                places = F.col("place").between(made._make[0], made._make[-1])
+                indices = F.col("place").between(made._make[0], made._make[-1])
             made = cast(Stored, made.parent)
-        frame = made.frame() if places is None else made.frame().where(places)
+        frame = made.frame() if indices is None else made.frame().where(indices)
         return frame.mapInArrow(partial(function, calls), SCHEMA)
 
     def to_keep(self) -> list[Stored]:
@@ -234,13 +234,13 @@ class Stored:
         """Frames of ``task(item, value)``."""
         call = frames.call_of(task, value)
         if self._chain < _LONGEST_CHAIN:
-            return Stored(self.store, self, call, self.layout, self.places, self._chain + 1)
-        again = Stored(self.store, self, lambda: dealt(self.layout, self.frame()), self.layout, self.places)
-        return Stored(self.store, again, call, self.layout, self.places, 2)
+            return Stored(self.store, self, call, self.layout, self.indices, self._chain + 1)
+        again = Stored(self.store, self, lambda: dealt(self.layout, self.frame()), self.layout, self.indices)
+        return Stored(self.store, again, call, self.layout, self.indices, 2)
 
-    def of_places(self, places: range) -> Stored:
+    def of_indices(self, indices: range) -> Stored:
         """Frames of some shards that follow one another."""
-        return Stored(self.store, self, places, self.layout, places, self._chain)
+        return Stored(self.store, self, indices, self.layout, indices, self._chain)
 
     def merged(self, function: Callable[[Batches], Batches], size: int) -> Stored:
         """What a function of frames makes of every `size` shards, which move to where they meet."""
@@ -281,6 +281,6 @@ def joined(layout: Layout, sent: DataFrame, join: bytes) -> DataFrame:
 
 
 def dealt(layout: Layout, frame: DataFrame, size: int = 1) -> DataFrame:
-    """Frames where they belong, groups of `size` places in the place of one, and in their order."""
+    """Frames where they belong, groups of `size` indices in the place of one, and in their order."""
     partition = F.expr(f"cast((place div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
     return frame.repartitionById(layout.n_partitions, partition).sortWithinPartitions("place", "sender", "chunk")

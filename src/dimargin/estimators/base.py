@@ -17,7 +17,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.engines import LocalEngine
-from dimargin.estimators.certificate import global_objectives, landmark_objectives, places_of_vectors
+from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, history_attribute, unchanged_on_failure
 from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, training_data
 from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
@@ -259,15 +259,15 @@ class KernelMarginClassifier(MarginClassifier):
 
     def _model_attributes(self, origin: Origin, found: LevelModel) -> dict[str, Any]:
         """What prediction needs."""
-        places = found.places if origin.places is None else origin.places[found.places]
-        order = np.argsort(places)
+        indices = found.indices if origin.indices is None else origin.indices[found.indices]
+        order = np.argsort(indices)
         labels = found.labels[:, order]
         codes = labels.argmax(axis=0) if len(labels) > 1 else (labels[0] > 0).astype(int)
         transform = replace(origin.transform, offset=0.0)
         precise = origin.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         return {
             "classes_": origin.classes,
-            "support_": places[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
+            "support_": indices[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
             "support_vectors_": found.vectors if (np.diff(order) == 1).all() else found.vectors[order],
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
@@ -315,8 +315,8 @@ class KernelMarginClassifier(MarginClassifier):
             data = replace(data, X=data.X.toarray() if sp.issparse(data.X) else sp.csr_array(data.X))
         if self.certificate_ == "estimated":
             self._find_support_in(data)
-        places = np.flatnonzero(np.isin(data.kept, self.support_))
-        if data.n_given != self._n_given or not self._has_support_vectors(data.X, places):
+        indices = np.flatnonzero(np.isin(data.kept, self.support_))
+        if data.n_given != self._n_given or not self._has_support_vectors(data.X, indices):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
         total = float(data.weights.sum())
         in_space_of_landmarks = any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
@@ -327,7 +327,7 @@ class KernelMarginClassifier(MarginClassifier):
             problem = DualProblem(
                 data.labels, data.weights, self._loss(), total, total, self._has_intercept, kernel=matrix
             )
-            objectives = compute(problem, places, self.dual_coef_, self.intercept_, max_time)
+            objectives = compute(problem, indices, self.dual_coef_, self.intercept_, max_time)
         for name, value in self._certificate_attributes(objectives, "global").items():
             setattr(self, name, value)
         return self
@@ -335,10 +335,10 @@ class KernelMarginClassifier(MarginClassifier):
     def _find_support_in(self, data: TrainingData) -> None:
         """Let support vectors that came from several sites be rows of X, in their order."""
         found = self.dual_coef_
-        places = places_of_vectors(self.support_vectors_, found, data.X, data.labels)
-        order = np.argsort(places)
+        indices = indices_of_vectors(self.support_vectors_, found, data.X, data.labels)
+        order = np.argsort(indices)
         attributes = {
-            "support_": data.kept[places[order]], "support_vectors_": data.X[places[order]],
+            "support_": data.kept[indices[order]], "support_vectors_": data.X[indices[order]],
             "dual_coef_": np.ascontiguousarray(found[:, order]),
         }  # fmt: skip
         for name, value in attributes.items():
@@ -351,13 +351,13 @@ class KernelMarginClassifier(MarginClassifier):
     def _facts(self) -> dict[str, Any]:
         return {"support_vectors": len(self.support_), "privacy": HOLDS_ROWS}
 
-    def _has_support_vectors(self, X: Any, places: NDArray[np.intp]) -> bool:
-        """Whether the support vectors stand in X at these places."""
+    def _has_support_vectors(self, X: Any, indices: NDArray[np.intp]) -> bool:
+        """Whether the support vectors stand in X at these indices."""
         vectors = self.support_vectors_
         if self.kernel == "precomputed":
-            return len(places) == len(vectors)
-        alike = sp.issparse(X) == sp.issparse(vectors) and vectors.shape == (len(places), X.shape[1])
-        return alike and not abs(X[places] - vectors).sum()
+            return len(indices) == len(vectors)
+        alike = sp.issparse(X) == sp.issparse(vectors) and vectors.shape == (len(indices), X.shape[1])
+        return alike and not abs(X[indices] - vectors).sum()
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ def global_objectives(
     problem : DualProblem
         The whole, on float64 kernel values.
     support : ndarray of shape (n_SV,)
-        Places of the support vectors.
+        Indices of the support vectors.
     coefficients : ndarray of shape (n_outputs, n_SV)
         With labels.
     intercept : ndarray of shape (n_outputs,)
@@ -102,7 +102,7 @@ def _objectives_apart(
     return found.objectives(intercept, problem.reach(dual))
 
 
-def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats) -> Indices:
+def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats) -> Indices:
     """Which of the rows are a model's support vectors, of a model that does not know: it is of several sites.
 
     Parameters
@@ -128,13 +128,13 @@ def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats
     if sp.issparse(X):
         both, _ = narrowed(sp.csr_array(sp.vstack([X, vectors])))
         X, vectors = both[: X.shape[0]], both[X.shape[0] :]
-    line = np.random.default_rng(0).normal(size=X.shape[1])  # equal rows have equal places on it
+    line = np.random.default_rng(0).normal(size=X.shape[1])  # equal rows have equal indices on it
     order = np.argsort(X @ line)
     on_line, wanted = (X @ line)[order], vectors @ line
     size = float(abs(vectors).max())
     width = _ROUNDING * size * (1 + float(np.abs(line).sum()))
     first, last = np.searchsorted(on_line, wanted - width), np.searchsorted(on_line, wanted + width, side="right")
-    free, places = np.ones(len(order), dtype=bool), []
+    free, indices = np.ones(len(order), dtype=bool), []
     for k, signs in enumerate(np.sign(coefficients.T)):
         near = order[first[k] : last[k]]
         rows, vector = (part.toarray() if sp.issparse(part) else part for part in (X[near], vectors[[k]]))
@@ -142,9 +142,9 @@ def places_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats
         fits &= ((signs == 0) | (signs == labels[:, near].T)).all(axis=1)
         if not fits.any():
             raise ValueError("X, y are not the rows that this model was fitted on: a support vector is not among them")
-        places.append(int(near[fits.argmax()]))
-        free[places[-1]] = False
-    return np.array(places, dtype=np.int64)
+        indices.append(int(near[fits.argmax()]))
+        free[indices[-1]] = False
+    return np.array(indices, dtype=np.int64)
 
 
 def hinge_objectives(

@@ -102,8 +102,8 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
 
     def _decide(self, values: Floats) -> NDArray[Any]:
         """Class labels from decision values."""
-        places = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
-        return np.asarray(self.classes_[places])
+        indices = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+        return np.asarray(self.classes_[indices])
 
 
 def per_class(values: Floats) -> Any:

@@ -69,7 +69,7 @@ class CoreSetSVDD(CoreSetDetector):
     center_ : ndarray of shape (n_features_in_,) or None
         None in the space of a kernel.
     support_ : ndarray of shape (n_SV,)
-        Places of the core-set in X.
+        Indices of the core-set in X.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights of sum one: the centre is their mean of the core-set.
@@ -130,11 +130,11 @@ class CoreSetSVDD(CoreSetDetector):
         exact = len(rows.weights) <= BlockCoordinateDescent.small
         epsilon = self.epsilon or (0.0 if exact else self.tol / 2)  # of a radius, whose square has the gap
         found = solve(space, GrowingCoreSet(epsilon, rows.seed), None, limits)
-        return CoreSetFit(found.places, found.weights, found.status, found.reason, found.passes, found.history)
+        return CoreSetFit(found.indices, found.weights, found.status, found.reason, found.passes, found.history)
 
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
         softness = 1 / (self.C * rows.weights)
-        x, core = found.weights, found.places
+        x, core = found.weights, found.indices
         slack = float(x**2 @ softness[core])
         distances = -self._scores(evaluation)
         dual = float(x @ distances[core]) - slack

@@ -72,7 +72,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     support_ : ndarray of shape (n_SV,)
-        Places of the core-set in X: the union over the outputs.
+        Indices of the core-set in X: the union over the outputs.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i g_i``; the ball's weights are ``g_i / sum_j g_j``.

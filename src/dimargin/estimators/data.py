@@ -32,14 +32,14 @@ class TrainingData:
     ----------
     X : ndarray or CSR array of shape (n, n_features)
     y : ndarray of shape (n,)
-        Places in `classes`.
+        Indices in `classes`.
     classes : ndarray
         Labels that occur.
     weights : ndarray of shape (n,)
         Row weights times class weights.
     row_weights : ndarray of shape (n,)
     kept : ndarray of shape (n,)
-        Places of these rows in the caller's X.
+        Indices of these rows in the caller's X.
     n_given : int
         Rows of the caller's X.
     """
@@ -70,7 +70,7 @@ class Origin:
     n_rows, n_given : int
         Rows with positive weight, and all that the caller gave.
     transform : RowTransform or UserKernel
-    places : ndarray of shape (n_rows,) or None
+    indices : ndarray of shape (n_rows,) or None
         Of the rows, in the order in which the strategy has them, among the caller's; None where these have no order.
     """
 
@@ -78,7 +78,7 @@ class Origin:
     n_rows: int
     n_given: int
     transform: Transform
-    places: Indices | None = None
+    indices: Indices | None = None
 
 
 def canonical(X: Any) -> Any:

@@ -43,7 +43,7 @@ class RowsToFit:
 
     X: Any
     weights: Floats
-    places: Indices  # among those given
+    indices: Indices  # among those given
     transform: Transform
     n_threads: int
     seed: int
@@ -53,7 +53,7 @@ class RowsToFit:
 class CoreSetFit:
     """Weights of sum one, and how they were found."""
 
-    places: Indices  # of the core-set among the rows
+    indices: Indices  # of the core-set among the rows
     weights: Floats
     status: Status
     reason: str
@@ -220,10 +220,10 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             order = np.random.default_rng(seed).permutation(len(kept))
         else:
             order = order_of_keys(X[kept], np.zeros(len(kept), dtype=np.int64), given[kept], seed)
-        places = kept[order]
-        X, weights = X[np.ix_(places, places)] if pairwise else X[places], given[places]
+        indices = kept[order]
+        X, weights = X[np.ix_(indices, indices)] if pairwise else X[indices], given[indices]
         transform = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0)
-        return RowsToFit(X, weights, places, transform, effective_n_threads(self.n_jobs), seed), n_given
+        return RowsToFit(X, weights, indices, transform, effective_n_threads(self.n_jobs), seed), n_given
 
     @abstractmethod
     def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
@@ -236,7 +236,7 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         from dimargin.network.programs.core_set_settings import CoreSetSettings
         from dimargin.simulation.consensus import agree, dealt  # needs an extra
 
-        site = dealt(self.shards, np.zeros(len(rows.places), dtype=np.int64), rows.places, int(self.n_sites))
+        site = dealt(self.shards, np.zeros(len(rows.indices), dtype=np.int64), rows.indices, int(self.n_sites))
         kernel = rows.transform.kernel
         assert isinstance(kernel, Kernel)  # it has a name
         settings = CoreSetSettings.for_gap(self._machine, self.C, self.tol, kernel)
@@ -244,7 +244,7 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         run = agree(rows.X, signs, rows.weights, settings, site, n_sites, self.topology, limits, rows.seed)
         last = run.history[-1]
         reason = f"{run.status} after {last['round']} rounds of {self.n_sites} sites"
-        return CoreSetFit(run.places(run.best), run.best.weights, run.status, reason, last["round"], run.history)
+        return CoreSetFit(run.indices(run.best), run.best.weights, run.status, reason, last["round"], run.history)
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
@@ -260,25 +260,25 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         solution = solve(
             problem, GrowingRows(BlockCoordinateDescent(random_state=rows.seed), self.epsilon), None, limits
         )
-        places = np.flatnonzero(solution.dual[0])
-        weights = solution.dual[0, places]
-        if not len(places):
-            places, weights = np.zeros(1, dtype=np.int64), np.ones(1)
+        indices = np.flatnonzero(solution.dual[0])
+        weights = solution.dual[0, indices]
+        if not len(indices):
+            indices, weights = np.zeros(1, dtype=np.int64), np.ones(1)
         return CoreSetFit(
-            places, weights / weights.sum(), solution.status, solution.reason, solution.passes, solution.history
+            indices, weights / weights.sum(), solution.status, solution.reason, solution.passes, solution.history
         )
 
     def _attributes(self, rows: RowsToFit, found: CoreSetFit, n_given: int) -> dict[str, Any]:
         transform = rows.transform.in_float64()
         matrix = kernel_matrix(transform, rows.X, n_threads=rows.n_threads)
-        products = matrix.multiply(found.places, found.weights[None])[0]
-        errors = matrix.rounding(1) * matrix.row_sizes**2, matrix.product_errors(found.places, found.weights[None])[0]
-        square = max(float(found.weights @ products[found.places]), 0.0)  # rounding alone makes it negative
+        products = matrix.multiply(found.indices, found.weights[None])[0]
+        errors = matrix.rounding(1) * matrix.row_sizes**2, matrix.product_errors(found.indices, found.weights[None])[0]
+        square = max(float(found.weights @ products[found.indices]), 0.0)  # rounding alone makes it negative
         evaluation = Evaluation(matrix.diagonal(), products, square, errors)
-        order = np.argsort(rows.places[found.places])
-        core = found.places[order]
+        order = np.argsort(rows.indices[found.indices])
+        core = found.indices[order]
         attributes = {
-            "support_": rows.places[core],
+            "support_": rows.indices[core],
             "support_vectors_": matrix.vectors(core),
             "dual_coef_": found.weights[order][None],
             "status_": found.status,

@@ -184,14 +184,14 @@ def minimum_enclosing_ball(
             solver = FixedSizeCoreSet(math.ceil(1 / epsilon), float(epsilon), seed)
         deadline = None if max_time is None else began + max_time
         found = solve(space, solver, None, Limits(max_iter=int(max_iter), deadline=deadline))
-        center = space.centre(found.places, found.weights) if isinstance(space, FeatureSpace) else None
-        lower, upper = space.bounds(found.places, found.weights, found.farthest)
+        center = space.centre(found.indices, found.weights) if isinstance(space, FeatureSpace) else None
+        lower, upper = space.bounds(found.indices, found.weights, found.farthest)
     radius, farthest = math.nextafter(lower**0.5, 0.0), math.nextafter(upper**0.5, math.inf) if upper > 0 else 0.0
     status, reason = found.status, found.reason
     if status == "converged" and farthest > (1 + max(epsilon, _EXACT)) * radius:
         status, reason = "precision", f"{reason}, but rounding may hide more than that"
     ball = EnclosingBall(
-        center, found.weights, radius, found.places, status == "converged", farthest, float(epsilon), status, reason,
+        center, found.weights, radius, found.indices, status == "converged", farthest, float(epsilon), status, reason,
         found.passes, space.evaluations, found.history,
     )  # fmt: skip
     if not ball.certificate:

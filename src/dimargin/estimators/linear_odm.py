@@ -305,9 +305,9 @@ class LinearODMClassifier(LinearMarginClassifier):
         """
         check_is_fitted(self)
         data = training_data(self, X, y, sample_weight, classes=self.classes_, linear=True)
-        place = np.column_stack([self.coef_, self.intercept_])
+        parameters = np.column_stack([self.coef_, self.intercept_])
         with single_threaded_blas():
-            training = self._training(data, place, Limits(tol=self.tol, max_iter=0))
+            training = self._training(data, parameters, Limits(tol=self.tol, max_iter=0))
             objectives = LinearNewton("conjugate_gradients").train(training).objectives
         for name, value in self._certificate_attributes(objectives, "global").items():
             setattr(self, name, value)
@@ -356,16 +356,16 @@ class LinearODMClassifier(LinearMarginClassifier):
 
     def _attributes(self, solution: PrimalSolution, classes: NDArray[Any], total: float) -> dict[str, Any]:
         """Of a fit on rows of a weight of `total`."""
-        place = np.column_stack([solution.weights, solution.objectives.intercept])
+        parameters = np.column_stack([solution.weights, solution.objectives.intercept])
         return {
-            **self._model_attributes(classes, place),
+            **self._model_attributes(classes, parameters),
             **self._certificate_attributes(solution.objectives, "global"),
             "status_": solution.status,
             "n_iter_": solution.passes,
             "history_": history_attribute(solution.history),
-            "_partial": (place, total),
+            "_partial": (parameters, total),
         }
 
-    def _model_attributes(self, classes: NDArray[Any], place: Floats) -> dict[str, Any]:
+    def _model_attributes(self, classes: NDArray[Any], parameters: Floats) -> dict[str, Any]:
         """What prediction needs."""
-        return {"classes_": classes, "coef_": place[:, :-1].copy(), "intercept_": place[:, -1].copy()}
+        return {"classes_": classes, "coef_": parameters[:, :-1].copy(), "intercept_": parameters[:, -1].copy()}

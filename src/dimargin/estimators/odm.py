@@ -84,7 +84,7 @@ class ODMClassifier(KernelMarginClassifier):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     support_ : ndarray of shape (n_SV,)
-        Places of the support vectors in X: the union over the outputs.
+        Indices of the support vectors in X: the union over the outputs.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i gamma_i``; zero where a support vector belongs to other outputs only.

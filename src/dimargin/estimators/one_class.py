@@ -60,7 +60,7 @@ class OneClassCoreSetSVM(CoreSetDetector):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
     support_ : ndarray of shape (n_SV,)
-        Places of the core-set in X.
+        Indices of the core-set in X.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights of sum one: w is their mean of the core-set.
@@ -101,7 +101,7 @@ class OneClassCoreSetSVM(CoreSetDetector):
         return self._homogeneous(rows, limits)
 
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
-        x, core = found.weights, found.places
+        x, core = found.weights, found.indices
         rho = evaluation.square + float((x**2 / (self.C * rows.weights[core])).sum())
         # scaled so that rho is one, and the dual objective of x as large as it can be
         slack = np.maximum(1 - evaluation.products / rho, 0.0)

@@ -70,16 +70,16 @@ class CallbackProgress(Progress):
         )
         self._level.call_on_fit_task_begin(**self._data)
 
-    def _subtask(self, name: str, place: int | None = None) -> bool:
-        task = self._level.subcontext(task_name=name, task_id=place)
+    def _subtask(self, name: str, index: int | None = None) -> bool:
+        task = self._level.subcontext(task_name=name, task_id=index)
         task.call_on_fit_task_begin(**self._data)
         return bool(task.call_on_fit_task_end(**self._data))
 
-    def task_end(self, place: int) -> None:
+    def task_end(self, index: int) -> None:
         """A partition is solved (a single problem reports its checks instead)."""
-        self._monitor.task_end(place)
+        self._monitor.task_end(index)
         if not self._single:
-            self._subtask("partition", place)
+            self._subtask("partition", index)
 
     def check(self, entry: dict[str, Any]) -> bool:
         """The gap was looked at."""

@@ -76,8 +76,8 @@ def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -
 def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
     """Row, column and value of the first of the stored values that are meant."""
     if sp.issparse(X):
-        place = int(np.flatnonzero(which)[0])
-        return int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place]), X.data[place]
+        index = int(np.flatnonzero(which)[0])
+        return int(np.searchsorted(X.indptr, index, side="right")) - 1, int(X.indices[index]), X.data[index]
     row, column = (int(i[0]) for i in np.nonzero(which))
     return row, column, X[row, column]
 
@@ -90,13 +90,13 @@ def check_magnitude(name: str, value: float) -> None:
         )
 
 
-def check_weights(weights: NDArray[np.float64], places: NDArray[np.intp], by_class: bool = False) -> None:
+def check_weights(weights: NDArray[np.float64], indices: NDArray[np.intp], by_class: bool = False) -> None:
     """Raise ValueError naming the first positive weight that is too small or too large for float64.
 
     Parameters
     ----------
     weights : ndarray of shape (n,)
-    places : ndarray of shape (n,)
+    indices : ndarray of shape (n,)
         Of their rows among the caller's.
     by_class : bool
         Whether `class_weight` is in them.
@@ -105,7 +105,7 @@ def check_weights(weights: NDArray[np.float64], places: NDArray[np.intp], by_cla
     if len(beyond):
         name = "sample_weight times class_weight" if by_class else "sample_weight"
         raise ValueError(
-            f"{name} must be 0 or in [{LEAST:g}, {MOST:g}], got {weights[beyond[0]]:g} in row {places[beyond[0]]}: "
+            f"{name} must be 0 or in [{LEAST:g}, {MOST:g}], got {weights[beyond[0]]:g} in row {indices[beyond[0]]}: "
             "float64 has no room for its products"
         )
 
@@ -161,6 +161,6 @@ def _check_indices(X: Any, name: str) -> None:
     used = X.indices[: offsets[-1]]
     # as unsigned numbers negative ones are the largest: one pass for both ends
     if len(used) and used.view(f"u{used.itemsize}").max() >= n_columns:
-        place = int(np.flatnonzero((used < 0) | (used >= n_columns))[0])
-        row = int(np.searchsorted(offsets, place, side="right")) - 1
-        raise ValueError(f"{damaged}row {row} has a number in column {used[place]} of {n_columns}")
+        index = int(np.flatnonzero((used < 0) | (used >= n_columns))[0])
+        row = int(np.searchsorted(offsets, index, side="right")) - 1
+        raise ValueError(f"{damaged}row {row} has a number in column {used[index]} of {n_columns}")

@@ -80,7 +80,7 @@ def column_reach(X: Any, center: Floats | None = None) -> Floats:
 
 
 def largest_column(X: Any, center: Floats | None = None) -> int:
-    """Return the place of the column that reaches furthest from the centre (by default zero)."""
+    """Return the index of the column that reaches furthest from the centre (by default zero)."""
     return int(column_reach(X, center).argmax())
 
 
@@ -109,7 +109,7 @@ def narrowed(X: Any) -> tuple[Any, Indices]:
     """
     if not sp.issparse(X) or X.shape[1] <= X.nnz:
         return X, np.arange(X.shape[1])
-    columns, places = np.unique(X.indices, return_inverse=True)
+    columns, indices = np.unique(X.indices, return_inverse=True)
     columns = columns.astype(np.int64) if len(columns) else np.zeros(1, dtype=np.int64)
-    rows = sp.csr_array((X.data, places.astype(X.indices.dtype), X.indptr), shape=(X.shape[0], len(columns)))
+    rows = sp.csr_array((X.data, indices.astype(X.indices.dtype), X.indptr), shape=(X.shape[0], len(columns)))
     return rows, columns

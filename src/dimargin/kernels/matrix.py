@@ -199,7 +199,7 @@ class KernelMatrix:
         return view
 
     def rows(self, index: Indices) -> Any:
-        """Return the original training rows at these places."""
+        """Return the original training rows at these indices."""
         return self._X[self._column_index[index]]
 
     def vectors(self, index: Indices) -> Any:
@@ -246,17 +246,17 @@ class KernelMatrix:
         -------
         ndarray of shape (n_outputs, n_rows)
         """
-        places = self._row_index if rows is None else self._row_index[rows]
+        indices = self._row_index if rows is None else self._row_index[rows]
         which = self._column_index[columns]
         coefficients, exponent = _in_range(coefficients)
-        out = np.zeros((len(coefficients), len(places)))
-        if not len(which) or not len(places):
+        out = np.zeros((len(coefficients), len(indices)))
+        if not len(which) or not len(indices):
             return out
         width = self._X.shape[1] + 16 + 2 * len(coefficients)
         step = max(1024, int(_OPERATIONS_PER_CALL / (width * len(which))))
-        for first in range(0, len(places), step):
-            part = places[first : first + step]
-            to = out if len(part) == len(places) else np.zeros((len(coefficients), len(part)))
+        for first in range(0, len(indices), step):
+            part = indices[first : first + step]
+            to = out if len(part) == len(indices) else np.zeros((len(coefficients), len(part)))
             computed = _core.multiply(
                 *self._spec(), self._rows.core, part, self._columns.core, which, coefficients, to, self.n_threads
             )

@@ -182,9 +182,9 @@ class RowTransform:
 
     def _longer_than_tolerated(self, X: Any) -> NDArray[np.bool_]:
         lengths = np.diff(X.indptr) if sp.issparse(X) else np.full(X.shape[0], _longest_sum(X))
-        present, places = np.unique(lengths, return_inverse=True)
+        present, indices = np.unique(lengths, return_inverse=True)
         long = np.array([self._error_bound(int(length)) > _TOLERATED for length in present])
-        return np.asarray(long[places])
+        return np.asarray(long[indices])
 
     def in_float64(self) -> RowTransform:
         """Return the same preparation without rounding to float32."""

@@ -70,9 +70,9 @@ def kernel_matrix(transform: Transform, X: Any, queries: Any = None, n_threads: 
 
     Raises MemoryError where a place for every column of sparse rows, which the compiled core takes, does not fit.
     """
-    places = 4 * n_threads * X.shape[1]  # hardly ever touched: a limit on addresses is what they may exceed
-    if places > _MANY and sp.issparse(X):
-        check_memory(places, None, f"a kernel of rows of {X.shape[1]} columns")
+    needed = 4 * n_threads * X.shape[1]  # hardly ever touched: a limit on addresses is what they may exceed
+    if needed > _MANY and sp.issparse(X):
+        check_memory(needed, None, f"a kernel of rows of {X.shape[1]} columns")
     make = UserKernelMatrix if isinstance(transform, UserKernel) else KernelMatrix
     return make(transform, X, queries, n_threads)  # type: ignore[arg-type]
 
@@ -228,7 +228,7 @@ class UserKernelMatrix(KernelMatrix):
         return np.array([self.values(index[k : k + 1], index[k : k + 1])[0, 0] for k in range(len(index))])
 
 
-def _check_semi_definite(values: Floats, places: Indices) -> None:
+def _check_semi_definite(values: Floats, indices: Indices) -> None:
     """What every two rows must satisfy: k(x, z) = k(z, x), and k(x, z)^2 <= k(x, x) k(z, z)."""
     diagonal = values.diagonal()
     scale = np.sqrt(np.maximum(np.outer(diagonal, diagonal), 0)) + np.finfo(float).tiny
@@ -237,5 +237,5 @@ def _check_semi_definite(values: Floats, places: Indices) -> None:
         ((np.abs(values) > (1 + _ROUNDING) * scale) | (diagonal < 0), "not positive semi-definite"),
     ):
         if wrong.any():
-            i, j = (int(places[k]) for k in np.argwhere(wrong)[0])
+            i, j = (int(indices[k]) for k in np.argwhere(wrong)[0])
             raise ValueError(f"kernel is {what}, see training rows {i} and {j} (of those with a positive weight)")

@@ -43,8 +43,8 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
     return one_vs_one(kernel, estimator.classes_[::-1], vectors, [pair], zero_based)
 
 
-def _expansion(machine: KernelMarginClassifier, places: Indices) -> tuple[Kernel | None, Any, bool]:
-    """Kernel, support vectors (places in the matrix where values were computed beforehand), whether from feature 0."""
+def _expansion(machine: KernelMarginClassifier, indices: Indices) -> tuple[Kernel | None, Any, bool]:
+    """Kernel, support vectors (indices in the matrix where values were computed beforehand), whether from feature 0."""
     if machine._router is not None:
         raise ValueError(
             "a model that predicts by clusters has no LIBSVM form, which is one decision function; fit to stop_level=0 "
@@ -55,7 +55,7 @@ def _expansion(machine: KernelMarginClassifier, places: Indices) -> tuple[Kernel
         return kernel, csr_rows(machine.support_vectors_), False
     if kernel.function is not None:
         raise ValueError("a kernel that is a function has no LIBSVM form; LIBSVM knows linear, poly, rbf, precomputed")
-    return None, csr_rows(places[:, None] + 1), True
+    return None, csr_rows(indices[:, None] + 1), True
 
 
 def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
@@ -96,7 +96,7 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
 
     A machine whose loss LIBSVM does not know is written as the kernel expansion that it is, under `svm_type c_svc`.
     Column j of X becomes feature j + 1; numbers are written so that nothing is lost. With kernel values computed
-    beforehand, support vectors are named by their places among the training rows, counted from one.
+    beforehand, support vectors are named by their indices among the training rows, counted from one.
 
     Parameters
     ----------

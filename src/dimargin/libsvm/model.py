@@ -82,7 +82,7 @@ class LibsvmModel:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """Places in `labels` of the classes of every pair, in the order of `rho`."""
+        """Indices in `labels` of the classes of every pair, in the order of `rho`."""
         return list(combinations(range(len(self.labels)), 2))
 
     @property
@@ -157,9 +157,9 @@ class LibsvmModel:
 def _of_columns(X: Any, columns: Indices) -> Floats:
     """Dense rows of these columns."""
     X, kept = narrowed(X)
-    places = np.minimum(np.searchsorted(kept, columns), len(kept) - 1)
-    values: Floats = X[:, places].toarray() if sp.issparse(X) else X[:, places]
-    return np.where(kept[places] == columns, values, 0.0)
+    indices = np.minimum(np.searchsorted(kept, columns), len(kept) - 1)
+    values: Floats = X[:, indices].toarray() if sp.issparse(X) else X[:, indices]
+    return np.where(kept[indices] == columns, values, 0.0)
 
 
 def _widened(X: Any, width: int) -> Any:
@@ -188,7 +188,7 @@ def one_vs_one(
         As of `LibsvmModel`.
     labels : ndarray of shape (n_classes,)
     X : array or CSR array of shape (n, n_features)
-        What the `rows` of the expansions are places in.
+        What the `rows` of the expansions are indices in.
     pairs : sequence of Expansion
         Of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     zero_based : bool, default=False
@@ -205,9 +205,9 @@ def one_vs_one(
     of_pair = list(zip(combinations(range(len(labels)), 2), first, strict=True))
     keys = np.concatenate([np.where(own, a, b) * n + p.rows for ((a, b), own), p in zip(of_pair, pairs, strict=True)])
     slots = np.concatenate([np.where(own, b - 1, a) for (a, b), own in of_pair])
-    listed, places = np.unique(keys, return_inverse=True)
+    listed, indices = np.unique(keys, return_inverse=True)
     coefficients = np.zeros((len(labels) - 1, len(listed)))
-    np.add.at(coefficients, (slots, places), np.concatenate([p.coefficients for p in pairs]))
+    np.add.at(coefficients, (slots, indices), np.concatenate([p.coefficients for p in pairs]))
     return LibsvmModel(
         kernel=kernel,
         labels=whole_labels(labels),

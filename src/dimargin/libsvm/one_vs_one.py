@@ -91,14 +91,14 @@ class OneVsOne:
         """What the machine of some rows is fitted on."""
         if self.machine.kernel != "precomputed":
             return X if len(rows) == X.shape[0] else X[rows]
-        places = X[:, [0]][rows]
-        places = (places.toarray() if sp.issparse(X) else places).ravel()
-        if not ((places > 0) & (places < X.shape[1]) & (places == np.floor(places))).all():
+        indices = X[:, [0]][rows]
+        indices = (indices.toarray() if sp.issparse(X) else indices).ravel()
+        if not ((indices > 0) & (indices < X.shape[1]) & (indices == np.floor(indices))).all():
             raise ValueError(
                 "feature 0 of every row has to be its place in the kernel matrix, counted from 1, and features 1 to n "
                 "its kernel values"
             )
-        values = X[np.ix_(rows, places.astype(np.int64))]
+        values = X[np.ix_(rows, indices.astype(np.int64))]
         return values.toarray() if sp.issparse(X) else values
 
     def _train_pair(self, rows: Indices, X: Any, first: NDArray[np.bool_], weights: Floats, quiet: bool) -> Expansion:

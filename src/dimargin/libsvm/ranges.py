@@ -113,7 +113,7 @@ class FeatureRanges:
         """
         varying = self.least != self.largest
         X, given = narrowed(X)
-        known = np.union1d(given, self.features[varying] - 1)  # columns, which are then numbered by their places here
+        known = np.union1d(given, self.features[varying] - 1)  # columns, which are then numbered by their indices here
         X = _spread(X, np.searchsorted(known, given), len(known))
         columns, width = np.searchsorted(known, self.features[varying] - 1), len(known)
         least, largest = np.zeros(width), np.zeros(width)
@@ -137,12 +137,12 @@ class FeatureRanges:
             )
 
 
-def _spread(X: Any, places: Indices, width: int) -> Any:
-    """Rows with more columns: theirs at these places, the others empty."""
+def _spread(X: Any, indices: Indices, width: int) -> Any:
+    """Rows with more columns: theirs at these indices, the others empty."""
     if X.shape[1] == width:
         return X
     rows = sp.csr_array(X)
-    return sp.csr_array((rows.data, places[rows.indices], rows.indptr), shape=(X.shape[0], width))
+    return sp.csr_array((rows.data, indices[rows.indices], rows.indptr), shape=(X.shape[0], width))
 
 
 def _extremes(X: Any) -> tuple[Floats, Floats]:
@@ -156,11 +156,11 @@ def _with_zeros(X: Any, columns: Indices, width: int) -> Any:
     """Rows as a CSR array with more columns, in which the zeros of the given columns are stored."""
     n, part = X.shape[0], sp.coo_array(X)
     values = np.concatenate([part.data, np.zeros(n * len(columns))])  # stored values have a zero added
-    places = (
+    indices = (
         np.concatenate([part.row, np.repeat(np.arange(n), len(columns))]),
         np.concatenate([part.col, np.tile(columns, n)]),
     )
-    return sp.csr_array((values, places), shape=(n, width))
+    return sp.csr_array((values, indices), shape=(n, width))
 
 
 class _Lines:

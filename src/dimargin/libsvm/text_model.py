@@ -128,14 +128,14 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
         header.fail("nr_sv", f"counts of 0 or more expected whose sum is total_sv, {n_vectors}")
     rho = np.array(header.numbers("rho", n_classes * (n_classes - 1) // 2))
     coefficients, vectors, zero_based = _vectors(header, n_classes - 1, n_vectors, zero_based)
-    if kernel is None and not _are_places(vectors, zero_based):
+    if kernel is None and not _are_indices(vectors, zero_based):
         header.fail("kernel_type", "every support vector's only feature has to be 0, its place in the kernel matrix")
     return LibsvmModel(
         kernel, labels, rho, np.array(n_support), coefficients, vectors, zero_based, "probA" in header.entries
     )
 
 
-def _are_places(vectors: Any, zero_based: bool) -> bool:
+def _are_indices(vectors: Any, zero_based: bool) -> bool:
     """Whether the support vectors hold feature 0 alone, a whole number above zero."""
     numbers = vectors.data
     alone = (zero_based and vectors.shape[1] == 1 and len(numbers) == vectors.shape[0]) or not vectors.shape[0]

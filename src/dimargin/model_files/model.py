@@ -200,23 +200,23 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     return estimator
 
 
-def _encode(value: Any, place: str, arrays: Arrays) -> Any:
-    return encode(value, place, arrays, _encode_other)
+def _encode(value: Any, where: str, arrays: Arrays) -> Any:
+    return encode(value, where, arrays, _encode_other)
 
 
-def _encode_other(value: Any, place: str, arrays: Arrays) -> Any:
+def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, UserKernel) and value.function is None:
         return {"precomputed_kernel": True}
     if isinstance(value, Router):
         parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
         del parts["rule"]
-        return {"router": {key: _encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}}
+        return {"router": {key: _encode(part, f"{where}.{key}", arrays) for key, part in parts.items()}}
     if isinstance(value, Split):
-        return {"split": {key: _encode(part, f"{place}.{key}", arrays) for key, part in vars(value).items()}}
+        return {"split": {key: _encode(part, f"{where}.{key}", arrays) for key, part in vars(value).items()}}
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
-        return {"strategy": type(value).__name__, "parameters": _encode(parameters, place, arrays)}
-    return encode_rows(value, place, arrays)
+        return {"strategy": type(value).__name__, "parameters": _encode(parameters, where, arrays)}
+    return encode_rows(value, where, arrays)
 
 
 def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:

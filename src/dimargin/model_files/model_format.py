@@ -61,9 +61,9 @@ class Step(NamedTuple):
     attributes: Mapping[str, Any]
 
 
-def refuse_value(value: Any, place: str, arrays: Arrays) -> Any:
+def refuse_value(value: Any, where: str, arrays: Arrays) -> Any:
     """An `encode_other` that knows nothing."""
-    raise TypeError(f"{place} cannot be stored in a model file: {value!r}")
+    raise TypeError(f"{where} cannot be stored in a model file: {value!r}")
 
 
 def refuse_kind(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -225,14 +225,14 @@ def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 
 
 def encode(
-    value: Any, place: str, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any] = refuse_value
+    value: Any, where: str, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any] = refuse_value
 ) -> Any:
     """JSON for a value; what JSON does not know is an object with the single key of its kind.
 
     Parameters
     ----------
     value : object
-    place : str
+    where : str
         Its name, for messages and for the arrays in it.
     arrays : dict of str to ndarray
         Takes the arrays in the value.
@@ -244,20 +244,20 @@ def encode(
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
 
-    def inner(item: Any, place: str) -> Any:
-        return encode(item, place, arrays, encode_other)
+    def inner(item: Any, where: str) -> Any:
+        return encode(item, where, arrays, encode_other)
 
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: [inner(item, f"{place}.{k}") for k, item in enumerate(value)]}
+        return {kind: [inner(item, f"{where}.{k}") for k, item in enumerate(value)]}
     if isinstance(value, dict):
-        return {"dict": [[inner(a, place), inner(b, f"{place}.{k}")] for k, (a, b) in enumerate(value.items())]}
+        return {"dict": [[inner(a, where), inner(b, f"{where}.{k}")] for k, (a, b) in enumerate(value.items())]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        arrays[place] = np.ascontiguousarray(value)
-        return {"array": place}
+        arrays[where] = np.ascontiguousarray(value)
+        return {"array": where}
     if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-        return {"labels": [inner(item, place) for item in value.tolist()], "dtype": value.dtype.str}
-    return encode_other(value, place, arrays)
+        return {"labels": [inner(item, where) for item in value.tolist()], "dtype": value.dtype.str}
+    return encode_other(value, where, arrays)
 
 
 def decode(

@@ -15,7 +15,7 @@ from dimargin.kernels.rows import RowTransform
 from dimargin.model_files.model_format import Arrays, decode, encode, refuse_kind, refuse_value
 
 
-def encode_rows(value: Any, place: str, arrays: Arrays) -> Any:
+def encode_rows(value: Any, where: str, arrays: Arrays) -> Any:
     """An `encode_other` of `dimargin.model_files.model_format.write_model` that knows CSR arrays and `RowTransform`.
 
     Raises
@@ -35,19 +35,19 @@ def encode_rows(value: Any, place: str, arrays: Arrays) -> Any:
     """
     if sp.issparse(value) and value.format == "csr":
         parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
-        encoded = {key: encode(part, f"{place}.{key}", arrays) for key, part in parts.items()}
+        encoded = {key: encode(part, f"{where}.{key}", arrays) for key, part in parts.items()}
         return {"csr": encoded, "shape": list(value.shape)}
     if isinstance(value, RowTransform) and not value.offset:  # files have no place for one: models have intercepts
         return {
             "row_transform": {
                 "kernel": asdict(value.kernel),
-                "center": encode(value.center, f"{place}.center", arrays),
+                "center": encode(value.center, f"{where}.center", arrays),
                 "dtype": np.dtype(value.dtype).name,
                 "difference": value.difference,
                 "size": value.size,
             }
         }
-    return refuse_value(value, place, arrays)
+    return refuse_value(value, where, arrays)
 
 
 def decode_rows(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:

@@ -216,8 +216,8 @@ def _fits(router: Router, vectors: Any) -> bool:
         and (split.bounds[0], split.bounds[-1]) == (0, len(split.shares))
         and (np.diff(split.bounds) > 0).all()
         and _whole(split.targets, -n_splits, rule.n_clusters)  # on to a later split, or to a cluster
-        and ((split.targets >= 0) | (split.targets < -1 - place)).all()
-        for place, split in enumerate(rule.splits)
+        and ((split.targets >= 0) | (split.targets < -1 - index)).all()
+        for index, split in enumerate(rule.splits)
     )
 
 

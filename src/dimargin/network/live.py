@@ -244,7 +244,7 @@ class LiveSite:
                 actions.append(action)
         except Exception as error:
             failed = error
-            self._tell_of_messages("broken", {"error": repr(error), "place": _place(error)})
+            self._tell_of_messages("broken", {"error": repr(error), "place": _location(error)})
         self._act(actions)
         return failed
 
@@ -369,7 +369,7 @@ class LiveSite:
             self._log(what, facts)
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     """Where an error was raised, for who mends the program."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{os.path.basename(place.filename)}:{place.lineno} in {place.name}"
+    location = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{os.path.basename(location.filename)}:{location.lineno} in {location.name}"

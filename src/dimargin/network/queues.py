@@ -32,9 +32,9 @@ class Inbox:
             self._ready.notify()
 
     def _drop(self) -> None:
-        for place, event in enumerate(self._events):
+        for index, event in enumerate(self._events):
             if isinstance(event, Received):
-                del self._events[place]
+                del self._events[index]
                 self._bytes -= len(event.data)
                 self.flooded += 1
                 return

@@ -198,11 +198,11 @@ class Schema:
         rows = weights
         if len(before.labels) == 2 < len(self.labels):
             rows = np.concatenate([-weights, weights])
-        places = [0] if len(before.labels) == 2 == len(self.labels) else [self.labels.index(x) for x in before.labels]
+        indices = [0] if len(before.labels) == 2 == len(self.labels) else [self.labels.index(x) for x in before.labels]
         raw = rows[:, :n_old] * before.factors
-        moved[places, :n_old] = raw / self.factors[:n_old]
+        moved[indices, :n_old] = raw / self.factors[:n_old]
         if self.has_intercept:
-            moved[places, -1] = rows[:, -1] + raw @ (self.shifts[:n_old] - before.shifts)
+            moved[indices, -1] = rows[:, -1] + raw @ (self.shifts[:n_old] - before.shifts)
         return moved
 
 

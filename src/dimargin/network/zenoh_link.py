@@ -289,10 +289,10 @@ class ZenohLink(Link):
             if sender is None or not self._is_wanted(sender) or len(number) != 8 or not self._has_room_for(sender):
                 self._refused += 1
                 return
-            place = int.from_bytes(number, "little")
-            before = self._heard.get(sender, place - 1)
-            self._heard[sender] = place
-        self._deliver(Received(sender, sample.payload.to_bytes(), max(0, place - before - 1)))
+            sequence = int.from_bytes(number, "little")
+            before = self._heard.get(sender, sequence - 1)
+            self._heard[sender] = sequence
+        self._deliver(Received(sender, sample.payload.to_bytes(), max(0, sequence - before - 1)))
 
     def _notice(self, life: int, sample: Any) -> None:
         """Runs in a thread of Zenoh's: must not call it."""

@@ -66,9 +66,9 @@ def with_free_port(address: str) -> str:
     if int(port) != 0:
         return address
     host = head.partition("/")[2].strip("[]")
-    family, kind, protocol, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    family, kind, protocol, _, endpoint = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as taken:
-        taken.bind(place)
+        taken.bind(endpoint)
         return f"{head}:{taken.getsockname()[1]}"
 
 
@@ -126,7 +126,7 @@ def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
     watch = ["declare_liveliness_subscriber", "liveliness_query"]
     rules: list[dict[str, Any]] = []
     for holder, voice in voices.items():
-        for place, (flow, messages, key) in enumerate(
+        for index, (flow, messages, key) in enumerate(
             (
                 ("ingress", ["put"], f"inbox/{name}/{voice}"),
                 ("ingress", ["declare_subscriber"], f"inbox/{voice}/*"),
@@ -139,11 +139,11 @@ def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
             )
         ):
             said = {"flows": [flow], "messages": messages, "key_exprs": [f"{swarm}/{key}"]}
-            rules.append({"id": f"{holder}/{place}", "permission": "allow", **said})
+            rules.append({"id": f"{holder}/{index}", "permission": "allow", **said})
     return {
         "enabled": True,
         "default_permission": "deny",
         "rules": rules,
         "subjects": [{"id": holder, "cert_common_names": [holder]} for holder in voices],
-        "policies": [{"subjects": [holder], "rules": [f"{holder}/{place}" for place in range(8)]} for holder in voices],
+        "policies": [{"subjects": [holder], "rules": [f"{holder}/{index}" for index in range(8)]} for holder in voices],
     }

@@ -1,7 +1,7 @@
 """How rows are dealt to parts where they are: by their number.
 
-A row's number is its place in the order of the keys (`dimargin.sharding.keys`) or, where strata shall be dealt evenly,
-its place in that order inside its stratum, after all strata before: every shard counts its rows of each, and the caller
+A row's number is its index in the order of the keys (`dimargin.sharding.keys`) or, where strata shall be dealt evenly,
+its index in that order inside its stratum, after all strata before: every shard counts its rows of each, and the caller
 adds up.
 A part *represents* the whole data set, so its local problem carries the weight of its own rows as mass (design:
 ``W_k``), and coefficients are rescaled by ``W_k / W_merged`` when parts are merged.
@@ -89,7 +89,7 @@ class Partition(ABC):
             )
         strata, evaluations = self.strata(rows, n_rows, rng)
         if strata is None:
-            return Dealt(rows.shuffle(_by_place, _represent, n_parts, (n_parts, rescale)), evaluations)
+            return Dealt(rows.shuffle(_by_index, _represent, n_parts, (n_parts, rescale)), evaluations)
         celled = rows.map(_celled, (strata, rows.n_threads))
         counted = celled.collect(_counted)
         counts = np.array([own for _, own, _ in counted])
@@ -134,15 +134,15 @@ def _by_cell(celled: _Celled, value: tuple[int, bool, dict[int, Indices]]) -> li
     return sent(celled.part, numbers % n_parts, n_parts)
 
 
-def _by_place(part: Part, value: tuple[int, bool]) -> list[tuple[int, Part]]:
-    return sent(part, part.places % value[0], value[0])
+def _by_index(part: Part, value: tuple[int, bool]) -> list[tuple[int, Part]]:
+    return sent(part, part.indices % value[0], value[0])
 
 
 def sent(part: Part, destinations: Indices, n_parts: int) -> list[tuple[int, Part]]:
     """Rows of a part and where they go, for `Shards.shuffle`."""
     bounds = np.cumsum(np.bincount(destinations, minlength=n_parts))[:-1]
     groups = np.split(np.argsort(destinations, kind="stable"), bounds)
-    return [(place, part.take(rows, part.problem.mass)) for place, rows in enumerate(groups) if len(rows)]
+    return [(index, part.take(rows, part.problem.mass)) for index, rows in enumerate(groups) if len(rows)]
 
 
 def _represent(pieces: Sequence[Part], value: tuple[Any, ...]) -> Part:

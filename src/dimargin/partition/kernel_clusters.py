@@ -40,7 +40,7 @@ class Split:
     targets: Indices
 
     def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
-        """Place of the centre nearest to every row, and the number of kernel values that it took."""
+        """Index of the centre nearest to every row, and the number of kernel values that it took."""
         matrix = kernel_matrix(transform, self.vectors, X, n_threads)
         smallest, nearest = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], dtype=np.int64)
         for first in range(0, len(self.norms), _SIDE_BY_SIDE):

@@ -67,7 +67,7 @@ def pivoted_cholesky(
 
 
 def nearest_landmark(kernel: KernelMatrix, landmarks: Indices) -> Indices:
-    """Stratum of every row: the place of the landmark, among the columns, nearest to it in the kernel's space.
+    """Stratum of every row: the index of the landmark, among the columns, nearest to it in the kernel's space.
 
     Minimises ``k(z,z) - 2 k(x,z)``, which is the squared distance but for ``k(x,x)``. Without landmarks (all rows are
     zero for the kernel) there is one stratum.

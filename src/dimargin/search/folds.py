@@ -45,16 +45,16 @@ def nested_order(y: Indices, rng: np.random.Generator) -> Indices:
     [2, 10, 20]
     """
     shuffled = rng.permutation(len(y))
-    places = np.empty(len(y))
+    indices = np.empty(len(y))
     for value in np.unique(y):
         members = shuffled[y[shuffled] == value]
-        places[members] = (np.arange(len(members)) + 0.5) / len(members)
-    return np.lexsort((y, places))
+        indices[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return np.lexsort((y, indices))
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Places of the rows of a fold, in nested order."""
+    """Indices of the rows of a fold, in nested order."""
 
     train: Indices
     test: Indices
@@ -69,7 +69,7 @@ class Sample:
     data : TrainingData
         Of all rows.
     train, test : ndarray
-        Places of the rows.
+        Indices of the rows.
     """
 
     data: TrainingData
@@ -164,7 +164,7 @@ class SpaceTrainer(Trainer):
         self._sample, self._intercept = sample, intercept
         self._train, self._test = LinearFeatures(StoredRows(train)), LinearFeatures(StoredRows(test))
         self._newton = Newton(train.shape[1], intercept, factor, explicit)
-        self._place = np.zeros((len(sample.data.labels), train.shape[1] + 1))
+        self._index = np.zeros((len(sample.data.labels), train.shape[1] + 1))
 
     @classmethod
     def of_landmarks(cls, sample: Sample, transform: Transform, n_landmarks: int) -> SpaceTrainer:
@@ -182,7 +182,7 @@ class SpaceTrainer(Trainer):
         """See `Trainer`."""
         losses = self._sample.losses(loss, self._intercept)
         shards = LocalEngine(1, Event()).scatter([Shard(self._train, losses)])
-        solution = solve(shards, self._newton, self._place, limits)
+        solution = solve(shards, self._newton, self._index, limits)
         intercept = solution.objectives.intercept[:, None]
-        self._place = np.hstack([solution.weights, intercept])
+        self._index = np.hstack([solution.weights, intercept])
         return self._test.scores(self._newton.coefficients(solution.weights)) + intercept

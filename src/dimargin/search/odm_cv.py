@@ -253,25 +253,25 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         return candidates
 
     def _folds(self, data: TrainingData, y: Any) -> list[Fold]:
-        """Folds of the rows with weight; a splitter deals all that were given, whose places it knows."""
+        """Folds of the rows with weight; a splitter deals all that were given, whose indices it knows."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         splitter: Any = self.cv
-        given, places = np.asarray(y), np.full(data.n_given, -1)
+        given, indices = np.asarray(y), np.full(data.n_given, -1)
         if isinstance(self.cv, (int, np.integer)):
             check_number("cv", self.cv, 2, low_included=True, whole=True)
             largest = int(np.bincount(data.y).max())
             if largest < 2:
                 raise ValueError("cross-validation needs two rows of a class or more; every class has one")
             splitter = StratifiedKFold(min(int(self.cv), largest), shuffle=True, random_state=int(rng.integers(2**31)))
-            given, places = data.y, np.arange(len(data.y))
+            given, indices = data.y, np.arange(len(data.y))
         else:
-            places[data.kept] = np.arange(len(data.y))
+            indices[data.kept] = np.arange(len(data.y))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
             splits = list(check_cv(splitter, given, classifier=True).split(np.zeros(len(given)), given))
         folds = []
         for split in splits:
-            train, test = (places[rows][places[rows] >= 0] for rows in split)
+            train, test = (indices[rows][indices[rows] >= 0] for rows in split)
             train, test = (rows[nested_order(data.y[rows], rng)] for rows in (train, test))
             folds.append(Fold(train, test))
         return folds

@@ -45,10 +45,10 @@ class Report:
         )
         self._round.call_on_fit_task_begin(**self.hooks)
 
-    def unit_end(self, place: int, result: Any) -> None:
+    def unit_end(self, index: int, result: Any) -> None:
         """The candidates of one kernel are scored on one fold."""
-        self.monitor.task_end(place)
-        task = self._round.subcontext(task_name="kernel and fold", task_id=place)
+        self.monitor.task_end(index)
+        task = self._round.subcontext(task_name="kernel and fold", task_id=index)
         task.call_on_fit_task_begin(**self.hooks)
         task.call_on_fit_task_end(**self.hooks)
 
@@ -118,20 +118,20 @@ class Search:
     def _groups(self, candidates: Indices) -> list[Indices]:
         """Candidates with the same kernel, those of a loss but for lam together, lam ascending."""
         groups: dict[str, list[int]] = {}
-        for place in candidates:
-            kernel = {name: self.candidates[place].get(name) for name in KERNEL}
-            groups.setdefault(str(kernel), []).append(int(place))
+        for index in candidates:
+            kernel = {name: self.candidates[index].get(name) for name in KERNEL}
+            groups.setdefault(str(kernel), []).append(int(index))
         return [np.array(sorted(group, key=self._path)) for group in groups.values()]
 
-    def _path(self, place: int) -> tuple[float, ...]:
-        machine = clone(self.estimator).set_params(**self.candidates[place])
+    def _path(self, index: int) -> tuple[float, ...]:
+        machine = clone(self.estimator).set_params(**self.candidates[index])
         return float(machine.upsilon), float(machine.theta), float(machine.lam)
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
         """Scores of candidates with the same kernel on a fold; NaN where time runs out."""
         if self.limits.reached:
             return [np.nan] * len(group), 0
-        machines = [clone(self.estimator).set_params(**self.candidates[place]) for place in group]
+        machines = [clone(self.estimator).set_params(**self.candidates[index]) for index in group]
         sample, found = Sample.of(self.data, self.folds[fold], rung.n_rows), list[float]()
         trainer = self._trainer(machines[0], sample)
         for machine in machines:
@@ -166,12 +166,12 @@ def choice(rounds: list[Round]) -> tuple[int | None, float]:
 
 def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, Any]:
     """As GridSearchCV's, one entry a candidate and round."""
-    tried = [(found, place) for found in rounds for place in range(len(found.candidates))]
-    params = [candidates[found.candidates[place]] for found, place in tried]
+    tried = [(found, index) for found in rounds for index in range(len(found.candidates))]
+    params = [candidates[found.candidates[index]] for found, index in tried]
     n_folds = max(found.rung.n_folds for found in rounds)
     splits = np.full((len(tried), n_folds), np.nan)
-    for row, (found, place) in zip(splits, tried, strict=True):
-        row[: found.rung.n_folds] = found.scores[place]
+    for row, (found, index) in zip(splits, tried, strict=True):
+        row[: found.rung.n_folds] = found.scores[index]
     means = np.concatenate([np.where(np.isfinite(found.means), found.means, np.nan) for found in rounds])
     deviations = [np.nanstd(row) if np.isfinite(row).any() else np.nan for row in splits]
     ranks = [rankdata(-found.means, method="min").astype(np.int32) for found in rounds]

@@ -2,7 +2,7 @@
 
 A key is a seeded 64-bit hash of a row's features, label and weight, which sorts rows at random: the first m rows in the
 order of their keys are a random sample, and every p-th of them a random part, on one machine or on a cluster, wherever
-the rows are. Equal rows have equal keys, and may change places.
+the rows are. Equal rows have equal keys, and may change indices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: in
     X : ndarray or CSR array of shape (n, n_features)
         Finite; sparse rows without duplicates.
     codes : ndarray of shape (n,)
-        Places of the labels among the classes.
+        Indices of the labels among the classes.
     weights : ndarray of shape (n,)
         Of the rows, before those of their classes.
     random_state : int
@@ -52,8 +52,8 @@ def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: in
     >>> bool(keys[0] == keys[2] != keys[1]), bool((keys == row_keys(sp.csr_array(X), codes, np.ones(3), 0)).all())
     (True, True)
     """
-    X, places = narrowed(X)
-    columns, keys = (places + 1).astype(np.uint64) * _GOLDEN, np.empty(X.shape[0], dtype=np.uint64)
+    X, indices = narrowed(X)
+    columns, keys = (indices + 1).astype(np.uint64) * _GOLDEN, np.empty(X.shape[0], dtype=np.uint64)
     _core.mix(columns)
     _core.hash_rows(StoredRows(X).core, columns, keys)
     bits = (np.asarray(weights, dtype=np.float64) + 0.0).view(np.uint64)  # minus zero is zero
@@ -64,7 +64,7 @@ def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: in
 
 
 def order_of_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: int) -> NDArray[np.int64]:
-    """Places of the rows in the order of their keys; see `row_keys`."""
+    """Indices of the rows in the order of their keys; see `row_keys`."""
     return np.argsort(row_keys(X, codes, weights, random_state), kind="stable")
 
 

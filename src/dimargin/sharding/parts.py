@@ -33,7 +33,7 @@ class Part:
     ----------
     problem : DualProblem
         With a mass of its own. On a cluster its kernel owns its rows; in one process it is a view of all rows.
-    places : ndarray of shape (n,)
+    indices : ndarray of shape (n,)
         Of the rows, in the order of the keys of all rows.
     dual : ndarray of shape (n_outputs, n) or None
         Coefficients: a warm start, or a solution.
@@ -49,23 +49,23 @@ class Part:
     >>> whole = Part(DualProblem(labels, np.ones(3), HingeLoss(1.0), 3.0, 3.0, kernel=K), np.arange(3))
     >>> halves = [whole.take(np.array([2]), mass=1.0), whole.take(np.array([0, 1]), mass=2.0)]
     >>> again = Part.joined(halves, mass=3.0)
-    >>> again.places, again.problem.labels
+    >>> again.indices, again.problem.labels
     (array([2, 0, 1]), array([[ 1.,  1., -1.]]))
     """
 
     problem: DualProblem
-    places: Indices
+    indices: Indices
     dual: Floats | None = None
 
     @property
     def n_rows(self) -> int:
         """Rows of this part."""
-        return len(self.places)
+        return len(self.indices)
 
     @property
     def key(self) -> int:
         """The smallest place: what tells a part from others that share no row with it."""
-        return int(self.places.min())
+        return int(self.indices.min())
 
     @property
     def coefficients(self) -> Floats:
@@ -84,13 +84,13 @@ class Part:
 
     def in_order(self) -> Part:
         """The rows in the order of their keys."""
-        order = np.argsort(self.places)
+        order = np.argsort(self.indices)
         return self if (np.diff(order) == 1).all() else self.take(order, self.problem.mass)
 
     def take(self, index: Indices, mass: float) -> Part:
         """Some of the rows, as a part of this mass."""
         dual = None if self.dual is None else np.ascontiguousarray(self.dual[:, index])
-        return Part(self.problem.restrict(index, mass), self.places[index], dual)
+        return Part(self.problem.restrict(index, mass), self.indices[index], dual)
 
     @staticmethod
     def joined(parts: Sequence[Part], mass: float) -> Part:
@@ -104,17 +104,17 @@ class Part:
         )
         known = [part.dual for part in parts if part.dual is not None]
         dual = np.concatenate(known, axis=1) if len(known) == len(parts) else None
-        return Part(problem, np.concatenate([part.places for part in parts]), dual)
+        return Part(problem, np.concatenate([part.indices for part in parts]), dual)
 
     @classmethod
     def split(cls, problem: DualProblem, n_parts: int, dual: Floats | None = None) -> list[Part]:
         """Rows of a problem, in the order of their keys, as parts of the same mass that follow one another."""
         whole = cls(problem, np.arange(problem.n_rows), dual)
-        return [whole.take(rows, problem.mass) for rows in np.array_split(whole.places, n_parts)]
+        return [whole.take(rows, problem.mass) for rows in np.array_split(whole.indices, n_parts)]
 
     def first(self, n_rows: int) -> Part:
-        """The rows whose places are below a number."""
-        return self.take(np.flatnonzero(self.places < n_rows), self.problem.mass)
+        """The rows whose indices are below a number."""
+        return self.take(np.flatnonzero(self.indices < n_rows), self.problem.mass)
 
 
 def whole_of(parts: Sequence[Part], _: None = None) -> Part:
@@ -164,7 +164,7 @@ def first_of_groups(
     part, numbers = _groups_below(items, groups, below)
     if (np.bincount(numbers, minlength=len(counts)) < counts).any():
         part, numbers = _groups_below(items, groups, np.full(len(counts), n_rows))
-    order = np.argsort(part.places)
+    order = np.argsort(part.indices)
     inside = [order[numbers[order] == group][:count] for group, count in enumerate(counts)]
     return [part.take(rows, part.problem.mass) for rows in inside]
 
@@ -177,5 +177,5 @@ def _groups_below(items: Shards[Any], groups: Groups, below: Indices) -> tuple[P
 
 def _below(groups: Groups, item: Any, below: Indices) -> tuple[Part, Indices]:
     part, numbers = groups(item)
-    rows = np.flatnonzero((numbers >= 0) & (part.places < below[numbers]))
+    rows = np.flatnonzero((numbers >= 0) & (part.indices < below[numbers]))
     return part.take(rows, part.problem.mass), numbers[rows]

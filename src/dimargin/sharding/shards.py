@@ -43,7 +43,7 @@ class Shards(Protocol[Item]):
     ) -> Shards[Any]:
         """New shards: ``task(shard, value)`` of every one.
 
-        `done` is told the place of every shard whose task has ended, by engines that know it while others run. `cheap`
+        `done` is told the index of every shard whose task has ended, by engines that know it while others run. `cheap`
         says that to run the task again costs less than to keep what it gives, so that an engine may do that.
         """
 
@@ -86,14 +86,14 @@ class Shards(Protocol[Item]):
 
 @dataclass(frozen=True)
 class Node:
-    """Sums over shards that follow one another: a node of the binary tree over all places.
+    """Sums over shards that follow one another: a node of the binary tree over all indices.
 
     Attributes
     ----------
     level : int
         0 is a shard; a node has two of the level below, as far as there are shards.
     first : int
-        Place of the first shard.
+        Index of the first shard.
     sums : tuple of ndarray
     """
 

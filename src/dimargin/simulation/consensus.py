@@ -121,7 +121,7 @@ class Consensus(Strategy):
         problem, limits = part.problem, training.limits
         weights = np.zeros(problem.labels.shape)
         for own, run in zip(weights, runs, strict=True):
-            own[run.places(run.best)] = run.best.weights
+            own[run.indices(run.best)] = run.best.weights
         precise = DualProblem.of(problem, problem.kernel.in_float64())
         margins = precise.margins(weights)
         # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in

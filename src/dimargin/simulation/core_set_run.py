@@ -83,12 +83,12 @@ class CoreSetRun:
         return agreed
 
     def _programs(self) -> dict[str, Callable[[], CoreSetConsensus]]:
-        places = [np.flatnonzero(self.site == i) for i in range(self.n_sites)]
+        indices = [np.flatnonzero(self.site == i) for i in range(self.n_sites)]
         return {
             name: lambda name=name, own=own: CoreSetConsensus(  # type: ignore[misc]
                 name, self.X[own], self.signs[own], self.settings, self.masses[own]
             )
-            for name, own in zip(site_names(self.n_sites), places, strict=True)
+            for name, own in zip(site_names(self.n_sites), indices, strict=True)
         }
 
 
@@ -136,7 +136,7 @@ class Agreed:
         """How many rows have left their site."""
         return sum(program.rows_shared for program in self._programs)
 
-    def places(self, one: Chosen) -> NDArray[np.int64]:
+    def indices(self, one: Chosen) -> NDArray[np.int64]:
         """Of the points of a core-set among all."""
         run, index = self.run, {name: i for i, name in enumerate(site_names(self.run.n_sites))}
         own = [np.flatnonzero(run.site == i) for i in range(run.n_sites)]
@@ -163,7 +163,7 @@ class Agreed:
 
     def _farthest(self, one: Chosen) -> float:
         """Distance of the farthest of all points from the centre of a ball."""
-        return float(self._space.distances(self.places(one), one.weights).max() ** 0.5)
+        return float(self._space.distances(self.indices(one), one.weights).max() ** 0.5)
 
     @cached_property
     def _space(self) -> Points:

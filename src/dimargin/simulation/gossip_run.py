@@ -174,8 +174,8 @@ class Learning:
         return learnt
 
     def _programs(self) -> dict[str, Callable[[], Gadget]]:
-        places = [np.flatnonzero(self.site == i) for i in range(self.n_sites)]
-        rows = [HingeRows(self.X[place], self.signs[:, place]) for place in places]
+        indices = [np.flatnonzero(self.site == i) for i in range(self.n_sites)]
+        rows = [HingeRows(self.X[index], self.signs[:, index]) for index in indices]
         return {
             name: lambda i=i: Gadget(rows[i], self.settings, (self.random_state, i))  # type: ignore[misc]
             for i, name in enumerate(site_names(self.n_sites))

@@ -128,11 +128,11 @@ class CoreSetOptions(SiteOptions):
     def _classifier(
         self, found: list[Chosen], vectors: Named, learner: CoreSetMachines, schema: Schema
     ) -> dict[str, Any]:
-        places = {name: k for k, name in enumerate(vectors.names)}
-        dual = np.zeros((len(found), len(places)))
+        indices = {name: k for k, name in enumerate(vectors.names)}
+        dual = np.zeros((len(found), len(indices)))
         for row, one, machine in zip(dual, found, learner.machines, strict=True):
             signed = machine.settings.signs(one.points) * one.weights / -one.value
-            row[[places[name] for name in one.points.names]] = signed
+            row[[indices[name] for name in one.points.names]] = signed
         counts = np.bincount(vectors.labels.astype(np.int64), minlength=len(schema.labels))
         return {
             "classes_": np.array(schema.labels), "dual_coef_": dual, "intercept_": dual.sum(axis=1),

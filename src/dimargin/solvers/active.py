@@ -91,7 +91,7 @@ class ActiveRows:
     Attributes
     ----------
     rows : ndarray
-        Places of the active rows.
+        Indices of the active rows.
     problem : DualProblem
         Of these rows alone. While the others' coefficients are zero its dual objective is the whole one.
     reference : ndarray of shape (n_outputs, n)

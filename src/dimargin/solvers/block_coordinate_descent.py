@@ -70,17 +70,17 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
         """Margins of the start cost one pass over its support."""
-        order = places = None
+        order = indices = None
         if problem.n_rows <= self.small:
             order = canonical_order(problem)
             problem = DualProblem.of(problem, problem.kernel.in_float64())
         elif problem.kernel.local:
-            places = along_neighbours(problem.kernel)
-            problem = problem.restrict(places, problem.mass)
+            indices = along_neighbours(problem.kernel)
+            problem = problem.restrict(indices, problem.mass)
         before = problem.kernel.evaluations
         dual = np.zeros(problem.labels.shape)
         if start is not None:
-            start = start if places is None else start[:, places]
+            start = start if indices is None else start[:, indices]
             dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         share = _shrinkage(problem, dual, margins)
@@ -93,7 +93,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             memory=self.cache if problem.kernel.expensive else 0,
             fixed_block_size=self.block_size,
             order=order,
-            places=places,
+            indices=indices,
             conjugate=problem.conjugate.stack(),
             whole=problem,
             problem=problem,

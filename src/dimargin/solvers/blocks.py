@@ -79,12 +79,12 @@ def _begin_pass(state: State) -> None:
     problem, rng, greedy = state.problem, state.rng, state.problem.loss.selection == "greedy"
     if greedy and state.active is None:
         _let_rest(state)
-    places, violation = _violations(state, balanced=not state.passes)
-    dual, lower, upper = state.dual[:, places], problem.conjugate.lower[places], problem.conjugate.upper[places]
+    indices, violation = _violations(state, balanced=not state.passes)
+    dual, lower, upper = state.dual[:, indices], problem.conjugate.lower[indices], problem.conjugate.upper[indices]
     resting = (dual == lower) | (dual == upper) if greedy else dual == 0
-    rows = places[(~resting | (violation != 0)).any(axis=0)]
+    rows = indices[(~resting | (violation != 0)).any(axis=0)]
     if not len(rows):
-        rows = places
+        rows = indices
     # rows left out of the pass count as visited: they were looked at
     state.visited += problem.n_rows - len(rows)
     state.block_size = state.fixed_block_size or default_block_size(problem, len(rows))
@@ -102,43 +102,43 @@ def _begin_pass(state: State) -> None:
 
 def _worst_violators(state: State) -> Indices:
     """Half a block of the rows that violate most, as many that must rise as must fall, and half the last one."""
-    places, violation = _violations(state, balanced=True)
-    direction = state.problem.labels[:, places] * violation
+    indices, violation = _violations(state, balanced=True)
+    direction = state.problem.labels[:, indices] * violation
     direction = direction[np.abs(direction).max(axis=1).argmax()]
     half = state.block_size // 4
-    fresh = places[np.union1d(_largest(direction, half), _largest(-direction, half))]
+    fresh = indices[np.union1d(_largest(direction, half), _largest(-direction, half))]
     previous = np.setdiff1d(state.previous, fresh)
     if state.active is not None:
-        previous = previous[np.isin(previous, places)]
+        previous = previous[np.isin(previous, indices)]
     conjugate, dual = state.problem.conjugate, state.dual[:, previous]
     free = ((dual != conjugate.lower[previous]) & (dual != conjugate.upper[previous])).any(axis=0)
     previous = state.rng.permutation(previous[free])[: state.block_size - len(fresh)]
     block = np.union1d(fresh, previous)
     if not len(block):  # nothing left to move, and yet the gap is too large: it is rounding
-        block = np.sort(state.rng.choice(places, min(len(places), state.block_size), replace=False))
+        block = np.sort(state.rng.choice(indices, min(len(indices), state.block_size), replace=False))
     state.previous = block
     return block
 
 
 def _largest(score: Floats, count: int) -> Indices:
-    """Places of the largest positive scores, at most `count`."""
-    places = np.argpartition(-score, count)[:count] if len(score) > count else np.arange(len(score))
-    return places[score[places] > 0]
+    """Indices of the largest positive scores, at most `count`."""
+    indices = np.argpartition(-score, count)[:count] if len(score) > count else np.arange(len(score))
+    return indices[score[indices] > 0]
 
 
 def _violations(state: State, balanced: bool = False) -> tuple[Indices, Floats]:
-    """Places of the active rows, and how far and in which direction each is from its optimality condition.
+    """Indices of the active rows, and how far and in which direction each is from its optimality condition.
 
     With an intercept, for the one that is best for the primal or, `balanced`, for the one in the middle between the
     largest score that may rise and the smallest that may fall: there is always one row of each kind then.
     """
     if state.active is None:
-        problem, places, dual, margins = state.problem, np.arange(state.problem.n_rows), state.dual, state.margins
+        problem, indices, dual, margins = state.problem, np.arange(state.problem.n_rows), state.dual, state.margins
     else:
-        problem, places = state.active.problem, state.active.rows
-        dual, margins = state.dual[:, places], state.margins[:, places]
+        problem, indices = state.active.problem, state.active.rows
+        dual, margins = state.dual[:, indices], state.margins[:, indices]
     intercepts = problem.middle_intercepts(dual, margins) if balanced else problem.intercepts(margins)
-    return places, problem.conjugate.subgradient_distance(problem.shifted(margins, intercepts), dual)
+    return indices, problem.conjugate.subgradient_distance(problem.shifted(margins, intercepts), dual)
 
 
 def _let_rest(state: State) -> None:

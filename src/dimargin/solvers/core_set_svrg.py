@@ -47,7 +47,7 @@ def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | 
     Returns
     -------
     tuple of ndarray, or None
-        Centres, of shape (n_centres,), and for every row the place of its centre, of shape (n,); None where more than a
+        Centres, of shape (n_centres,), and for every row the index of its centre, of shape (n,); None where more than a
         tenth of the rows would be centres, or more than 1,000.
 
     Examples

@@ -57,11 +57,11 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     rows = rng.permutation(rows)
     starts = range(0, len(rows), _ROWS_AT_ONCE)
     projections = np.concatenate([kernel.rows(rows[at : at + _ROWS_AT_ONCE]) @ directions for at in starts])
-    return [rows[places] for places in _cells(projections, np.arange(len(rows)), n_blocks, 0)]
+    return [rows[indices] for indices in _cells(projections, np.arange(len(rows)), n_blocks, 0)]
 
 
 def along_neighbours(kernel: KernelMatrix) -> Indices:
-    """Places of all training rows, leaf after leaf of k-d trees, so that neighbours sit side by side.
+    """Indices of all training rows, leaf after leaf of k-d trees, so that neighbours sit side by side.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def along_neighbours(kernel: KernelMatrix) -> Indices:
 
 
 def _leaves(rows: Floats) -> Indices:
-    """Places in the order of the leaves of a k-d tree.
+    """Indices in the order of the leaves of a k-d tree.
 
     Cut in the middle of the widest side, not at the median: cells of equal size mix rows of far parts. On covtype
     (gamma=32) they left out 0.2 of the kernel values, these 0.7.
@@ -91,11 +91,11 @@ def _leaves(rows: Floats) -> Indices:
     return np.asarray(tree.indices, dtype=np.int64)
 
 
-def _cells(projections: Floats, places: Indices, n_cells: int, level: int) -> list[Indices]:
+def _cells(projections: Floats, indices: Indices, n_cells: int, level: int) -> list[Indices]:
     if n_cells == 1:
-        return [places]
+        return [indices]
     left = n_cells // 2
-    cut = len(places) * left // n_cells
-    order = np.argpartition(projections[places, level], cut)
-    below, above = places[order[:cut]], places[order[cut:]]
+    cut = len(indices) * left // n_cells
+    order = np.argpartition(projections[indices, level], cut)
+    below, above = indices[order[:cut]], indices[order[cut:]]
     return _cells(projections, below, left, level + 1) + _cells(projections, above, n_cells - left, level + 1)

@@ -30,7 +30,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from dimargin.problems.objectives import Objectives
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
-from dimargin.solvers.primal import Place, PrimalSolver, PrimalState, Shard, evaluate_at, margins_at, sums_of
+from dimargin.solvers.primal import Parameters, PrimalSolver, PrimalState, Shard, evaluate_at, margins_at, sums_of
 from dimargin.system.arrays import Floats
 
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 256, 2**18  # whose features are held: so many rows, or more if they are short
@@ -60,7 +60,7 @@ class CurvedShard(Shard):
     curvature: Floats = field(kw_only=True)
 
 
-def _slopes(shard: Shard, line: tuple[Place, Place, Floats]) -> Sums:
+def _slopes(shard: Shard, line: tuple[Parameters, Parameters, Floats]) -> Sums:
     """Derivative of the losses at steps, of shape (n_outputs, n_steps), along a direction."""
     (weights, intercept), (direction, shift), steps = line
     before, q, losses = shard.features.evaluations(), len(weights), shard.losses
@@ -77,22 +77,22 @@ def _slopes(shard: Shard, line: tuple[Place, Place, Floats]) -> Sums:
     return slopes, np.array([shard.features.evaluations() - before], dtype=float)
 
 
-def _evaluate_with_hessian(shard: Shard, task: tuple[Place, Place | None, Limits]) -> Sums:
+def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | None, Limits]) -> Sums:
     """Sums at a place, as of `evaluate_at`, and what the Hessian lacks since the place before (None: all of it).
 
     The Hessian, packed, is last but one; last is whether it was given up.
     """
-    place, before, limits = task
+    parameters, before, limits = task
     losses, features, conjugate = shard.losses, shard.features, shard.losses.conjugate
-    (q, width), counted = place[0].shape, features.evaluations()
-    weights = place[0] if before is None else np.concatenate([place[0], before[0]])
-    shifts = place[1] if before is None else np.concatenate([place[1], before[1]])
+    (q, width), counted = parameters[0].shape, features.evaluations()
+    weights = parameters[0] if before is None else np.concatenate([parameters[0], before[0]])
+    shifts = parameters[1] if before is None else np.concatenate([parameters[1], before[1]])
     step = max(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(width, 1))
     hessian = _Hessian(q, width + losses.intercept, step)
     sums: Sums | None = None
     for first in range(0, losses.n_rows, step):
         if limits.reached:
-            return *evaluate_at(shard, place), hessian.packed(), np.ones(1)
+            return *evaluate_at(shard, parameters), hessian.packed(), np.ones(1)
         part = slice(first, min(first + step, losses.n_rows))
         phi, own = features.rows(part), conjugate.between(part)
         margins = np.tile(losses.labels[:, part], (len(weights) // q, 1)) * (weights @ phi.T + shifts[:, None])
@@ -100,7 +100,7 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Place, Place | None, Limits
         sums = found if sums is None else tuple(a + b for a, b in zip(sums, found, strict=True))
         hessian.add_rows(phi, change if before is None else change - own.response(margins[q:])[1])
     evaluations = np.array([features.evaluations() - counted], dtype=float)
-    return *(sums or evaluate_at(shard, place)[:-1]), evaluations, hessian.packed(), np.zeros(1)
+    return *(sums or evaluate_at(shard, parameters)[:-1]), evaluations, hessian.packed(), np.zeros(1)
 
 
 class _Hessian:
@@ -144,8 +144,8 @@ class _Hessian:
         return np.array([dtrttp(one.T)[0] for one in self.sums])
 
 
-def _with_curvature(shard: Shard, place: Place) -> CurvedShard:
-    curvature = shard.losses.conjugate.response(margins_at(shard, place))[1]
+def _with_curvature(shard: Shard, parameters: Parameters) -> CurvedShard:
+    curvature = shard.losses.conjugate.response(margins_at(shard, parameters))[1]
     return CurvedShard(shard.features, shard.losses, shard.first, curvature=curvature)
 
 
@@ -176,7 +176,7 @@ class State(PrimalState):
     """
 
     hessian: Floats
-    hessian_at: Place | None = None
+    hessian_at: Parameters | None = None
 
 
 @dataclass(frozen=True)
@@ -218,11 +218,11 @@ class Newton(PrimalSolver[State]):
         """See `PrimalSolver`; the Hessian is formed in the same pass."""
         if not self.explicit or not isinstance(state, State):
             return super().measured(state)
-        place = self.place(state)
+        parameters = self.parameters(state)
         *sums, change, given_up = state.shards.aggregate(
-            _evaluate_with_hessian, (place, state.hessian_at, state.limits), wide=True
+            _evaluate_with_hessian, (parameters, state.hessian_at, state.limits), wide=True
         )
-        state.hessian_at = None if given_up[0] else place
+        state.hessian_at = None if given_up[0] else parameters
         state.hessian = np.zeros_like(state.hessian) if given_up[0] else state.hessian + change
         return self.certified(state, tuple(sums))
 
@@ -264,7 +264,7 @@ class Newton(PrimalSolver[State]):
 
     def _by_conjugate_gradients(self, state: State) -> Floats:
         """All outputs as one system; what there is of a direction when a limit is reached still goes down."""
-        shards = state.shards.map(_with_curvature, self.place(state))
+        shards = state.shards.map(_with_curvature, self.parameters(state))
         shape, slopes = state.gradient.shape, state.gradient.ravel()
         squares, curvature = shards.aggregate(_diagonal)
         own = np.ones(shape)
@@ -304,7 +304,7 @@ class Newton(PrimalSolver[State]):
         Some steps within the bracket at a time: a pass over the rows costs more than what is done with their scores.
         """
         weights = direction[:, :-1]
-        line = self.place(state), (self.coefficients(weights), direction[:, -1])
+        line = self.parameters(state), (self.coefficients(weights), direction[:, -1])
         along, square = (state.weights * weights).sum(axis=1), (weights**2).sum(axis=1)
         known = [[(0.0, slope), (1.0, end)] for slope, end in zip(first.tolist(), last.tolist(), strict=True)]
         for _ in range(_LINE_STEPS):

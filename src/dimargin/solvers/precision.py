@@ -90,7 +90,7 @@ def float32_rounding(
     chance /= chance.sum()
     drawn = rng.choice(n, _SAMPLE, p=chance)
     extreme = np.argsort(np.abs(given).max(axis=0))[-_SAMPLE // 4 :]  # errors are largest where margins are
-    rows, places = np.unique(np.concatenate([drawn, extreme]), return_inverse=True)
+    rows, indices = np.unique(np.concatenate([drawn, extreme]), return_inverse=True)
     exact, evaluations = _float64_margins(problem, dual, rows)
     errors = exact - given[:, rows]
     largest = 2 * np.abs(errors).max(axis=1, keepdims=True) + _TINY
@@ -101,7 +101,7 @@ def float32_rounding(
     # never happens, would cost a needless float64 pass, a sixth of a fit.
     curvature = np.maximum(upper + lower, 0).sum(axis=1) / 2
     slopes = np.stack([(upper - lower) / (2 * largest), dual / 2])  # of the gap, and of the objectives
-    terms = slopes[..., drawn] * errors[:, places[:_SAMPLE]] / chance[drawn]
+    terms = slopes[..., drawn] * errors[:, indices[:_SAMPLE]] / chance[drawn]
     gap_error, objective_error = np.abs(terms.mean(axis=-1)) + _DEVIATIONS * terms.std(axis=-1) / np.sqrt(_SAMPLE)
     of_gap = gap_error + curvature + problem.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding
     return Rounding(of_gap, np.maximum(of_gap, objective_error)), evaluations
@@ -114,10 +114,10 @@ def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple
     values = np.zeros((len(dual), len(rows)))
     for first in range(0, len(support), _COLUMNS_AT_ONCE):
         columns = support[first : first + _COLUMNS_AT_ONCE]
-        together, places = np.unique(np.concatenate([rows, columns]), return_inverse=True)
+        together, indices = np.unique(np.concatenate([rows, columns]), return_inverse=True)
         exact = problem.kernel.take(together).in_float64()
         signed = (problem.labels * dual)[:, columns]
-        values += exact.multiply(places[len(rows) :], signed, places[: len(rows)])
+        values += exact.multiply(indices[len(rows) :], signed, indices[: len(rows)])
         evaluations += exact.evaluations
     return problem.labels[:, rows] * values, evaluations
 

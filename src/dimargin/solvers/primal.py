@@ -40,7 +40,7 @@ _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
 _UNIT, _TINY = float(np.finfo(float).eps) / 2, float(np.finfo(float).tiny)
 
 
-Place = tuple[Floats, Floats]  # coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,)
+Parameters = tuple[Floats, Floats]  # coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,)
 
 
 class Features(Protocol):
@@ -75,7 +75,7 @@ class Shard:
         Or what a solver needs beyond.
     losses : MarginLosses
     first : int, default=0
-        Place of its first row among all.
+        Index of its first row among all.
     """
 
     features: Any
@@ -86,20 +86,20 @@ class Shard:
 # ---- what shards do ------------------------------------------------------------------------------------------------
 
 
-def margins_at(shard: Shard, place: Place) -> Floats:
+def margins_at(shard: Shard, parameters: Parameters) -> Floats:
     """Margins, with the intercept, of shape (n_outputs, n)."""
-    weights, intercept = place
+    weights, intercept = parameters
     margins: Floats = shard.features.scores(weights)
     margins += intercept[:, None]
     margins *= shard.losses.labels
     return margins
 
 
-def evaluate_at(shard: Shard, place: Place) -> Sums:
+def evaluate_at(shard: Shard, parameters: Parameters) -> Sums:
     """Sums at a place: see `sums_of`; kernel values that it took come last."""
     before = shard.features.evaluations()
-    nowhere = not (place[0].any() or place[1].any())  # a solve begins there, and products with zero may cost
-    margins = np.zeros(shard.losses.labels.shape) if nowhere else margins_at(shard, place)
+    nowhere = not (parameters[0].any() or parameters[1].any())  # a solve begins there, and products with zero may cost
+    margins = np.zeros(shard.losses.labels.shape) if nowhere else margins_at(shard, parameters)
     sums, _ = sums_of(shard.losses.conjugate, shard.losses, margins, shard.features.combine)
     return *sums, np.array([shard.features.evaluations() - before], dtype=float)
 
@@ -274,7 +274,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             "lower": np.zeros(len(start)),
         }
 
-    def place(self, state: PrimalState) -> Place:
+    def parameters(self, state: PrimalState) -> Parameters:
         """Where the solve stands, as the shards take it."""
         return self.coefficients(state.weights), state.intercept
 
@@ -334,7 +334,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     def measured(self, state: PrimalState) -> Objectives:
         """The same, without asking whether they are known."""
-        return self.certified(state, state.shards.aggregate(evaluate_at, self.place(state)))
+        return self.certified(state, state.shards.aggregate(evaluate_at, self.parameters(state)))
 
     def certified(self, state: PrimalState, sums: Sums) -> Objectives:
         """Objectives, and the gradient into the state, from the sums of `evaluate_at`."""

@@ -39,14 +39,14 @@ class Best:
         """Take over those of the given outputs whose gap has become smaller."""
         self.lowest_primal[outputs] = np.fmin(self.lowest_primal[outputs], objectives.primal)
         better = objectives.unrounded < (self.gap - self.rounding)[outputs]
-        places = outputs[better]
-        self.is_counted &= not len(places)
-        self.dual[places], self.margins[places] = dual[better], margins[better]
-        self.primal[places] = objectives.primal[better]
-        self.dual_objective[places] = objectives.dual[better]
-        self.gap[places] = objectives.relative_gap[better]
-        self.intercept[places] = objectives.intercept[better]
-        self.rounding[places] = objectives.rounding[better]
+        indices = outputs[better]
+        self.is_counted &= not len(indices)
+        self.dual[indices], self.margins[indices] = dual[better], margins[better]
+        self.primal[indices] = objectives.primal[better]
+        self.dual_objective[indices] = objectives.dual[better]
+        self.gap[indices] = objectives.relative_gap[better]
+        self.intercept[indices] = objectives.intercept[better]
+        self.rounding[indices] = objectives.rounding[better]
 
     def round(self, errors: Floats) -> None:
         """Count what float32 has done to all objectives, of shape (n_outputs,)."""
@@ -71,7 +71,7 @@ class State:
     memory: int  # bytes of remembered kernel rows, at most
     fixed_block_size: int | None  # asked for
     order: Indices | None  # canonical order of a problem of one block
-    places: Indices | None  # of the rows in the problem as given, whose order is another where its kernel is local
+    indices: Indices | None  # of the rows in the problem as given, whose order is another where its kernel is local
     conjugate: Floats  # of the conjugate, as the core takes them
 
     whole: DualProblem  # of all outputs; its kernel changes when float32 is left
@@ -106,7 +106,7 @@ class State:
 
     def as_given(self, values: Floats) -> Floats:
         """Values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
-        return values if self.places is None else np.ascontiguousarray(values[:, np.argsort(self.places)])
+        return values if self.indices is None else np.ascontiguousarray(values[:, np.argsort(self.indices)])
 
     def objectives(self) -> Objectives:
         """Of the present iterate, of the present outputs."""

@@ -43,7 +43,7 @@ class _Visit:
     ----------
     seed : tuple of int
         Of the round.
-    place : int
+    index : int
         Shards visited so far in it.
     wait, left : int
         Rows to pass by before the first step, and steps to do.
@@ -54,7 +54,7 @@ class _Visit:
     """
 
     seed: tuple[int, ...]
-    place: int
+    index: int
     wait: int
     left: int
     scale: float
@@ -77,12 +77,12 @@ def _visit(shard: Shard, visit: _Visit) -> _Visit:
     last = min(first + visit.left, n)
     change = visit.change
     if first < last:
-        order = np.random.default_rng([*visit.seed, visit.place]).permutation(n)[first:last]
+        order = np.random.default_rng([*visit.seed, visit.index]).permutation(n)[first:last]
         change = shard.features.descend(
             shard.losses, order, visit.scale, visit.steps, visit.anchor, visit.gradient, change
         )
     return replace(
-        visit, place=visit.place + 1, wait=visit.wait - first, left=visit.left - (last - first), change=change
+        visit, index=visit.index + 1, wait=visit.wait - first, left=visit.left - (last - first), change=change
     )
 
 
@@ -91,7 +91,7 @@ def _visit(shard: Shard, visit: _Visit) -> _Visit:
 
 @dataclass(kw_only=True)
 class State(PrimalState):
-    """Where a solve stands; places and gradients have shape (n_outputs, m + 1), the intercept behind.
+    """Where a solve stands; parameters and gradients have shape (n_outputs, m + 1), the intercept behind.
 
     Attributes
     ----------

@@ -92,17 +92,17 @@ def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None
     values = lists.flatten()
     indptr = np.concatenate([[0], np.cumsum(lengths)])
 
-    def place(k: int) -> tuple[int, int]:
+    def position(k: int) -> tuple[int, int]:
         row = int(np.searchsorted(indptr, k, side="right")) - 1
         return row, int(k - indptr[row] if indices is None else indices[k])
 
     indices = _indices(features.field("indices"), stored, lengths, n_features, called, name) if stored.any() else None
     if values.null_count:
-        _refuse_value(*place(_first(values.is_null().to_numpy(zero_copy_only=False))), "null", columns, name)
+        _refuse_value(*position(_first(values.is_null().to_numpy(zero_copy_only=False))), "null", columns, name)
     data = values.to_numpy()
     if not np.isfinite(data).all():
         k = _first(~np.isfinite(data))
-        _refuse_value(*place(k), "NaN" if np.isnan(data[k]) else "infinity", columns, name)
+        _refuse_value(*position(k), "NaN" if np.isnan(data[k]) else "infinity", columns, name)
     if sparse is None:
         sparse = indices is not None and 1.5 * (len(data) + n_rows) < n_rows * n_features
     if indices is None:

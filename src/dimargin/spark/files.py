@@ -2,7 +2,7 @@
 
     1  open       the names of the columns, from a first line or a schema
     2  look       a pass over the rows: labels, sizes, what is wrong, and sums for the scaler
-    3  rows       a data frame of scaled features, and of places of the labels among the classes
+    3  rows       a data frame of scaled features, and of indices of the labels among the classes
 
 Nothing of a row comes to the driver but its label.
 """
@@ -63,7 +63,7 @@ class FileRows:
     Attributes
     ----------
     frame : pyspark.sql.DataFrame
-        ``features``, scaled: vectors where rows are sparse, else arrays; and ``label``: places among the classes.
+        ``features``, scaled: vectors where rows are sparse, else arrays; and ``label``: indices among the classes.
     n_rows, n_features : int
     sparse : bool
     classes : ndarray
@@ -88,7 +88,7 @@ class FileRows:
         self, prototype: MarginClassifier, report: Progress, checkpoint_dir: str | None = None
     ) -> MarginClassifier:
         """Train a machine on the rows, as `dimargin.spark.training.train`, and give it the labels."""
-        weights = self._weights_of_places(prototype.class_weight)
+        weights = self._weights_of_indices(prototype.class_weight)
         machine: Any = train(
             clone(prototype).set_params(class_weight=weights),
             self.frame,
@@ -99,7 +99,7 @@ class FileRows:
         machine.set_params(class_weight=prototype.class_weight).classes_ = self.classes
         return machine  # type: ignore[no-any-return]
 
-    def _weights_of_places(self, given: Any) -> Any:
+    def _weights_of_indices(self, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
         return dict(enumerate(class_factors(given, self.classes, None, "class_weight").tolist()))
@@ -165,13 +165,13 @@ class _Opened:
             raise DataFileError(f"{path} has no features")
         sparse = text and found.n_stored < DENSE * found.n_rows * width
         values = label_values(found.labels)
-        classes, places = np.unique(values, return_inverse=True)
+        classes, indices = np.unique(values, return_inverse=True)
         if classes.dtype.kind == "f":
             check_classification_targets(classes)
         if len(classes) < 2:
             raise DataFileError(f"{path}: at least two classes are needed, and every label is {classes.tolist()[0]!r}")
         scaler = None if found.sums is None else found.sums.between(base, width).scaler(sparse)
-        parser = BatchParser(self.format, found.labels, places, base, width, sparse, scaler)
+        parser = BatchParser(self.format, found.labels, indices, base, width, sparse, scaler)
         kind = VectorUDT() if sparse else ArrayType(DoubleType())
         schema = StructType([StructField(FEATURES, kind), StructField(LABEL, DoubleType())])
         return FileRows(
@@ -212,7 +212,7 @@ def _csv(lines: DataFrame, path: str, label: str | int | None) -> _Opened:
     taken = TableColumns.choose(path, layout.names, label)
     if layout.header:
         return _Opened(lines, CsvText(path, layout, line, taken), taken.wanted, taken.label)
-    return _Opened(lines, CsvText(path, layout, None, taken), label=taken.place)
+    return _Opened(lines, CsvText(path, layout, None, taken), label=taken.index)
 
 
 def _table(table: DataFrame, path: str, label: str | int | None) -> _Opened:

@@ -32,13 +32,13 @@ class Parsed(NamedTuple):
         Features of LIBSVM text are counted from zero, as far as they go.
     labels : ndarray
         Those that occur: numbers, or text.
-    places : ndarray of shape (n,)
+    indices : ndarray of shape (n,)
         Of the rows' labels among them.
     """
 
     X: Any
     labels: NDArray[Any]
-    places: Indices
+    indices: Indices
 
 
 @dataclass(frozen=True)
@@ -131,17 +131,17 @@ class TableRows(Format):
             )
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             texts = TextLabels(self.path)
-            places: Any = texts.codes(column)
-            labels, wrong = np.array(texts.texts), (places < 0).any()
+            indices: Any = texts.codes(column)
+            labels, wrong = np.array(texts.texts), (indices < 0).any()
         else:
             given = column.to_numpy(zero_copy_only=False)
             wrong = column.null_count or not np.isfinite(given).all()
-            labels, places = (given, given) if wrong else np.unique(given, return_inverse=True)
+            labels, indices = (given, given) if wrong else np.unique(given, return_inverse=True)
         if wrong:
             raise DataFileError(
                 f"{self.path}: the label in column {self.taken.label!r} is missing, NaN or infinite in a row"
             )
-        return Parsed(X, labels, places.astype(np.int64))
+        return Parsed(X, labels, indices.astype(np.int64))
 
 
 def _joined(lines: pa.Array) -> bytes:

@@ -84,7 +84,7 @@ class BatchParser:
     format : Format
     labels : ndarray
         As in the file, ascending.
-    places : ndarray of the same length
+    indices : ndarray of the same length
         Theirs among the classes.
     base : int
         Number of the first feature.
@@ -95,7 +95,7 @@ class BatchParser:
 
     format: Format
     labels: NDArray[Any]
-    places: Indices
+    indices: Indices
     base: int
     width: int
     sparse: bool
@@ -112,11 +112,11 @@ class BatchParser:
         return X if self.scaler is None else self.scaler.transform(X)
 
     def codes(self, parsed: Parsed) -> Indices:
-        """Places of the rows' labels among the classes."""
+        """Indices of the rows' labels among the classes."""
         at = np.minimum(np.searchsorted(self.labels, parsed.labels), len(self.labels) - 1)
         if not np.array_equal(self.labels[at], parsed.labels):
             raise self._changed("labels")
-        codes: Indices = self.places[at][parsed.places]
+        codes: Indices = self.indices[at][parsed.indices]
         return codes
 
     def _changed(self, what: str) -> DataFileError:

@@ -1,7 +1,7 @@
 """Saving and loading in pyspark.ml's layout, on any file system that the session can write to.
 
 ``metadata`` holds the Params, as for every stage; ``data`` the bytes of the model file (`dimargin.save`) in chunks,
-with their places. The chunks are written and read by the executors, a few at a time, so that no JVM holds a whole
+with their indices. The chunks are written and read by the executors, a few at a time, so that no JVM holds a whole
 model.
 """
 
@@ -48,9 +48,9 @@ class ModelWriter(ParamsWriter):
         def chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             with parcel.file() as file, open(file, "rb") as content:
                 for batch in batches:
-                    for place in batch.column(0).to_pylist():
-                        content.seek(place * _CHUNK)
-                        yield pa.record_batch({"place": [place], "content": [content.read(_CHUNK)]})
+                    for index in batch.column(0).to_pylist():
+                        content.seek(index * _CHUNK)
+                        yield pa.record_batch({"place": [index], "content": [content.read(_CHUNK)]})
 
         frame = session.range(n_chunks, numPartitions=1).mapInArrow(chunks, "place bigint, content binary")
         frame.write.option("parquet.block.size", _BLOCK).parquet(f"{path}/data")
@@ -91,13 +91,13 @@ class ModelReader(MLReader[Any]):
 def _content(session: SparkSession, path: str, size: int) -> bytes:
     frame, content, n_chunks = session.read.parquet(f"{path}/data"), bytearray(), -(-size // _CHUNK)
     for first in range(0, n_chunks, _AT_ONCE):
-        places = range(first, min(first + _AT_ONCE, n_chunks))
-        some = frame.where(F.col("place").between(places[0], places[-1])).select("place", "content")
+        indices = range(first, min(first + _AT_ONCE, n_chunks))
+        some = frame.where(F.col("place").between(indices[0], indices[-1])).select("place", "content")
         chunks = some.toArrow().sort_by("place")
         found = chunks["place"].to_pylist()
-        if found != list(places):
+        if found != list(indices):
             raise ModelFileError(
-                f"{path} is damaged: chunks {places[0]} to {places[-1]} of {n_chunks} must be there once each, "
+                f"{path} is damaged: chunks {indices[0]} to {indices[-1]} of {n_chunks} must be there once each, "
                 f"found {len(found)} ({len(set(found))} different ones)"
             )
         for chunk in chunks["content"]:

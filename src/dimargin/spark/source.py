@@ -2,7 +2,7 @@
 
     1  survey     counts by label, which the features are not read for where the source is in columns
     2  scatter    every row to the shard of its key, one shuffle; raises what is wrong with a row
-    3  measure    sums over the shards: places of their rows, means, variance, extent
+    3  measure    sums over the shards: indices of their rows, means, variance, extent
 
 The number of shards depends on the number of rows alone, and what a shard holds on keys alone: neither the partitions
 of the source, nor the order in which it is read, nor the number of workers change anything.
@@ -80,12 +80,12 @@ class KeyedRows:
     ----------
     X : ndarray or CSR array of shape (n, n_features)
     codes : ndarray of shape (n,)
-        Places of the labels among the classes.
+        Indices of the labels among the classes.
     weights : ndarray of shape (n,)
         Positive.
     keys : ndarray of shape (n,)
     first : int or None
-        Place of the first row in the order of all keys; None where that follows from the keys and `Measures.sizes`.
+        Index of the first row in the order of all keys; None where that follows from the keys and `Measures.sizes`.
     """
 
     X: Any
@@ -98,8 +98,8 @@ class KeyedRows:
         """Some of the rows."""
         return KeyedRows(self.X[index], self.codes[index], self.weights[index], self.keys[index], first)
 
-    def first_place(self, sizes: Indices) -> int:
-        """Place of the first row, where so many rows are in the shards."""
+    def first_index(self, sizes: Indices) -> int:
+        """Index of the first row, where so many rows are in the shards."""
         if self.first is not None:
             return self.first
         number = int(shard_numbers(self.keys[:1], len(sizes))[0]) if len(self.keys) else 0
@@ -303,8 +303,8 @@ def _sorted(pieces: Sequence[KeyedRows], _: _Scatter) -> KeyedRows:
 
 
 def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]]:
-    """Rows by their places, in as many shards as there are, whose sizes differ by at most one."""
-    total, n_shards, first = int(sizes.sum()), len(sizes), rows.first_place(sizes)
+    """Rows by their indices, in as many shards as there are, whose sizes differ by at most one."""
+    total, n_shards, first = int(sizes.sum()), len(sizes), rows.first_index(sizes)
     bounds = np.arange(n_shards + 1) * total // n_shards
     pieces = []
     for number in range(n_shards):

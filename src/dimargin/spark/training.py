@@ -113,7 +113,7 @@ def train(
     Returns
     -------
     MarginClassifier
-        Fitted. Its ``support_`` are places of rows in the order of their keys.
+        Fitted. Its ``support_`` are indices of rows in the order of their keys.
 
     Raises
     ------
@@ -285,10 +285,10 @@ class _Losses:
 
 def _linear_shard(rows: KeyedRows, value: tuple[_Losses, Indices]) -> Shard:
     losses, sizes = value
-    return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first_place(sizes))
+    return Shard(LinearFeatures(StoredRows(rows.X)), losses.of(rows), rows.first_index(sizes))
 
 
 def _part(rows: KeyedRows, value: tuple[_Losses, RowTransform, Indices]) -> Part:
     losses, transform, sizes = value
     own, kernel = losses.of(rows), KernelMatrix(transform, rows.X)
-    return Part(DualProblem.of(own, kernel), rows.first_place(sizes) + np.arange(own.n_rows))
+    return Part(DualProblem.of(own, kernel), rows.first_index(sizes) + np.arange(own.n_rows))

@@ -30,7 +30,7 @@ class LevelModel:
 
     Attributes
     ----------
-    places : ndarray of shape (n_vectors,)
+    indices : ndarray of shape (n_vectors,)
         Of the support vectors in the order in which the strategy has the rows, ascending.
     coefficients : ndarray of shape (n_outputs, n_vectors)
         With labels; those of averaged models are already weighted.
@@ -42,7 +42,7 @@ class LevelModel:
         Which coefficients answer for a row; None where they are those of one decision function.
     """
 
-    places: Indices
+    indices: Indices
     coefficients: Floats
     labels: Floats
     vectors: Any
@@ -53,10 +53,10 @@ class LevelModel:
     def of(cls, part: Part, dual: Floats, intercept: Floats) -> LevelModel:
         """The model of some coefficients, without labels, of the rows of a part."""
         index = np.flatnonzero(dual.any(axis=0))
-        index = index[np.argsort(part.places[index])]
+        index = index[np.argsort(part.indices[index])]
         labels = part.problem.labels[:, index]
         vectors = part.problem.kernel.vectors(index)
-        return cls(part.places[index], labels * dual[:, index], labels, vectors, intercept)
+        return cls(part.indices[index], labels * dual[:, index], labels, vectors, intercept)
 
 
 class Progress:
@@ -68,7 +68,7 @@ class Progress:
     def level_begin(self, level: int, n_tasks: int | None) -> None:
         """A level begins; `n_tasks` independent solves, or None for one solve with an unknown number of checks."""
 
-    def task_end(self, place: int) -> None:
+    def task_end(self, index: int) -> None:
         """One of the independent solves of the level has ended."""
 
     def check(self, entry: dict[str, Any]) -> bool:

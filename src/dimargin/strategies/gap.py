@@ -103,7 +103,7 @@ def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
 def coefficients_of(part: Part, support: Part) -> Floats:
     """Coefficients of the rows of a part: zero for those that are not among the support vectors."""
     dual = np.zeros(part.problem.labels.shape)
-    _, own, theirs = np.intersect1d(part.places, support.places, assume_unique=True, return_indices=True)
+    _, own, theirs = np.intersect1d(part.indices, support.indices, assume_unique=True, return_indices=True)
     dual[:, own] = support.coefficients[:, theirs]
     return dual
 
@@ -123,9 +123,9 @@ def _best_intercepts(evaluated: Shards[Evaluation], facts: Facts) -> Floats:
         for output in range(len(best)):
             b = _best_of_means(weights[output], moments[output], facts)
             best[output] = min(max(b, low[output]), high[output])
-        place = np.floor((best - low) / np.where(width > 0, width, 1.0))
+        index = np.floor((best - low) / np.where(width > 0, width, 1.0))
         # one more on either side, where rounding may have put a row
-        low, high = low + (place - 1) * width, low + (place + 2) * width
+        low, high = low + (index - 1) * width, low + (index + 2) * width
     return best
 
 

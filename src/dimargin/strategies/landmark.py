@@ -26,7 +26,7 @@ from dimargin.sharding.parts import Part, first_rows, n_shards_for
 from dimargin.sharding.shards import Sums
 from dimargin.solvers import Newton, Shard, solve
 from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
-from dimargin.solvers.primal import Place, margins_at
+from dimargin.solvers.primal import Parameters, margins_at
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.exact import Exact
 from dimargin.system.arrays import Floats
@@ -94,10 +94,10 @@ class Landmark(Strategy):
         facts, began = training.facts, time.perf_counter()
         landmarks, factor, evaluations = self._landmarks(training)
         newton = Newton(landmarks.n_rows, facts.intercept, factor)
-        place = np.zeros((facts.n_outputs, landmarks.n_rows + 1))
+        parameters = np.zeros((facts.n_outputs, landmarks.n_rows + 1))
         if training.started:
             products, counted = training.rows.aggregate(_projected, landmarks)
-            place[:, :-1], evaluations = newton.weights(products), evaluations + int(counted[0])
+            parameters[:, :-1], evaluations = newton.weights(products), evaluations + int(counted[0])
         prepared = time.perf_counter() - began, evaluations
         last, history, stopped = int(self.polish), list[dict[str, Any]](), False
         stages = [(last, 1, max(training.limits.tol, _LOOSE) if self.polish else training.limits.tol)]
@@ -111,8 +111,8 @@ class Landmark(Strategy):
             if one_in > 1:  # in shards as large as others: each has a Hessian
                 rows = rows.map(_thinned, one_in, cheap=True).merge(Part.joined, one_in, mass)
             shards = rows.map(_featured, (landmarks, mass, rows.n_threads), cheap=True)
-            solution = solve(shards, replace(newton, explicit=not stopped), place, limits)
-            place = np.column_stack([solution.weights, solution.objectives.intercept])
+            solution = solve(shards, replace(newton, explicit=not stopped), parameters, limits)
+            parameters = np.column_stack([solution.weights, solution.objectives.intercept])
             dual = landmarks.problem.labels * newton.coefficients(solution.weights)
             found = LevelModel.of(landmarks, dual, solution.objectives.intercept)
             n_rows = -(-facts.n_rows // one_in)
@@ -126,12 +126,12 @@ class Landmark(Strategy):
         outcome = Outcome(found, solution.objectives, "landmark", status, reason, len(history), history)
         if not self.polish or status != "converged" or stopped:
             return outcome
-        answered = training.rows.map(_answered, (landmarks, (newton.coefficients(solution.weights), place[:, -1])))
+        answered = training.rows.map(_answered, (landmarks, (newton.coefficients(solution.weights), parameters[:, -1])))
         return self._polished(replace(training, rows=answered), outcome)
 
     def _polished(self, training: Training, coarse: Outcome) -> Outcome:
         """The exact solve from the answers to the margins; the model with the smaller objective if time runs out."""
-        coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.places)
+        coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.indices)
         exact = Exact().train(training)
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
             for cost in ("seconds", "kernel_evaluations"):
@@ -162,7 +162,7 @@ def _kernel(landmarks: Part, rows: KernelMatrix, n_threads: int) -> KernelMatrix
 
 def _thinned(part: Part, one_in: int) -> Part:
     """One row in so many."""
-    return part.take(np.flatnonzero(part.places % one_in == 0), part.problem.mass)
+    return part.take(np.flatnonzero(part.indices % one_in == 0), part.problem.mass)
 
 
 def _featured(part: Part, value: tuple[Part, float, int]) -> Shard:
@@ -180,8 +180,8 @@ def _projected(part: Part, landmarks: Part) -> Sums:
     return products, np.array([kernel.evaluations], dtype=float)
 
 
-def _answered(part: Part, value: tuple[Part, Place]) -> Part:
+def _answered(part: Part, value: tuple[Part, Parameters]) -> Part:
     """The rows with the coefficients that answer their margins."""
-    landmarks, place = value
+    landmarks, parameters = value
     shard = _featured(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
-    return replace(part, dual=part.problem.conjugate.response(margins_at(shard, place))[0])
+    return replace(part, dual=part.problem.conjugate.response(margins_at(shard, parameters))[0])

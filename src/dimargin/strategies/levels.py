@@ -69,11 +69,11 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
     each keeps its own.
     """
     found = level.parts.collect(_machine, total)
-    order = np.argsort(np.concatenate([machine.places for machine in found]))
+    order = np.argsort(np.concatenate([machine.indices for machine in found]))
     intercepts = np.array([machine.intercept for machine in found])
     router = None
     if rule is not None:
-        clusters = np.repeat(np.arange(len(found)), [len(machine.places) for machine in found])
+        clusters = np.repeat(np.arange(len(found)), [len(machine.indices) for machine in found])
         router, intercept = Router(rule, clusters[order], intercepts=intercepts), np.zeros(intercepts.shape[1])
     else:
         # pieces all have the mass of the whole
@@ -81,7 +81,7 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
         share = np.array([part.weight if pieces else part.mass for part in level.results])
         intercept = share / share.sum() @ intercepts
     return LevelModel(
-        np.concatenate([machine.places for machine in found])[order],
+        np.concatenate([machine.indices for machine in found])[order],
         np.concatenate([machine.coefficients for machine in found], axis=1)[:, order],
         np.concatenate([machine.labels for machine in found], axis=1)[:, order],
         found[0].vectors if len(found) == 1 else stacked([machine.vectors for machine in found])[order],

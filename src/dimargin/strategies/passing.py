@@ -39,7 +39,7 @@ def merged(children: Sequence[Solved], value: tuple[PassedOn, bool]) -> Part:
 def with_support(part: Part, support: Part) -> Part:
     """Rows of a part and support vectors, with global coefficients."""
     own = replace(part, dual=coefficients_of(part, support))
-    others = support.take(np.flatnonzero(~np.isin(support.places, part.places)), support.problem.mass)
+    others = support.take(np.flatnonzero(~np.isin(support.indices, part.indices)), support.problem.mass)
     return Part.joined([own, others], support.problem.total).in_order()
 
 
@@ -47,7 +47,7 @@ def best_of(children: Sequence[Solved], _: None = None) -> Part:
     """Support vectors of parts that share some, with the coefficients of the best part, output by output."""
     total = children[0].part.problem.total
     kept = Part.joined([child.part.take(passed_on(child), total) for child in children], total)
-    together = kept.take(np.unique(kept.places, return_index=True)[1], total)
+    together = kept.take(np.unique(kept.indices, return_index=True)[1], total)
     best = np.argmax([child.solution.objectives.dual for child in children], axis=0)
     dual = np.array([coefficients_of(together, children[child].part)[output] for output, child in enumerate(best)])
     return replace(together, dual=dual)

@@ -71,6 +71,6 @@ class Router:
         return values if self.intercepts is None else values + self.intercepts[nearest].T
 
     def members(self, clusters: Indices) -> list[Indices]:
-        """Places of every cluster in `clusters`, ascending."""
+        """Indices of every cluster in `clusters`, ascending."""
         bounds = np.cumsum(np.bincount(clusters, minlength=self.rule.n_clusters))[:-1]
         return np.split(np.argsort(clusters, kind="stable"), bounds)

@@ -30,7 +30,7 @@ class Plan:
     ----------
     limits : Limits
     random_state : int
-    place : tuple of int
+    index : tuple of int
         Of the parts in the computation: seeds their solvers, with what tells a part from its neighbours.
     cache : int
         Memory of a task for remembered kernel rows, in bytes.
@@ -43,7 +43,7 @@ class Plan:
 
     limits: Limits
     random_state: int
-    place: tuple[int, ...]
+    index: tuple[int, ...]
     cache: int
     n_threads: int
     mass: float | None = None
@@ -55,13 +55,13 @@ class Plan:
         training: Training,
         parts: Shards[Any],
         limits: Limits,
-        *place: int,
+        *index: int,
         mass: float | None = None,
         wrap_solver: SolverWrapper | None = None,
     ) -> Plan:
         """The plan for some parts, which share the threads and the cache of a machine."""
         share = training.cache // parts.n_together
-        return cls(limits, training.random_state, place, share, parts.n_threads, mass, wrap_solver)
+        return cls(limits, training.random_state, index, share, parts.n_threads, mass, wrap_solver)
 
     def problem(self, part: Part) -> DualProblem:
         """What is solved of a part."""
@@ -70,7 +70,7 @@ class Plan:
 
     def solver(self, *number: int) -> BlockCoordinateDescent:
         """The exact solver, seeded for a place in the computation."""
-        seed = np.random.SeedSequence([self.random_state, *self.place, *number]).generate_state(1)[0]
+        seed = np.random.SeedSequence([self.random_state, *self.index, *number]).generate_state(1)[0]
         return BlockCoordinateDescent(random_state=int(seed), cache=self.cache)
 
     def solve(self, part: Part) -> Solution:
@@ -135,14 +135,14 @@ def solve_parts(
     training: Training,
     parts: Shards[Part],
     limits: Limits,
-    *place: int,
+    *index: int,
     mass: float | None = None,
     done: Callable[[int], None] | None = None,
     wrap_solver: SolverWrapper | None = None,
 ) -> Level[Summary]:
-    """Solve local problems side by side within `limits`; `place`, the level first, seeds their solvers."""
-    solved = parts.map(solve_part, Plan.of(training, parts, limits, *place, mass=mass, wrap_solver=wrap_solver), done)
-    return Level(place[0], solved.collect(summarise), solved)
+    """Solve local problems side by side within `limits`; `index`, the level first, seeds their solvers."""
+    solved = parts.map(solve_part, Plan.of(training, parts, limits, *index, mass=mass, wrap_solver=wrap_solver), done)
+    return Level(index[0], solved.collect(summarise), solved)
 
 
 def solve_part(part: Part, plan: Plan) -> Solved:

@@ -13,18 +13,18 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
     Unless `durable`, a loss of power may take the file with it, and nothing waits for the disk. A link keeps pointing
     to its file. What is no regular file (a pipe, a device) is written to as it is.
     """
-    place = Path(os.path.realpath(path))
-    if place.exists() and not place.is_file():
-        place.write_bytes(content)
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        target.write_bytes(content)
         return
-    part = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         with open(part, "xb") as file:
             file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(part, place)
+        os.replace(part, target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise

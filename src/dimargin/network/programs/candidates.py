@@ -108,16 +108,16 @@ class Named:
         content = {"names": self.names, "labels": self.labels, "masses": self.masses, **stored(self.X)}
         return hashlib.sha256(pack(content)).hexdigest()[:16]
 
-    def take(self, places: Any) -> Named:
+    def take(self, indices: Any) -> Named:
         """Some of them."""
-        places = np.asarray(places, dtype=np.int64)
-        return Named(tuple(self.names[k] for k in places), self.X[places], self.labels[places], self.masses[places])
+        indices = np.asarray(indices, dtype=np.int64)
+        return Named(tuple(self.names[k] for k in indices), self.X[indices], self.labels[indices], self.masses[indices])
 
     def differing(self, other: Named) -> Name | None:
         """A name that stands for another point there."""
-        places = {name: k for k, name in enumerate(self.names)}
-        both = [j for j, name in enumerate(other.names) if name in places]
-        there, here = other.take(both), self.take([places[other.names[j]] for j in both])
+        indices = {name: k for k, name in enumerate(self.names)}
+        both = [j for j, name in enumerate(other.names) if name in indices]
+        there, here = other.take(both), self.take([indices[other.names[j]] for j in both])
         unequal = here.X != there.X
         differs = np.diff(unequal.tocsr().indptr) > 0 if sp.issparse(unequal) else unequal.any(axis=1)
         differs = differs | (here.labels != there.labels) | (here.masses != there.masses)

@@ -183,9 +183,9 @@ class CoreSetConsensus(Listener):
         points = self._pooled()
         self._heard.clear()
         self._is_new = False
-        places = {name: k for k, name in enumerate(points.names)}
+        indices = {name: k for k, name in enumerate(points.names)}
         best = self._best(before, heard)
-        start = None if best is None else np.array([places[name] for name in best.points.names])
+        start = None if best is None else np.array([indices[name] for name in best.points.names])
         better = Chosen.of(points.take(self.settings.improved(self.settings.space(points), start)), self.settings)
         self.chosen = better if best is None or better.rank > best.rank else best
         if before is None or self.chosen.points.names != before.points.names:

@@ -122,9 +122,9 @@ class CoreSetSettings:
         return chosen.value, chosen.value + ((1 + self.epsilon) ** 2 - 1) * abs(chosen.value - slack)
 
     def improved(self, points: Points, start: Any) -> Any:
-        """Places of a better core-set than those to begin with, and at least as good."""
+        """Indices of a better core-set than those to begin with, and at least as good."""
         solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, _ANY)
-        return solve(points, solver, start, _LIMITS).places
+        return solve(points, solver, start, _LIMITS).indices
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Chosen:
         points = points.take(sorted(range(len(points.names)), key=points.names.__getitem__))
         every, space = np.arange(len(points.names)), settings.space(points)
         ball = space.enclose(every, every, 0.0)
-        return cls(points.take(ball.places), ball.weights, ball.value - space.constant)
+        return cls(points.take(ball.indices), ball.weights, ball.value - space.constant)
 
     @property
     def rank(self) -> Rank:
