@@ -299,7 +299,7 @@ def test_many_machines(tmp_path_factory, seed, n_classes, C, gamma):
 @pytest.mark.parametrize("name", ["svmguide1", "a9a", "usps"])
 def test_real_data(data_folder, tmp_path, name):
     """Their model of real rows, dense and sparse, of two classes and ten."""
-    data = dm.files.read_data(data_folder / f"{name}.bz2")
+    data = dm.data_files.read_data(data_folder / f"{name}.bz2")
     chosen = np.random.default_rng(0).permutation(data.X.shape[0])[:800]
     X, y, test = data.X[chosen[:500]], data.y[chosen[:500]], data.X[chosen[500:]]
     theirs = svm().svm_train(y.tolist(), sp.csr_matrix(X) if sp.issparse(X) else X, "-q -c 10")
