@@ -111,7 +111,7 @@ def test_memory_that_does_not_suffice_for_the_kernel_is_an_error(wide):
 STEPS = [
     "_wide_gamma(data.X, Kernel('rbf', gamma=1.0), np.ones(4))",
     "_wide_gamma(data.X, Kernel('laplacian', gamma=1.0), np.ones(4))",
-    "assert places_of_vectors(data.X[[2, 0]], np.ones((1, 2)), data.X, np.ones((1, 4))).tolist() == [2, 0]",
+    "assert indices_of_vectors(data.X[[2, 0]], np.ones((1, 2)), data.X, np.ones((1, 4))).tolist() == [2, 0]",
 ]
 
 
@@ -121,7 +121,7 @@ def test_steps_that_need_no_number_for_a_column_have_none(step, wide):
     imports = f"""{IMPORTS}
 import numpy as np
 from dimargin.kernels.functions import Kernel
-from dimargin.estimators.certificate import places_of_vectors
+from dimargin.estimators.certificate import indices_of_vectors
 from dimargin.partition.clusters import _wide_gamma"""
     assert bounded.run(imports, f"data = read_data({str(wide)!r}); {step}", megabytes=500) == "done\n"
 
