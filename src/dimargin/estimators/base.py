@@ -1,4 +1,4 @@
-"""What every kernel margin classifier shares: data in, strategy out, prediction."""
+"""Base class of the kernel margin classifiers: validation, choice of a strategy, certificate, prediction."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from dimargin.estimators.validation import check_finite, check_number
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
+from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.sharding.keys import order_of_keys
 from dimargin.sharding.parts import Part, n_shards_for
 from dimargin.sharding.shards import Shards
@@ -41,7 +42,7 @@ _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
 class KernelMarginClassifier(MarginClassifier):
-    """Base of the kernel classifiers; subclasses name their loss."""
+    """Base class of the kernel classifiers; subclasses name their loss."""
 
     # parameters every subclass has
     kernel: str | KernelFunction
@@ -60,12 +61,12 @@ class KernelMarginClassifier(MarginClassifier):
 
     @property
     def _has_intercept(self) -> bool:
-        """Whether the decision function has an unregularised intercept."""
+        """Return whether the decision function has an unregularised intercept."""
         return False
 
     @abstractmethod
     def _loss(self) -> Loss:
-        """Validated loss of the estimator's parameters."""
+        """Validate the parameters of the loss, and return it."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -151,7 +152,7 @@ class KernelMarginClassifier(MarginClassifier):
         return self
 
     def _chosen(self, n_rows: int) -> tuple[Loss, Strategy, TreeShape]:
-        """What so many rows are trained with."""
+        """Return the loss, the strategy and the shape of the tree for so many rows."""
         loss, strategy = self._loss(), self._choose(self._check_strategy(), n_rows)
         if strategy.needs_rows and self.kernel == "precomputed":
             raise ValueError(
@@ -163,24 +164,24 @@ class KernelMarginClassifier(MarginClassifier):
         return loss, strategy, self._check_shape()
 
     def _order(self, data: TrainingData, seed: int) -> Indices:
-        """Rows in the order of their keys: samples, parts and blocks follow from it, whatever their own order."""
+        """Return the order of the rows by their keys, on which samples, parts and blocks depend, not on the given order."""
         if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
             return np.random.default_rng(seed).permutation(len(data.y))
         return order_of_keys(data.X, data.y, data.row_weights, seed)
 
     def _scattered(self, parts: list[Part], engine: LocalEngine) -> Shards[Part]:
-        """All rows, where they are trained on."""
+        """Hand the parts, which are all rows, to the engine that keeps them."""
         return engine.scatter(parts)
 
     def _check_parameters(self) -> None:
-        """Raise for any parameter out of its range."""
+        """Raise an error for any parameter out of its range."""
         self._loss()
         self._check_strategy()
         self._check_shape()
         self._check_numbers()
 
     def _check_strategy(self) -> Strategy | None:
-        """The strategy object, or None for "auto"."""
+        """Validate the strategy, and return its object, or None for "auto"."""
         if isinstance(self.strategy, Strategy):
             self.strategy.validate()
             return self.strategy
@@ -229,7 +230,7 @@ class KernelMarginClassifier(MarginClassifier):
         self._check_limits()
 
     def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
-        """Bytes that a solve of all rows takes beside them, for so many numbers that are stored of them."""
+        """Return the bytes that a solve of all rows takes beside the data, of which so many numbers are stored."""
         rows = n_values * (4 if self.tol >= 1e-4 else 12)
         return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
@@ -258,11 +259,11 @@ class KernelMarginClassifier(MarginClassifier):
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
     def _model_attributes(self, origin: Origin, found: LevelModel) -> dict[str, Any]:
-        """What prediction needs."""
+        """Return the fitted attributes that prediction needs."""
         indices = found.indices if origin.indices is None else origin.indices[found.indices]
         order = np.argsort(indices)
         labels = found.labels[:, order]
-        codes = labels.argmax(axis=0) if len(labels) > 1 else (labels[0] > 0).astype(int)
+        codes = codes_of_labels(labels)
         transform = replace(origin.transform, offset=0.0)
         precise = origin.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         return {
@@ -285,17 +286,17 @@ class KernelMarginClassifier(MarginClassifier):
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the global certificate of the fitted model on its training rows.
 
-        Costs one pass over the kernel, ``n`` times the number of support vectors, in float64, and after strategy
-        "landmark" another one, of up to ``n * n`` values; `fit` never pays for it silently. Sets ``objective_``,
-        ``dual_objective_``, ``duality_gap_`` and ``certificate_``. Of a model that predicts by clusters it certifies
-        the coefficients, all of them together.
+        The certificate costs one pass over the kernel, ``n`` times the number of support vectors, in float64, and after
+        strategy "landmark" another one, of up to ``n * n`` values; `fit` never pays for it silently. The method sets
+        ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``. For a model that predicts by
+        clusters it certifies the coefficients, all of them together.
 
         Parameters
         ----------
         X, y, sample_weight
-            What the model was fitted on.
+            The data that the model was fitted on.
         max_time : float, optional
-            Seconds.
+            Seconds after which a TimeoutError is raised.
 
         Returns
         -------
@@ -333,7 +334,7 @@ class KernelMarginClassifier(MarginClassifier):
         return self
 
     def _find_support_in(self, data: TrainingData) -> None:
-        """Let support vectors that came from several sites be rows of X, in their order."""
+        """Replace support vectors that came from several sites by the equal rows of X, in their order."""
         found = self.dual_coef_
         indices = indices_of_vectors(self.support_vectors_, found, data.X, data.labels)
         order = np.argsort(indices)
@@ -352,7 +353,7 @@ class KernelMarginClassifier(MarginClassifier):
         return {"support_vectors": len(self.support_), "privacy": HOLDS_ROWS}
 
     def _has_support_vectors(self, X: Any, indices: NDArray[np.intp]) -> bool:
-        """Whether the support vectors stand in X at these indices."""
+        """Return whether the rows of X at these indices are the support vectors."""
         vectors = self.support_vectors_
         if self.kernel == "precomputed":
             return len(indices) == len(vectors)
@@ -362,7 +363,7 @@ class KernelMarginClassifier(MarginClassifier):
     # ---- prediction ----------------------------------------------------------------------------------------------
 
     def decision_function(self, X: Any) -> Floats:
-        """Decision values.
+        """Return the decision values of rows.
 
         Parameters
         ----------
@@ -396,7 +397,7 @@ class KernelMarginClassifier(MarginClassifier):
         return values[0] if len(values) == 1 else values.T
 
     def _values(self, part: Any) -> Floats:
-        """Decision values without intercept, of shape (n_outputs, n_rows)."""
+        """Return decision values without intercept, of shape (n_outputs, n_rows)."""
         threads = effective_n_threads(self.n_jobs)
         matrix = kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)
         if self._router is not None:

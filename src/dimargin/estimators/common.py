@@ -1,4 +1,4 @@
-"""What all margin classifiers share, whatever they are trained by: limits, certificate, prediction of labels."""
+"""Base class of all margin classifiers: limits, certificate, prediction of labels."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 
 from dimargin.estimators.validation import check_number, check_objectives
 from dimargin.problems.objectives import Objectives
+from dimargin.problems.one_vs_rest import codes_of
 from dimargin.problems.solution import History
 from dimargin.system.arrays import Floats
 
@@ -26,7 +27,7 @@ HOLDS_ROWS = "support vectors are training rows: whoever has the model has them"
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Give an estimator its attributes back if what follows raises."""
+    """Restore the attributes of an estimator if the block raises an error."""
     before = dict(estimator.__dict__)
     try:
         yield
@@ -38,7 +39,7 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
 
 
 class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
-    """Base of all classifiers."""
+    """Base class of all classifiers."""
 
     # parameters every subclass has
     tol: float
@@ -81,36 +82,35 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
 
     @abstractmethod
     def _check_parameters(self) -> None:
-        """Raise for any parameter out of its range."""
+        """Raise an error for any parameter out of its range."""
 
     @abstractmethod
     def _can_resume_on(self, X: Any) -> bool:
-        """Whether a warm start on these rows makes sense."""
+        """Return whether a warm start on these rows makes sense."""
 
     @property
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """What a model holds of its training rows, in numbers and in words (``privacy``)."""
+        """Facts about the model in numbers, and in words (``privacy``) what it holds of its training rows."""
 
     @abstractmethod
     def decision_function(self, X: Any) -> Floats:
-        """Decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """Return decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class labels of shape (n_samples,)."""
+        """Predict class labels, of shape (n_samples,)."""
         return self._decide(self.decision_function(X))
 
     def _decide(self, values: Floats) -> NDArray[Any]:
-        """Class labels from decision values."""
-        indices = (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
-        return np.asarray(self.classes_[indices])
+        """Return the class labels that decision values stand for."""
+        return np.asarray(self.classes_[codes_of(values)])
 
 
 def per_class(values: Floats) -> Any:
-    """A number for two classes, else an array."""
+    """Return the value of the only output as a number, or those of several as an array."""
     return float(values[0]) if len(values) == 1 else values
 
 
 def history_attribute(history: History) -> History:
-    """Entries with objectives as in the attributes."""
+    """Return the history with its objectives in the form of the attribute ``objective_``."""
     return [{**entry, "objective": per_class(np.asarray(entry["objective"]))} for entry in history]

@@ -1,4 +1,4 @@
-"""Training data: from what users hand over to what solvers take."""
+"""Validation of training data, and their conversion to the form that solvers take."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from dimargin.estimators.validation import check_features, check_finite, check_weights, largest_magnitude
 from dimargin.kernels.columns import largest_column, narrowed
 from dimargin.kernels.user import Transform
+from dimargin.problems.one_vs_rest import labels_of
 from dimargin.system.arrays import Floats, Indices
 
 STORED_DTYPES = [np.float64, np.float32]
@@ -26,7 +27,7 @@ _LARGEST_IN_FLOAT32 = 1e15  # of a feature, whose squares are summed
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Validated training data; rows with zero weight are gone.
+    """Validated training data, without the rows of zero weight.
 
     Attributes
     ----------
@@ -54,15 +55,13 @@ class TrainingData:
 
     @cached_property
     def labels(self) -> Floats:
-        """Plus or minus one, of shape (n_outputs, n): one output for two classes, else one a class."""
-        if len(self.classes) == 2:
-            return np.where(self.y == 1, 1.0, -1.0)[None]
-        return np.where(self.y == np.arange(len(self.classes))[:, None], 1.0, -1.0)
+        """Labels of plus or minus one, of shape (n_outputs, n), with one output for two classes, else one a class."""
+        return labels_of(self.y, len(self.classes))
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows that a strategy has come from.
+    """Origin of the rows that a strategy trains on.
 
     Attributes
     ----------
@@ -71,7 +70,8 @@ class Origin:
         Rows with positive weight, and all that the caller gave.
     transform : RowTransform or UserKernel
     indices : ndarray of shape (n_rows,) or None
-        Of the rows, in the order in which the strategy has them, among the caller's; None where these have no order.
+        Indices of the rows among the caller's, in the order in which the strategy has them; None where the caller's
+        have no order.
     """
 
     classes: NDArray[Any]
@@ -82,7 +82,10 @@ class Origin:
 
 
 def canonical(X: Any) -> Any:
-    """Sparse rows as a CSR array with sorted columns and no duplicates; the caller's matrix is left alone."""
+    """Return sparse rows as a CSR array with sorted columns and no duplicates, and dense rows as they are.
+
+    The caller's matrix is not changed.
+    """
     if not sp.issparse(X):
         return X
     X = sp.csr_array(X)
@@ -93,7 +96,7 @@ def canonical(X: Any) -> Any:
 
 
 def with_room(X: Any, bound: float) -> Any:
-    """Rows stored so that there is room for sums of their squares, if that can be; `bound` is from `check_finite`."""
+    """Return rows in float64 where sums of their squares may overflow float32; `bound` is from `check_finite`."""
     if X.dtype != np.float32 or bound <= _LARGEST_IN_FLOAT32 or largest_magnitude(X) <= _LARGEST_IN_FLOAT32:
         return X
     return X.astype(np.float64)
@@ -108,10 +111,10 @@ def training_data(
     classes: NDArray[Any] | None = None,
     linear: bool = False,
 ) -> TrainingData:
-    """Validate what `fit` was given, or `partial_fit` of known classes.
+    """Validate the arguments of `fit`, or of `partial_fit` with known classes, and return the training data.
 
-    Raises ValueError or TypeError naming what is wrong. With `linear`, there is room for squares of the features;
-    kernels have limits of their own.
+    Raises ValueError or TypeError naming what is wrong. With `linear`, features whose squares overflow are refused,
+    too; kernels have limits of their own.
     """
     go_on = classes is not None and hasattr(estimator, "classes_")
     X, y = validate_data(
@@ -151,7 +154,10 @@ def training_data(
 
 
 def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, name: str) -> Floats:
-    """Factors on the weights of the classes, whose rows weigh so much; raises ValueError naming the parameter."""
+    """Return the factors by which a ``class_weight`` multiplies the weights of the classes' rows.
+
+    `weights` are those of the classes, without factors. Raises ValueError naming the parameter, `name`.
+    """
     factors = compute_class_weight(given, classes=classes, y=classes, sample_weight=weights)
     if not (np.isfinite(factors).all() and (factors > 0).all()):
         raise ValueError(f"{name} must be positive for every class, got {given!r}")
@@ -159,7 +165,7 @@ def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, nam
 
 
 def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:
-    """The number behind `gamma`; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
+    """Return the number that `gamma` stands for; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
     variance, n_features = np.nan, X.shape[1]
     share = weights / weights.sum() / n_features
     X, columns = narrowed(X)
@@ -175,7 +181,7 @@ def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:
 
 
 def gamma_of(gamma: str | float, n_features: int, variance: float, largest: Callable[[], int]) -> float:
-    """The number behind `gamma`, for rows of this variance over all of their values.
+    """Return the number that `gamma` stands for, given the variance of all values of the rows.
 
     Raises ValueError naming the largest column where "scale" needs a variance that is not finite.
     """

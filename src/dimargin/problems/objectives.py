@@ -16,6 +16,11 @@ ROUNDINGS = 64 * _UNIT
 """Rounding of a sum of terms by pairs, as numpy sums, and of the terms, relative to their absolute values."""
 
 
+def relative(gap: Floats | float, primal: Floats) -> Floats:
+    """Return gaps as parts of the absolute primal objectives."""
+    return np.asarray(gap / np.maximum(np.abs(primal), _TINY))
+
+
 @dataclass(frozen=True)
 class Objectives:
     """What is certain of a problem, each of shape (n_outputs,).
@@ -42,11 +47,10 @@ class Objectives:
     @classmethod
     def of(cls, primal: Floats, gap: Floats, intercept: Floats, rounding: Floats | float = 0.0) -> Objectives:
         """Those of a primal objective, a gap and a bound of the rounding of both."""
-        scale = np.maximum(np.abs(primal), _TINY)
         with np.errstate(over="ignore", invalid="ignore"):
             whole = gap + rounding
             known = np.isfinite(primal) & np.isfinite(whole)
-            relative, part = (np.where(known, value / scale, np.inf) for value in (whole, rounding))
+            relative, part = (np.where(known, relative(value, primal), np.inf) for value in (whole, rounding))
             dual = np.where(known, primal - whole, -np.inf)
         return cls(primal, dual, relative, np.asarray(intercept), np.where(known, part, 0.0))
 

@@ -28,6 +28,7 @@ from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.one_vs_rest import codes_of
 from dimargin.solvers import BlockCoordinateDescent, Limits, LinearFeatures, Newton, Shard, solve
 from dimargin.solvers.landmark_features import independent_landmarks
 from dimargin.system.arrays import Floats, Indices
@@ -119,7 +120,7 @@ class _Known(ClassifierMixin, BaseEstimator):
 
     def predict(self, values: Floats) -> NDArray[Any]:
         """Labels."""
-        return np.asarray(self.classes[(values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)])
+        return np.asarray(self.classes[codes_of(values)])
 
 
 # ---- ways to train a candidate ---------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import check_reachable, make_graph
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
+from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.problems.solution import Status
 from dimargin.sharding.parts import Part, whole_of
 from dimargin.simulation.core_set_run import Agreed, CoreSetRun
@@ -105,7 +106,7 @@ class Consensus(Strategy):
         problem, transform, loss = part.problem, part.problem.kernel.transform, training.facts.loss
         assert isinstance(loss, SquaredHingeLoss)
         settings = CoreSetSettings.for_gap("margin", 2 * loss.C, limits.tol, transform.kernel, bool(transform.offset))
-        codes = problem.labels.argmax(axis=0) if len(problem.labels) > 1 else (problem.labels[0] > 0).astype(int)
+        codes = codes_of_labels(problem.labels)
         site = dealt(self.shards, codes, training.given, self.n_sites)
         runs = [
             agree(

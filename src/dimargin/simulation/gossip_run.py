@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.problems.objectives import relative
 from dimargin.problems.solution import Status
 from dimargin.simulation.conditions import Conditions
 from dimargin.simulation.simulator import Simulator
@@ -255,12 +256,12 @@ class Learnt:
         )
         dual, counts = self.dual_objective(), self.simulator.counts
         distances = np.linalg.norm((weights - consensus).reshape(len(weights), -1), axis=1)
-        gap = (all_of_them - dual) / np.maximum(np.abs(all_of_them), np.finfo(float).tiny)
+        gap = float(relative(all_of_them - dual, all_of_them).max())
         entry = {
             "level": 0, "partitions": len(weights), "scope": "global", "round": rounds, "seconds": seconds,
             "objective": all_of_them, "average_objective": averaged, "worst_objective": np.max(each, axis=0),
             "consensus_spread": float(distances.max() / max(float(np.linalg.norm(consensus)), 1e-300)),
-            "relative_gap": float(gap.max()), "messages": counts["messages"], "bytes": counts["bytes"],
+            "relative_gap": gap, "messages": counts["messages"], "bytes": counts["bytes"],
             "kernel_evaluations": 0,
         }  # fmt: skip
         if self._evaluate is not None:

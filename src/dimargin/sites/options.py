@@ -13,6 +13,7 @@ from dimargin.data_files.chunks import DataSet
 from dimargin.model_files.model_format import Step
 from dimargin.network.programs.learner import LearnerFactory
 from dimargin.network.schema import Schema
+from dimargin.problems.objectives import relative
 
 _LEAST_MESSAGES = 200.0  # a second, of one neighbour, that nobody is refused for
 _TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
@@ -100,7 +101,7 @@ def width_of(schema: Schema) -> dict[str, Any]:
 
 def certificate(primal: Any, dual: Any) -> dict[str, Any]:
     """What a site believes of its model, which no one can know without all rows; of one output or several."""
-    gap = float(((primal - dual) / np.maximum(np.abs(primal), np.finfo(float).tiny)).max())
+    gap = float(relative(primal - dual, primal).max())
     single = len(primal) == 1
     return {
         "objective_": float(primal[0]) if single else primal, "dual_objective_": float(dual[0]) if single else dual,

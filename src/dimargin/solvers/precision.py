@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.objectives import Objectives
+from dimargin.problems.objectives import Objectives, relative
 from dimargin.solvers.state import Best, State
 from dimargin.system.arrays import Floats, Indices
 
@@ -50,7 +50,7 @@ def certify(state: State) -> None:
     if state.limits.tol < _SINGLE_PRECISION_TOL:
         return go_on_in_float64(state)
     rounding = count_rounding(state)
-    of_gap, of_objectives = (error / np.maximum(np.abs(best.primal), _TINY) for error in rounding)
+    of_gap, of_objectives = (relative(error, best.primal) for error in rounding)
     trusted = of_gap <= np.maximum(_TRUSTED * best.gap, _NEGLIGIBLE)
     trusted &= of_objectives <= np.maximum(_TRUSTED_OBJECTIVE * best.gap, _NEGLIGIBLE)
     if (trusted & (best.gap + of_objectives <= state.limits.tol)).all():

@@ -26,6 +26,7 @@ from dimargin.kernels.rows import RowTransform, StoredRows
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.one_vs_rest import labels_of
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
@@ -276,9 +277,7 @@ class _Losses:
 
     def of(self, rows: KeyedRows) -> MarginLosses:
         codes = rows.codes
-        labels = np.where(codes == np.arange(self.n_outputs)[:, None], 1.0, -1.0)
-        if self.n_outputs == 1:
-            labels = np.where(codes == 1, 1.0, -1.0)[None]
+        labels = labels_of(codes, max(self.n_outputs, 2))
         weights = rows.weights * self.factors[codes]
         return MarginLosses(labels, weights, self.loss, self.total, self.total, self.intercept)
 

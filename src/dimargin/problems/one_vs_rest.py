@@ -1,0 +1,58 @@
+"""Binary problems of classes: one for two of them, else each class against the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dimargin.system.arrays import Floats
+
+
+def labels_of(codes: Any, n_classes: int) -> Floats:
+    """Return plus or minus one for every row in every problem.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n,)
+        Index of every row's class.
+    n_classes : int
+
+    Returns
+    -------
+    ndarray of shape (n_outputs, n)
+
+    Examples
+    --------
+    >>> labels_of(np.array([0, 1]), 2), labels_of(np.array([0, 2]), 3)
+    (array([[-1.,  1.]]), array([[ 1., -1.],
+           [-1., -1.],
+           [-1.,  1.]]))
+    """
+    classes = np.array([1]) if n_classes == 2 else np.arange(n_classes)
+    return np.where(codes == classes[:, None], 1.0, -1.0)
+
+
+def codes_of(values: Floats) -> Any:
+    """Return the index of every row's class.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,) for two classes, else (n, n_classes)
+        Decision values, or labels as `labels_of` gives them, transposed.
+
+    Returns
+    -------
+    ndarray of int of shape (n,)
+
+    Examples
+    --------
+    >>> codes_of(np.array([-0.5, 2.0])), codes_of(np.array([[0.1, -1.0, 0.2]]))
+    (array([0, 1]), array([2]))
+    """
+    return (values > 0).astype(int) if values.ndim == 1 else values.argmax(axis=1)
+
+
+def codes_of_labels(labels: Floats) -> Any:
+    """Return what `labels_of` has been given: the index of every row's class, from labels of shape (n_outputs, n)."""
+    return codes_of(labels[0] if len(labels) == 1 else labels.T)
