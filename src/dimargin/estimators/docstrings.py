@@ -1,4 +1,4 @@
-"""Descriptions of parameters, read from numpydoc docstrings: other faces of a machine write nothing twice."""
+"""Descriptions of parameters, read from numpydoc docstrings for the command line and for Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 
 def parameter_texts(machine: type) -> dict[str, str]:
-    """Descriptions of a class's parameters, on one line each, behind the choices where there are some.
+    """Return the descriptions of a class's parameters, on one line each, behind its choices if there are some.
 
     Examples
     --------
@@ -17,12 +17,14 @@ def parameter_texts(machine: type) -> dict[str, str]:
     ('{"hinge", "squared_hinge"}.', 'Of "poly".')
     """
     section = inspect.cleandoc(machine.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^(\w+) : (.*)\n((?:    .*\n?)*)", section + "\n", flags=re.MULTILINE)
+    entries = re.findall(r"^(\w+(?:, \w+)*) : (.*)\n((?:    .*\n?)*)", section + "\n", flags=re.MULTILINE)
     return {
-        name: re.sub(r"`{1,2}", "", " ".join([_choices(kind), *text.split()]).strip()) for name, kind, text in entries
+        name: re.sub(r"`{1,2}", "", " ".join([_choices(kind), *text.split()]).strip())
+        for names, kind, text in entries
+        for name in names.split(", ")
     }
 
 
 def _choices(kind: str) -> str:
-    """The choices, where a description begins with some."""
+    """Return the choices that the type of a parameter lists, or an empty text."""
     return kind.partition(", default")[0] + "." if kind.startswith("{") else ""
