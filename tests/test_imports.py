@@ -11,7 +11,7 @@ import pytest
 import dimargin
 
 PACKAGE = Path(dimargin.__file__).parent
-# from the bottom to the top; a module may import from its own rank and those below
+# from the bottom to the top; a module may import from its own room and the ranks below
 RANKS = [
     {"_core", "version"},
     {"system"},
