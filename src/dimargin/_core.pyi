@@ -19,10 +19,10 @@ _Int64: TypeAlias = NDArray[np.int64]
 _KernelName: TypeAlias = Literal["linear", "poly", "rbf", "laplacian"]
 
 def longest_sum(n_features: int) -> int:
-    """Additions one after the other in the sum over the features of a dense row."""
+    """Return the length of the longest chain of additions in the sum over the features of a dense row."""
 
 def longest_product(n_columns: int, n_features: int, sparse: bool) -> int:
-    """Additions one after the other, at most, in a sum over columns of float64 kernel values times coefficients."""
+    """Bound the longest chain of additions in a sum, over columns, of float64 kernel values times coefficients."""
 
 class Rows32:
     """Prepared float32 rows, dense or CSR with sorted columns; the arrays are kept, not copied."""
@@ -117,7 +117,7 @@ def solve_block(
         Kernel values of the block, without labels.
     index : array of shape (size,)
     pieces : array of shape (6, n)
-        `dimargin.problems.losses.Pieces.stack`.
+        `dimargin.problems.losses.PiecewiseConjugate.stack`.
     y : array of shape (n_outputs, n)
         Labels, plus or minus one.
     dual, margins : arrays of shape (n_outputs, n)
@@ -160,9 +160,10 @@ def hash_rows(x: Rows32 | Rows64, columns: NDArray[np.uint64], out: NDArray[np.u
     """Set ``out[i]`` to the sum of the mixed bits of row i's numbers that are not zero, each with its column's."""
 
 def respond(margins: _Float64, pieces: list[_Float64], dual: _Float64, curvature: _Float64, value: _Float64) -> None:
-    """Set minus the derivative of the loss at margins, its second derivative, and the loss; all (n_outputs, n).
+    """Set `dual` to minus the derivative of the loss at `margins`, `curvature` to its second one, `value` to the loss.
 
-    `pieces` is `dimargin.problems.losses.Pieces.rows`, of a smooth loss.
+    All of them are of shape (n_outputs, n). `pieces` is `dimargin.problems.losses.PiecewiseConjugate.rows` of a smooth
+    loss.
     """
 
 def svrg_pass(
@@ -178,7 +179,7 @@ def svrg_pass(
     change: _Float64,
     intercept: bool,
 ) -> None:
-    """Inner loop of stochastic variance reduced gradient, for every output.
+    """Run the inner loop of stochastic variance reduced gradient, for every output.
 
     Parameters
     ----------
@@ -186,10 +187,10 @@ def svrg_pass(
     rows : array of shape (n_steps,)
         Rows of x in the order of the steps.
     places : array of shape (n_steps,)
-        Of these rows in labels and pieces.
+        Places of these rows in `labels` and `pieces`.
     labels : array of shape (n_outputs, n)
     pieces : list of six arrays of shape (n,)
-        `dimargin.problems.losses.Pieces.rows`.
+        `dimargin.problems.losses.PiecewiseConjugate.rows`.
     scale : float
         Rows of the whole problem.
     steps : array of shape (n_outputs,)
@@ -198,11 +199,11 @@ def svrg_pass(
         Weights of the anchor with the intercept behind them, the gradient there, and how far the iterate is from the
         anchor, which is updated.
     intercept : bool
-        Whether there is one.
+        Whether the machine has an intercept.
     """
 
 def max_threads() -> int:
-    """Return the threads that OpenMP (and threadpoolctl) allow."""
+    """Return the number of threads that OpenMP (and threadpoolctl) allow."""
 
 def instruction_sets() -> list[str]:
     """Return the instruction sets that this processor can run and DIMARGIN_INSTRUCTION_SET allows, best last."""

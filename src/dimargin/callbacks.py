@@ -31,8 +31,8 @@ class LevelScores:
     Attributes
     ----------
     scores_ : list of dict
-        ``{"level": int, "score": float}``, in the order in which the levels were solved; of the fit that
-        began last.
+        ``{"level": int, "score": float}`` of the fit that began last, in the order in which its levels were
+        solved.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class LevelScores:
         self._running: dict[Any, tuple[Callable[..., float], list[dict[str, Any]]]] = {}
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Forget the previous fit."""
+        """Begin a fit: forget the scores of the previous one."""
         if isinstance(self.scoring, (list, tuple, set, dict)):
             raise ValueError(
                 f"scoring must be None, a name or a callable that returns one number, got {self.scoring!r}"
@@ -84,14 +84,14 @@ class LevelScores:
         self._running[context] = scorer, self.scores_
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Keep the scores; the fit is over."""
+        """End a fit; its scores are kept."""
         self._running.pop(context, None)
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None:
-        """Score, where the task is a level."""
+        """Score the model of a level; other tasks are not scored."""
         if context.task_name.startswith(_LEVEL) and fitted_estimator is not None:
             scorer, scores = self._running[context.parent]
             score = scorer(fitted_estimator, self.X, self.y)

@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first used, so that a process loads only what it needs."""
+"""Lazy imports of the names of a package, so that a process loads only what it needs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dimargin.system.extras import EXTRA_OF, MissingExtra
 def lazily(
     package: str, names: Mapping[str, Iterable[str]]
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__all__``, ``__getattr__`` and ``__dir__`` of a package (PEP 562).
+    """Return the ``__all__``, ``__getattr__`` and ``__dir__`` of a package that imports its names lazily (PEP 562).
 
-    Type checkers do not see what they do: the package also imports its names under ``if TYPE_CHECKING``.
+    Type checkers do not see what these do: the package also imports its names under ``if TYPE_CHECKING``.
 
     Parameters
     ----------
     package : str
-        Its name, ``__name__``.
+        Name of the package, its ``__name__``.
     names : mapping of str to iterable of str
         Modules of the package, which become its attributes, and what the package offers of each of them. A name whose
         module needs an extra that is not installed raises `MissingExtra` when it is used.

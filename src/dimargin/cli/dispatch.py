@@ -1,4 +1,4 @@
-"""Which commands are loaded, and what becomes of their errors."""
+"""Dispatch of the command line: the loading of commands, and the report of their errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line
 
 
 def _app() -> typer.Typer:
-    """The command line with the one command that was asked for, where it runs alone, else with all."""
+    """Return the command line, with only the command that was asked for where it runs alone, else with all."""
     module = ALONE.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:
         from dimargin.cli.app import app  # loads everything

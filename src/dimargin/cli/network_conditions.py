@@ -1,4 +1,4 @@
-"""Flags for what a simulated network does to messages and sites."""
+"""Flags for the conditions that a simulated network imposes on messages and sites."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def conditions_of(
     asynchronous: bool,
     outages: tuple[Outage, ...],
 ) -> Conditions:
-    """The conditions that flags describe; raises ValueError for a value out of range."""
+    """Return the conditions that flags describe; raises ValueError for a value out of range."""
     plain = Conditions.asynchronous() if asynchronous else Conditions()
     link = replace(plain.link, loss=loss, duplication=duplication, delay=delay or plain.link.delay)
     return replace(plain, link=link, outages=outages)
 
 
 def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: int | None) -> tuple[Outage, ...]:
-    """One of each site that crashes, spread over the rounds.
+    """Return one outage of each site that crashes, spread over the rounds.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: i
         Number or share of the sites.
     n_sites, n_rounds : int
     random_state : int or None
-        Which sites.
+        Seed of the choice of sites.
 
     Raises
     ------

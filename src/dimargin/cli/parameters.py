@@ -1,6 +1,6 @@
 """Flags derived from the estimators: their names, types, defaults and help are those of the constructor.
 
-A new machine joins with its entry of `dimargin.estimators.MACHINES`, a new parameter of an estimator with nothing.
+A new machine needs an entry in `dimargin.estimators.MACHINES`; a new parameter of an estimator needs nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OWN = {"loss", "verbose", "warm_start"}  # what the command line does in its ow
 
 
 def parameters(machine: type[Any], exclude: Collection[str] = _OWN) -> dict[str, inspect.Parameter]:
-    """Parameters of the constructor that are flags."""
+    """Return the parameters of the constructor that are flags."""
     own = inspect.signature(machine).parameters
     return {name: parameter for name, parameter in own.items() if name not in exclude}
 
@@ -36,7 +36,7 @@ def flags(
     panel: str = "Parameters of the machine",
     exclude: Collection[str] = _OWN,
 ) -> list[inspect.Parameter]:
-    """One optional keyword for every parameter of any of these classes; None is their default."""
+    """Return one optional keyword for every parameter of any of these classes; None is their default."""
     found: dict[str, inspect.Parameter] = {}
     for machine in machines:
         hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
@@ -59,7 +59,7 @@ def flags(
 
 
 def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]) -> str:
-    """Default of a parameter, and those of machines that differ."""
+    """Return the default of a parameter, and those of machines that differ, as text."""
     having = [machine for machine in machines if name in parameters(machine, exclude)]
     defaults = {machine: parameters(machine, exclude)[name].default for machine in having}
     first, *others = dict.fromkeys(defaults.values())
@@ -68,7 +68,7 @@ def _defaults(name: str, machines: Sequence[type[Any]], exclude: Collection[str]
 
 
 def strategy_options() -> str:
-    """What `--strategy-option` knows, for its help."""
+    """Return the options that `--strategy-option` knows, for its help."""
     options = {name: ", ".join(make().get_params(deep=False)) for name, make in _WAYS.items()}
     return " ".join(f"{name}: {text}." for name, text in options.items() if text)
 
@@ -76,7 +76,7 @@ def strategy_options() -> str:
 def make_machine(
     loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: MarginClassifier | None = None
 ) -> MarginClassifier:
-    """The machine that the flags describe.
+    """Make the machine that the flags describe.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def make_machine(
 
 
 def _with_options(way: str, name: Any, options: Sequence[str]) -> Options:
-    """A strategy or solver of that name."""
+    """Make a strategy or solver of that name, with these options."""
     names = STRATEGIES if way == "strategy" else LINEAR_SOLVERS
     if not isinstance(name, str) or name not in names:
         raise ValueError(f"--strategy-option needs --{way} {' or '.join(names)}, got {name!r}")
@@ -124,7 +124,7 @@ def _with_options(way: str, name: Any, options: Sequence[str]) -> Options:
 
 
 def _value(text: str) -> Any:
-    """A number, true, false, none, or the text itself."""
+    """Return the number, True, False or None that a text stands for, or else the text itself."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -142,7 +142,7 @@ def _gamma(text: str) -> str | float:
 
 
 def _class_weight(text: str) -> Any:
-    """A word ("balanced"), or a JSON object from labels to weights."""
+    """Return a word ("balanced"), or the weights of labels that a JSON object holds."""
     if not text.lstrip().startswith("{"):
         return text
     try:
@@ -170,6 +170,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 
 def value_of(name: str, given: Any) -> Any:
-    """Value of a parameter from what its flag was given."""
+    """Return the value of a parameter from what its flag was given."""
     reader = _READERS.get(name)
     return given if reader is None else reader(given)

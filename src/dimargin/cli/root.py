@@ -1,4 +1,4 @@
-"""The command line before it has commands, and the commands that run without the modules of the others."""
+"""The command line without its commands, and the commands that run without the modules of the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALONE = {"site": "dimargin.cli.site"}
 
 
 def new_app() -> typer.Typer:
-    """The command line, still without commands."""
+    """Make the command line, still without commands."""
     return typer.Typer(
         name="dimargin",
         help="Large-margin classifiers that carry a certificate.",

@@ -1,4 +1,4 @@
-"""What commands share: their output, models with their scalers, and data read as a model needs it."""
+"""Common parts of the commands: their output, models with their scalers, and data read as a model needs them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dimargin.system.memory import check_memory
 
 
 class Scale(StrEnum):
-    """How features are scaled."""
+    """Ways in which features are scaled."""
 
     none = "none"
     minmax = "minmax"
@@ -55,20 +55,20 @@ _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
 @dataclass(frozen=True)
 class Trained:
-    """What an engine has made of a data file.
+    """Result of training on a data file.
 
     Attributes
     ----------
     machine : MarginClassifier
     scalers : list of (str, transformer)
-        What a pipeline does before it.
+        Steps of a pipeline before the machine.
     notes : dict
-        For the model file: how the data file was read.
+        Notes for the model file, which say how the data file was read.
     feature_names : list of str or None
     shape : (int, int)
         Rows and features.
     seconds : float
-        Of the fit.
+        Seconds of the fit.
     complaints : list of str
         Warnings of the fit.
     interrupted : bool
@@ -86,14 +86,14 @@ class Trained:
 
 
 class Output:
-    """Results on standard output, everything else on standard error."""
+    """Output of a command, with results on standard output and everything else on standard error."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.console, self.errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
 
     def say(self, text: str) -> None:
-        """Tell a person something, on standard error."""
+        """Print a message for a person on standard error, unless `quiet`."""
         if not self.quiet:
             self.errors.print(text, markup=False, highlight=False)
 
@@ -122,30 +122,30 @@ def _text(value: Any) -> str:
 
 
 def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
-    """The model of a file and the notes that `train` left in it."""
+    """Return the model of a file, and the notes that `train` left in it."""
     model, header = load_with_header(path)
     return model, header["notes"]
 
 
 def machine_of(model: Any) -> Any:
-    """The machine of a model, which may be a pipeline."""
+    """Return the machine of a model, which may be a pipeline."""
     return model[-1] if isinstance(model, Pipeline) else model
 
 
 def scalers_of(model: Any) -> list[tuple[str, Any]]:
-    """What a pipeline does before its machine."""
+    """Return the steps of a pipeline before its machine."""
     return model.steps[:-1] if isinstance(model, Pipeline) else []
 
 
 def refuse_detector(path: Path, model: Any, what: str) -> None:
-    """Raise ValueError, which says what a detector is not for, if that is what the file holds."""
+    """Raise ValueError if the file holds an outlier detector; `what` says what that cannot be used for."""
     machine = machine_of(model)
     if isinstance(machine, CoreSetDetector):
         raise ValueError(f"{path} holds a {type(machine).__name__}, an outlier detector, which {what}")
 
 
 def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
-    """What a fit returns, its seconds and its warnings."""
+    """Return the result of a fit, its seconds and its warnings."""
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
@@ -154,16 +154,17 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
 
 
 def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
-    """Rows after the scalers."""
+    """Apply the scalers to rows."""
     for _, scaler in scalers:
         X = scaler.transform(X)
     return X
 
 
 def fitted_scalers(scale: Scale, X: Any, memory_limit: int | None = None) -> list[tuple[str, Any]]:
-    """At most one; sparse rows stay sparse, so that zero has to stay zero.
+    """Fit the scaler that was asked for, and return the steps of a pipeline, at most one.
 
-    Raises MemoryError where the scaler, which has numbers for every column, does not fit.
+    Sparse rows stay sparse, so that zero has to stay zero. Raises MemoryError where the scaler, which has numbers for
+    every column, does not fit.
     """
     if scale is Scale.none:
         return []
@@ -175,7 +176,7 @@ def fitted_scalers(scale: Scale, X: Any, memory_limit: int | None = None) -> lis
 
 
 def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
-    """Data as the model's training file was read."""
+    """Read data as the model's training file was read."""
     names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
     if label is None and needs_label and data_format(path) != "libsvm":
         label = notes.get("label")
@@ -190,7 +191,7 @@ def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, n
 
 
 def certificate(machine: Any) -> dict[str, Any]:
-    """What is certain about a machine, as far as its file says it, and how large it is."""
+    """Return the certificate of a machine, as far as its file holds it, and the facts about its size."""
     told = {
         "status": getattr(machine, "status_", None),
         "relative_duality_gap": getattr(machine, "duality_gap_", None),
@@ -204,7 +205,7 @@ def certificate(machine: Any) -> dict[str, Any]:
 
 
 def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
-    """Accuracy and confusion on labelled data."""
+    """Score a model on labelled data, by accuracy and confusion matrix."""
     classes = machine_of(model).classes_
     unknown = sorted(set(np.unique(data.y).tolist()) - set(classes.tolist()), key=str)  # type: ignore[arg-type]
     if unknown:
@@ -233,19 +234,19 @@ def draw(make: Callable[[], Any], path: Path) -> None:
 
 
 def check_plot(path: Path | None) -> None:
-    """Raise before the work rather than after it: MissingExtra without matplotlib, ValueError without the folder."""
+    """Raise MissingExtra without matplotlib, or ValueError without the folder, before the work rather than after it."""
     if path is not None:
         require("--plot", "matplotlib")
         check_folder("--plot", path)
 
 
 def check_folder(name: str, path: Path) -> None:
-    """Raise ValueError where a file cannot be put there."""
+    """Raise ValueError if the folder of a file does not exist."""
     if not path.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
 
 
 def name_features(names: Any, *steps: Any) -> None:
-    """Let fitted steps know the names of their columns, if there are any."""
+    """Give fitted steps the names of their columns, if there are any."""
     for step in steps if names is not None else ():
         step.feature_names_in_ = np.array(names, dtype=object)

@@ -60,7 +60,7 @@ _IN_PYTHON_ONLY = (
 
 
 class RunDisplay(FitDisplay):
-    """Rounds that are done, and what a look from above says of the sites.
+    """Display of the rounds that are done, the objective of the worst site, and the gap.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class RunDisplay(FitDisplay):
         self._max_rounds = max_rounds
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """The rows are dealt."""
+        """Start the bar, as the rows are dealt."""
         self._progress.reset(self._task, total=self._max_rounds, description="round 0", state="")
 
     def check(self, entry: dict[str, Any]) -> bool:
@@ -85,7 +85,7 @@ class RunDisplay(FitDisplay):
         return False
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """Leave a line about the run."""
+        """Print a line about the run."""
         self.say(f"{entry['partitions']} sites, round {entry['round']}: {self._state(entry)}")
         return False
 
@@ -160,7 +160,7 @@ def _gossip(
 
 
 def _machine(given: dict[str, Any]) -> GossipSVMClassifier:
-    """The machine that the flags describe."""
+    """Make the machine that the flags describe."""
     machine = GossipSVMClassifier()
     for name, value in given.items():
         if value is not None:
@@ -191,7 +191,7 @@ _READERS: dict[str, Callable[[str], Any]] = {"gossip_rounds": _number, "step_siz
 
 
 def _read_alike(path: Path, rows: DataSet) -> DataSet:
-    """Data as the training file was read."""
+    """Read data as the training file was read."""
     return read_data(
         path,
         label=None if data_format(path) == "libsvm" else rows.label,
@@ -221,7 +221,7 @@ def _run(
 
 
 def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | None, out: Output) -> None:
-    """Save the consensus and say what it is."""
+    """Save the consensus, and print the facts about it."""
     machine, last = done.machine, done.machine.history_[-1]
     name_features(done.feature_names, machine, *(scaler for _, scaler in done.scalers))
     trained = Pipeline([*done.scalers, ("machine", machine)]) if done.scalers else machine
@@ -252,7 +252,7 @@ def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | 
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: a number, or a list of one for every class."""
+    """Return a value as JSON holds it: a number, or a list of one for every class."""
     return np.asarray(value).tolist()
 
 

@@ -33,7 +33,7 @@ _NETWORK = "Network"
 
 
 class _Display(FitDisplay):
-    """Rounds, and how many different core-sets are left."""
+    """Display of the rounds, and of the number of different core-sets that are left."""
 
     def check(self, entry: dict[str, Any]) -> bool:
         """Move the bar to the round."""
@@ -126,7 +126,7 @@ def _run(
     nodes: int, points: int, dimension: int, epsilon: float, topology: str, p: float, quiet_rounds: int | None,
     random_state: int, conditions: Conditions,
 ) -> Any:  # fmt: skip
-    """What is asked for; raises ValueError for a value out of range."""
+    """Return the run that was asked for; raises ValueError for a value out of range."""
     import networkx as nx
 
     from dimargin.network.programs.core_set_settings import CoreSetSettings

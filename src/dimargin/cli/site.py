@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 
 class Gradient(StrEnum):
-    """What a site follows."""
+    """Gradient that a site follows."""
 
     tracked = "tracked"
     local = "local"
 
 
 class Program(StrEnum):
-    """What sites do together."""
+    """Program that all sites run."""
 
     gadget = "gadget"
     coreset = "coreset"
 
 
 class Kind(StrEnum):
-    """What a core-set is of."""
+    """Kind of machine that a core-set determines."""
 
     svm = "svm"
     svdd = "svdd"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
 
 
 class KernelName(StrEnum):
-    """That all sites know."""
+    """Name of a kernel that all sites know."""
 
     linear = "linear"
     poly = "poly"
@@ -252,7 +252,7 @@ def _site(
 
 
 def _options(program: Program, given: dict[Program, dict[str, Any]], others: dict[str, Any]) -> SiteOptions:
-    """Of the program, by the flags that were given: None is a default."""
+    """Return the options of the program, from the flags that were given; None is a default."""
     for one, flags in given.items():
         for name, value in flags.items():
             flag = f"--{name.replace('_', '-')}"
@@ -276,7 +276,7 @@ def _check_above_zero(flag: str, value: float | None) -> None:
 
 
 def _column(label: str | None) -> str | int | None:
-    """A position where it is a number."""
+    """Return a label column as a position where it is a number, else as a name."""
     with contextlib.suppress(ValueError, TypeError):
         return int(label)  # type: ignore[arg-type]
     return label
@@ -299,7 +299,7 @@ def _tls(
 
 @contextlib.contextmanager
 def _lines(log: Path | None) -> Iterator[Any]:
-    """Where JSON lines go, each at once."""
+    """Yield the function that writes JSON lines, each at once."""
     if log is None:
         yield lambda line: print(line, end="", file=sys.stderr, flush=True)
         return
@@ -309,7 +309,7 @@ def _lines(log: Path | None) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _told_to_stop() -> Iterator[threading.Event]:
-    """Set by SIGTERM and Ctrl-C."""
+    """Yield an event that SIGTERM and Ctrl-C set."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

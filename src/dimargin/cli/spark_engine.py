@@ -24,7 +24,7 @@ _CONNECT = "sc://"
 
 
 def check_flags(given: Mapping[str, Any], resumed: Any) -> None:
-    """Raise ValueError for a flag that is of one computer only."""
+    """Raise ValueError for a flag that is for one computer only."""
     if resumed is not None:
         raise ValueError("--resume cannot go on with --engine spark; it does on one computer")
     if given.get("n_jobs") is not None:
@@ -34,7 +34,7 @@ def check_flags(given: Mapping[str, Any], resumed: Any) -> None:
 
 
 def settings(given: Sequence[str]) -> dict[str, str]:
-    """Names and values of ``--spark-conf``; raises ValueError for what is none."""
+    """Return the names and values of ``--spark-conf``; raises ValueError for one that is malformed."""
     found = {}
     for setting in given:
         name, equals, value = setting.partition("=")
@@ -59,17 +59,17 @@ def train(
     Parameters
     ----------
     machine : MarginClassifier
-        With its parameters.
+        The machine, with its parameters set.
     data : str
         A path or URL that Spark reads.
     label : str or None
     scale : Scale
     master : str or None
-        Where Spark runs; None for what it is configured for.
+        URL at which Spark runs; None for its own configuration.
     conf : mapping of str to str
         Settings of Spark.
     checkpoint_dir : str or None
-        As of `dimargin.spark.training.train`.
+        As in `dimargin.spark.training.train`.
     out : Output
 
     Raises
@@ -79,7 +79,7 @@ def train(
     MissingExtra
         Without pyspark.
     OSError
-        Where Spark cannot be had, or fails.
+        Where Spark is not available, or fails.
     """
     with _explained(), _session(master, conf, out) as spark:
         from dimargin.spark.files import read_rows
@@ -105,7 +105,7 @@ def train(
 
 @contextmanager
 def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterator[SparkSession]:
-    """The session of this process if it has one, else one that ends with the command."""
+    """Yield the Spark session of this process if it has one, else one that ends with the command."""
     require("--engine spark", "pyspark")
     try:
         from pyspark.sql import SparkSession
@@ -149,9 +149,9 @@ def _session(master: str | None, conf: Mapping[str, str], out: Output) -> Iterat
 
 @contextmanager
 def _messages_until(ending: Event) -> Iterator[None]:
-    """Let what processes that are started here say on standard error through, until Spark ends.
+    """Forward the standard error of processes that are started here, until Spark ends.
 
-    Then its workers, which wait for tasks, say that nobody listens any more, with a traceback each.
+    After that, its workers, which wait for tasks, complain that nobody listens any more, with a traceback each.
     """
     theirs, mine = os.pipe()
     shown = os.dup(2)
@@ -191,7 +191,7 @@ def _described(spark: SparkSession) -> str:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """What Spark raises as an OSError of one line."""
+    """Turn errors of Spark into an OSError of one line."""
     try:
         yield
     except (ValueError, TypeError, OSError, MemoryError):

@@ -1,4 +1,4 @@
-"""``dimargin svm-train | svm-predict | svm-scale``: LIBSVM's programs, flag by flag; ``export`` writes its models."""
+"""``dimargin svm-train | svm-predict | svm-scale``, LIBSVM's programs flag by flag; ``export`` writes its models."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _GAP_OF_EPSILON = 1e-3
 
 
 def _refused(flag: str, reason: str, accepted: str | None = None) -> Any:
-    """A flag of LIBSVM's that is known, and refused with what to do instead."""
+    """Make a flag of LIBSVM's that is refused, with a message that says what to do instead."""
 
     def check(value: str | None) -> None:
         if value not in (None, accepted):
@@ -88,10 +88,10 @@ ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
 
 
 class SvmTrainCommand(TyperCommand):
-    """Takes ``-wi weight``, a flag with a label inside, as ``-w i=weight``."""
+    """Command that takes ``-wi weight``, a flag with a label inside, as ``-w i=weight``."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See click's Command."""
+        """Rewrite ``-wi weight``, and parse the arguments as click's Command does."""
         rest, written = list(args), list[str]()
         while rest:
             word = rest.pop(0)
@@ -101,7 +101,10 @@ class SvmTrainCommand(TyperCommand):
 
 
 def _read(path: Path, zero_based: bool = True) -> tuple[Any, NDArray[Any]]:
-    """Rows and labels; column j is feature j, so that column 0 is empty in most files, unless told otherwise."""
+    """Read rows and labels.
+
+    If `zero_based`, column j is feature j, so that column 0 is empty in most files.
+    """
     if data_format(path) != "libsvm":
         raise DataFileError(f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet")
     data = read_data(path, zero_based=zero_based)
@@ -227,7 +230,7 @@ def svm_predict(
 
 
 def _at_least(X: Any, width: int) -> Any:
-    """Rows with at least so many columns; LIBSVM text leaves out zeros, the last columns too."""
+    """Return rows with at least `width` columns; LIBSVM text leaves out zeros, the last columns too."""
     missing = width - X.shape[1]
     if missing <= 0:
         return X

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees and can do while a machine trains."""
+"""Displays of training in a terminal, which also answer Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from dimargin.estimators.progress import Monitor
 
 
 class FitDisplay(Monitor):
-    """Level, partitions done or gap reached, and the time left; silent when `console` is no terminal.
+    """Progress bar of a fit: level, partitions done or gap reached, and the time left.
 
-    The first Ctrl-C ends the fit with the best model so far, the second is a KeyboardInterrupt.
+    It is silent when `console` is no terminal. The first Ctrl-C ends the fit with the best model so far, the second is
+    a KeyboardInterrupt.
 
     Parameters
     ----------
@@ -61,14 +62,14 @@ class FitDisplay(Monitor):
         raise KeyboardInterrupt
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Start a new bar: partitions where they are several, else how far the gap has come down."""
+        """Start a new bar, of the partitions if there are several, else of the gap on its way down."""
         what = "whole problem" if n_tasks is None else f"{n_tasks} partitions"
         self._progress.reset(
             self._task, total=n_tasks or 1.0, description=f"level {level}, {what}", state="" if n_tasks else "gap 1"
         )
 
     def task_end(self, index: int) -> None:
-        """Move on by a partition."""
+        """Advance the bar by a partition."""
         self._progress.advance(self._task)
         done = self._progress.tasks[0]
         self._progress.update(self._task, state=f"{done.completed:.0f} done")
@@ -81,24 +82,24 @@ class FitDisplay(Monitor):
         return False
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """Leave a line about the level."""
+        """Print a line about the level."""
         parts = entry["partitions"]
         scope = f"worst of {parts} partitions" if parts > 1 else entry["scope"]
         self.say(f"level {entry['level']}: relative gap {entry['relative_gap']:.1e} ({scope})")
         return False
 
     def describe(self, text: str) -> None:
-        """What the bar is about."""
+        """Set the description of the bar."""
         self._progress.update(self._task, description=text)
 
     def say(self, text: str) -> None:
-        """Leave a line above the bar."""
+        """Print a line above the bar."""
         if not self._progress.disable:
             self._console.print(text, highlight=False)
 
 
 class JobDisplay(FitDisplay):
-    """A fit on a cluster: a line for every level, in a log too, and in a terminal what is at work.
+    """Display of a fit on a cluster: a line for every level, in a log too, and in a terminal the level at work.
 
     Ctrl-C is a KeyboardInterrupt, which cancels the job.
     """
@@ -109,7 +110,10 @@ class JobDisplay(FitDisplay):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Show progress; the handler of Spark would cancel jobs from within whatever Ctrl-C finds at work."""
+        """Show progress, and answer Ctrl-C in place of Spark's handler meanwhile.
+
+        That one would cancel jobs from within whatever code Ctrl-C interrupts.
+        """
         before = signal.signal(signal.SIGINT, self._leave)
         try:
             with self._progress:
@@ -119,19 +123,19 @@ class JobDisplay(FitDisplay):
                 signal.signal(signal.SIGINT, before)
 
     def fit_begin(self) -> None:
-        """The rows are known; the seconds of the first level count from here."""
+        """Count the seconds of the first level from here, where the rows are known."""
         self._before = time.perf_counter()
         self.describe("before the first level")
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Say what is at work; tasks do not report from the executors."""
+        """Show the level at work, whose tasks do not report from the executors."""
         if n_tasks is None:
             super().level_begin(level, None)
         else:
             self._progress.reset(self._task, total=None, description=f"level {level}, {n_tasks} partitions", state="")
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """Leave a line about the level; the objectives of several classes are added up."""
+        """Print a line about the level; the objectives of several classes are added up."""
         now, several = time.perf_counter(), entry["partitions"] > 1
         self.say(
             f"level {entry['level']}: {entry['partitions']} partition{'s' if several else ''}, "
@@ -143,6 +147,6 @@ class JobDisplay(FitDisplay):
         return False
 
     def say(self, text: str) -> None:
-        """Leave a line above the bar, or in the log."""
+        """Print a line above the bar, or in the log."""
         if not self._quiet:
             self._console.print(text, markup=False, highlight=False)

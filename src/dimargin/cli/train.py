@@ -46,7 +46,7 @@ _PANEL = "Where it is trained"
 
 
 class Engine(StrEnum):
-    """Where a machine is trained."""
+    """Engine on which a machine is trained."""
 
     local = "local"
     spark = "spark"
@@ -215,7 +215,7 @@ def _fitted(
 
 
 def _finish(done: Trained, model: Path, label: str | None, validate: Path | None, out: Output) -> None:
-    """Save the model and say what it is."""
+    """Save the model, and print the facts about it."""
     machine = done.machine
     name_features(done.feature_names, machine, *(scaler for _, scaler in done.scalers))
     trained = Pipeline([*done.scalers, ("machine", machine)]) if done.scalers else machine

@@ -47,20 +47,20 @@ _LOSSES = ("odm", "linear_odm")
 
 
 class SearchDisplay(FitDisplay):
-    """Rounds of a search, and then the fit of its choice."""
+    """Display of the rounds of a search, and then of the fit of its choice."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._searching = True
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """Start a new bar: kernels and folds of a round, or how far the gap of the last fit has come down."""
+        """Start a new bar, of the kernels and folds of a round, or of the gap of the last fit on its way down."""
         super().level_begin(level, n_tasks)
         if self._searching:
             self.describe(f"round {level}, kernels and folds")
 
     def level_end(self, entry: dict[str, Any], found: Any) -> bool:
-        """Leave a line about the round."""
+        """Print a line about the round."""
         if "best_score" not in entry:
             return super().level_end(entry, found)
         text = "round {round}: {candidates} candidates on {rows} rows, best score {best_score:.4f}"
@@ -68,7 +68,7 @@ class SearchDisplay(FitDisplay):
         return False
 
     def refit_begin(self) -> None:
-        """The search is over."""
+        """Take note that the search is over."""
         self._searching = False
 
 
@@ -152,7 +152,7 @@ def _tune(
 
 
 def _tried(search: ODMClassifierCV, n: int) -> Table:
-    """The best candidates of the last round, and those of the rounds before."""
+    """Return a table of the best candidates of the last round, and of the rounds before."""
     results = search.cv_results_
     names = [name.removeprefix("param_") for name in results if name.startswith("param_")]
     table = Table("round", "rows", *names, "score", "of folds", box=None, pad_edge=False)
@@ -173,7 +173,7 @@ def _tried(search: ODMClassifierCV, n: int) -> Table:
 
 
 def _searched() -> dict[str, inspect.Parameter]:
-    """Parameters of the search that are flags."""
+    """Return the parameters of the search that are flags."""
     own = inspect.signature(ODMClassifierCV).parameters
     return {name: parameter for name, parameter in own.items() if name not in _OWN}
 

@@ -1,4 +1,4 @@
-"""What readers of data files share: the result, its chunks, how a file is opened and labels are understood."""
+"""Common parts of the readers of data files: the result, its chunks, opening of files, conversion of labels."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2
 
 
 class DataFileError(ValueError):
-    """A data file cannot be read; the message names the file, the line or row, and what was expected."""
+    """Error for a data file that cannot be read; the message names file, line or row, and what was expected."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """What was in a data file.
+    """Contents of a data file.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class DataSet:
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
     label : str, int or None
-        Which column held the labels: its name, or its place where columns have no names.
+        The column that held the labels: its name, or its place where columns have no names.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
     """
@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
 
 @contextmanager
 def open_data(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, decompressed where its first bytes say that it is compressed."""
+    """Open a file, and decompress it where its first bytes say that it is compressed."""
     with open(path, "rb") as raw:
         if not raw.read(1):
             raise DataFileError(f"{path} is empty")
@@ -72,7 +72,7 @@ def open_data(path: Path) -> Iterator[BinaryIO]:
 
 
 def is_compressed(file: BinaryIO) -> bool:
-    """Whether the first bytes of a file say that it is compressed; reading goes on at its beginning."""
+    """Return whether the first bytes of a file say that it is compressed; reading goes on at its beginning."""
     return _opener(file) is not None
 
 
@@ -102,7 +102,7 @@ class Chunks:
         self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
 
     def dense(self, first: int, width: int) -> NDArray[np.float64]:
-        """Columns from `first` on, as many as `width`; the chunks are used up."""
+        """Join `width` columns from `first` on into a dense array; the chunks are used up."""
         X, at = np.zeros((self._rows, width)), 0
         self._parts.reverse()
         while self._parts:
@@ -113,7 +113,7 @@ class Chunks:
         return X
 
     def sparse(self, first: int, width: int) -> Any:
-        """The same as a CSR array; columns before `first` must be empty."""
+        """Join `width` columns from `first` on into a CSR array; columns before `first` must be empty."""
         for k, part in enumerate(self._parts):
             if not sp.issparse(part):
                 self._parts[k] = _set_apart(sp.csr_array(part))
@@ -131,18 +131,18 @@ class Chunks:
         return sp.csr_array((values, columns, offsets), shape=(self._rows, width))
 
     def density(self, width: int) -> float:
-        """Share of the numbers that are not zero, in rows of this width."""
+        """Return the share of the numbers that are not zero, in rows of this width."""
         stored = sum(part.nnz if sp.issparse(part) else np.count_nonzero(part) for part in self._parts)
         return float(stored / max(1, self._rows * width))
 
 
 def _size(X: Any) -> int:
-    """Bytes of a chunk once it is set apart."""
+    """Return the bytes of a chunk that `_set_apart` has copied."""
     return int(12 * X.nnz + 4 * X.shape[0] if sp.issparse(X) else X.nbytes)
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """All in one array; the parts are used up."""
+    """Join all parts into one array; the parts are used up."""
     joined, at = np.empty(sum(map(len, parts)), dtype=np.result_type(*parts)), 0
     parts.reverse()
     while parts:
@@ -153,7 +153,7 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _set_apart(array: Any) -> Any:
-    """A copy in pages of its own, which go back to the system once it is let go; malloc would keep many."""
+    """Copy an array to pages of its own, which go back to the system once it is freed; malloc would keep many."""
     if sp.issparse(array):
         index = (_set_apart(array.indices.astype(np.int32)), _set_apart(array.indptr.astype(np.int32)))
         return sp.csr_array((_set_apart(array.data), *index), shape=array.shape, copy=False)
@@ -164,9 +164,9 @@ def _set_apart(array: Any) -> Any:
 
 
 def label_values(labels: NDArray[Any], own: bool = False) -> NDArray[Any]:
-    """Integers where all labels are, else floating-point numbers, else what they are.
+    """Return labels as integers where all of them are, else as floating-point numbers, else as they are.
 
-    With `own`, the array is given away, and floating-point numbers become integers where they are.
+    With `own`, the array may be overwritten, and floating-point numbers become integers in place.
     """
     if labels.dtype.kind not in "fUO":
         return labels
@@ -189,5 +189,5 @@ def label_values(labels: NDArray[Any], own: bool = False) -> NDArray[Any]:
 
 
 def short(text: str, most: int = 60) -> str:
-    """The beginning of a text, for a message."""
+    """Return the beginning of a text, for a message."""
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -1,4 +1,4 @@
-"""Rows of CSV by Python's own reader: for sites, and for rows of thousands of columns."""
+"""Rows of CSV by Python's own reader, for sites and for rows of thousands of columns."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dimargin.data_files.tables import TableColumns, TextLabels, has_break
 BOM = b"\xef\xbb\xbf"
 UNCLOSED = "a quote is not closed"
 _IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
-# each part begins with a letter that the one before cannot have, so that no text is looked at twice
+# each part begins with a letter that the one before cannot have, so that no text is read twice
 _NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
 
 
 def is_number(text: str) -> bool:
-    """Whether all readers take a text for a number, which may be infinite."""
+    """Return whether all readers take a text for a number, which may be infinite."""
     return _NUMBER.fullmatch(text) is not None
 
 
 def lines_of(block: bytes) -> Iterable[str]:
-    """Lines with their ends."""
+    """Return the lines of a block with their ends."""
     return io.StringIO(block.decode(), newline="")
 
 
 class CsvReader:
-    """Rows, as lists of fields, of lines; empty lines are left out.
+    """Reader that yields the rows of lines as lists of fields; empty lines are left out.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class CsvReader:
     Attributes
     ----------
     line : int
-        Where the row given last begins, counted from one, or the one that cannot be read.
+        Line where the row given last begins, counted from one, or the one that cannot be read.
 
     Raises
     ------
@@ -55,7 +55,7 @@ class CsvReader:
         self._reader = csv.reader(chain(lines, self._end()), delimiter=delimiter)
 
     def _end(self) -> Iterator[str]:
-        """An empty line, which is a row by itself unless a quote was open before it."""
+        """Yield an empty line, which is a row by itself unless a quote was open before it."""
         self._ended = True
         yield "\n"
 
@@ -75,7 +75,7 @@ class CsvReader:
 
 
 def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
-    """Numbers and codes of labels of rows.
+    """Return the numbers of rows and the codes of their labels.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: Text
     taken : TableColumns
     texts : TextLabels
     indices : list of int
-        Of the features.
+        Indices of the features.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""CSV: how a file is written, its rows chunk by chunk, and what is wrong where they cannot be read.
+"""CSV files: their layout, their rows chunk by chunk, and the faults of rows that cannot be read.
 
 Sites import this module: pyarrow is imported where it is needed.
 """
@@ -52,7 +52,7 @@ def _fault_of(path: Path, layout: CsvLayout, taken: TableColumns) -> str | None:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """How a CSV file is written.
+    """Layout of a CSV file.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class CsvLayout:
     header : bool
         Whether the first line has the names.
     names : list of str
-        Of all columns.
+        Names of all columns.
     length : int
         Bytes of the first line.
     path : str
@@ -75,13 +75,13 @@ class CsvLayout:
 
     @classmethod
     def of(cls, path: Path) -> CsvLayout:
-        """Of a file."""
+        """Determine the layout of a file."""
         with open_data(path) as stream:
             return cls.of_line(path, stream.readline(LONGEST_LINE + 1))
 
     @classmethod
     def of_line(cls, path: Path | str, start: bytes) -> CsvLayout:
-        """From the first line: a header unless one of its fields is a number."""
+        """Determine the layout by the first line, which is a header unless one of its fields is a number."""
         start = re.split(rb"[\r\n]", start, maxsplit=1)[0]
         if len(start) > LONGEST_LINE:
             raise DataFileError(f"{path}, line 1: {too_long()}")
@@ -104,7 +104,7 @@ class CsvLayout:
         return cls(delimiter, header, names, len(start), str(path))
 
     def chunks(self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, header: bool) -> Iterator[Chunk]:
-        """Rows and codes of labels of a stream, which begins with the header or without it.
+        """Yield the rows of a stream and codes of their labels; `header` says whether it begins with the names.
 
         Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
         """
@@ -120,7 +120,7 @@ class CsvLayout:
             raise pa.ArrowInvalid(str(error)) from error
 
     def _narrow(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
-        """By Arrow's reader, a block at a time.
+        """Yield rows by Arrow's reader, a block at a time.
 
         Given the stream, Arrow would read ahead on a thread of its own, which asks for the interpreter's lock. Where an
         error ended the interpreter meanwhile, that thread, and by it the process, was aborted.
@@ -173,7 +173,7 @@ class CsvLayout:
         )
 
     def _is_plain(self, block: bytes, n_rows: int) -> bool:
-        """Whether every line is a row; quick where it is so."""
+        """Return whether every line is a row; this is quick where it is so."""
         characters = np.frombuffer(block, dtype=np.uint8)
         inside = np.concatenate([[False], (characters != ord("\n")) & (characters != ord("\r"))])
         text = block.rstrip(b"\r\n")
@@ -181,7 +181,7 @@ class CsvLayout:
         return int(np.count_nonzero(inside[1:] & ~inside[:-1])) == n_rows and not self._is_open(last)
 
     def _is_open(self, block: bytes) -> bool:
-        """Whether a quote is not closed in these lines."""
+        """Return whether a quote is not closed in these lines."""
         text = io.StringIO(block.decode(errors="surrogateescape"), newline="")
         reader = CsvReader(text, self.delimiter)
         try:
@@ -194,7 +194,7 @@ class CsvLayout:
         return False
 
     def _wide(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
-        """By Python's reader."""
+        """Yield rows by Python's reader."""
         import pyarrow as pa
 
         rows = iter(CsvReader(chain.from_iterable(map(lines_of, blocks)), self.delimiter))
@@ -212,21 +212,21 @@ class CsvLayout:
         return [index_of[name] for name in taken.wanted]
 
     def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
-        """Rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
+        """Return the rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
         rows = list(CsvReader(lines_of(lines), self.delimiter))
         return chunk_of(rows, len(self.names), taken, texts, self._indices(taken))
 
     def first_fault(
         self, stream: BinaryIO, taken: TableColumns, header: bool, name: Callable[[int, list[str]], str]
     ) -> str | None:
-        """What is wrong in the first line that cannot be read; the fast reader does not say where it is.
+        """Describe the fault in the first line that cannot be read; the fast reader does not say where it is.
 
         Parameters
         ----------
         stream, taken, header
             As in `chunks`.
         name : callable
-            Of a line, from its number and its fields.
+            Name of a line, from its number and its fields.
 
         Returns
         -------

@@ -91,7 +91,7 @@ def read_data(
 
 
 def format_taking(path: Path, label: str | int | None) -> str:
-    """The format of a file; raises DataFileError if it has no label columns, but one was named."""
+    """Return the format of a file; raises DataFileError if it has no label columns, but one was named."""
     kind = data_format(path)
     if kind == "libsvm" and label is not None:
         raise DataFileError(f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line")
@@ -117,7 +117,7 @@ def data_format(path: Path) -> str:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Errors of readers and decompressors as those of a data file."""
+    """Turn errors of readers and decompressors into DataFileError."""
     try:
         yield
     except MemoryError as error:

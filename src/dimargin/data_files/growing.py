@@ -26,15 +26,15 @@ from dimargin.data_files.libsvm import LibsvmRows, parse_light
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.data_files.tables import TableColumns, TextLabels
 
-_PAUSE = 0.1  # seconds between two looks at a file that may be being written
+_PAUSE = 0.1  # seconds between two checks of a file that may be being written
 _KEPT = 4096  # bytes before the place where reading goes on, by which the file is known again
 
 
 class GrowingFile:
-    r"""A data file of which each `read` gives the rows appended since the last one.
+    r"""Data file of which each `read` gives the rows appended since the last one.
 
     The format follows from the name as in `read_data`: ``.csv``, else LIBSVM text. Rows and labels are those that
-    `read_data` gives, too; the rows of one `read` are understood by themselves: X is dense or sparse, and labels are
+    `read_data` gives, too. The rows of one `read` are understood by themselves: X is dense or sparse, and labels are
     integers, floating-point numbers or text, by what these rows are. A label of CSV has no line break, quoted or not.
 
     Lines end with ``\n`` or ``\r\n``, and only whole ones are read; one that is still being written is left for the
@@ -104,7 +104,7 @@ class GrowingFile:
         self._is_first = True
 
     def read(self) -> DataSet:
-        """The rows appended since the last call, none where there are no new ones.
+        """Read the rows appended since the last call, none where there are no new ones.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class GrowingFile:
         return _Lines(blocks_of_lines(stream, self.path, CHUNK, first_line=self._rows.next_line, **limits))
 
     def _check_last_line(self, file: BinaryIO) -> None:
-        """Raise DataFileError if a line went on that had been taken for whole."""
+        """Raise DataFileError if a line that had been taken for whole went on."""
         file.seek(self._position.offset)
         if self._position.line_is_open and file.read(1) not in (b"", b"\r", b"\n"):
             raise DataFileError(
@@ -154,7 +154,7 @@ class GrowingFile:
 
 
 def _is_quiet(file: BinaryIO, before: os.stat_result) -> bool:
-    """Whether a file whose last line has no end is not being written."""
+    """Return whether a file ends within a line although nobody is writing it."""
     file.seek(max(0, before.st_size - 1))
     if file.read(1) in (b"", b"\n"):
         return False
@@ -165,7 +165,7 @@ def _is_quiet(file: BinaryIO, before: os.stat_result) -> bool:
 
 @dataclass(frozen=True)
 class _Position:
-    """How far a file has been read, and what tells that it is still the same file."""
+    """Position up to which a file has been read, and the marks by which the file is known again."""
 
     offset: int = 0
     identity: tuple[int, int] | None = None
@@ -199,7 +199,7 @@ class _Position:
 
 
 class _Lines:
-    """Blocks of whole lines of about a megabyte.
+    """Blocks of whole lines, of about a megabyte each, whose bytes are counted.
 
     Parameters
     ----------
@@ -225,7 +225,10 @@ class _Lines:
 
 
 class _Rows(ABC):
-    """Makes rows of lines, from one call to the next; a call that raises an error changes nothing."""
+    """Base class of parsers that make rows of lines, from one call to the next.
+
+    A call that raises an error changes nothing.
+    """
 
     def __init__(self, path: Path, n_features: int | None) -> None:
         self.next_line = 1
@@ -233,7 +236,7 @@ class _Rows(ABC):
 
     @abstractmethod
     def read(self, lines: Iterable[bytes]) -> DataSet:
-        """The rows of blocks of lines."""
+        """Return the rows of blocks of lines."""
 
     def _collected(self, chunks: Iterator[Chunk]) -> Chunks | None:
         first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
@@ -306,7 +309,7 @@ class _CsvRows:
         self._path, self._layout, self._columns = path, layout, columns
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
-        """Rows and codes of labels of blocks of whole lines."""
+        """Yield the rows of blocks of whole lines, and codes of their labels."""
         for block in blocks:
             try:
                 chunk = self._layout.block(block, self._columns, self.texts)

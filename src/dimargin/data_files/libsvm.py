@@ -1,4 +1,4 @@
-"""LIBSVM text: ``label feature:value feature:value ...``, zeros left out.
+"""LIBSVM text, whose lines are ``label feature:value feature:value ...`` with zeros left out.
 
 Sites import this module: scikit-learn's parser is imported where it is needed.
 """
@@ -35,7 +35,7 @@ def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based
 
 
 def parse_fast(block: bytes) -> Parsed:
-    """Rows and labels by scikit-learn."""
+    """Parse rows and labels by scikit-learn."""
     from sklearn.datasets import load_svmlight_file
 
     parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
@@ -43,7 +43,7 @@ def parse_fast(block: bytes) -> Parsed:
 
 
 def parse_light(block: bytes) -> Parsed:
-    """The same for sites, without scikit-learn, in 1.3 times the time."""
+    """Parse rows and labels without scikit-learn, for sites, in 1.3 times the time of `parse_fast`."""
     labels, features, values, ends = array("d"), array("i"), array("d"), array("q", [0])
     for line in block.split(b"\n"):
         fields = line.partition(b"#")[0].split()
@@ -68,7 +68,7 @@ def parse_light(block: bytes) -> Parsed:
 
 
 class LibsvmRows:
-    """Rows of LIBSVM text, chunk by chunk, and which feature numbers occurred in them.
+    """Rows of LIBSVM text, chunk by chunk, and the range of the feature numbers in them.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class LibsvmRows:
         self._path, self._parse = path, parse
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
-        """Rows of blocks of whole lines."""
+        """Yield the rows of blocks of whole lines."""
         for block in blocks:
             X, y = parse_lines(block, lambda line: f"{self._path}, line {self.next_line + line}", self._parse)
             if X.nnz:
@@ -104,7 +104,7 @@ class LibsvmRows:
     def joined(
         self, collected: Chunks, n_features: int | None, zero_based: bool | None, least_width: int = 0
     ) -> DataSet:
-        """All chunks in one; parameters as in `read_data`, and the width that they have at least."""
+        """Join all chunks; parameters are those of `read_data`, and the width that X has at least."""
         if zero_based is False and self.least == 0:
             raise DataFileError(f"{self._path} has a feature 0; features are counted from 1 here")
         from_zero = self.least == 0 if zero_based is None else zero_based
@@ -123,13 +123,13 @@ class LibsvmRows:
 
 
 def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_fast) -> Parsed:
-    """Rows, with features counted from zero, and labels of some lines.
+    """Parse some lines into rows, with features counted from zero, and labels.
 
     Parameters
     ----------
     block : bytes
     name : callable
-        Of a line, by its place among these, for messages.
+        Name of a line, from its place among these, for messages.
     parse : callable, default=parse_fast
         `parse_fast` or `parse_light`.
 
@@ -171,18 +171,18 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
 
 
 def _rows(X: Any, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Rows of the chosen values."""
+    """Return the rows of the chosen values."""
     return np.searchsorted(X.indptr, np.flatnonzero(chosen), side="right") - 1
 
 
 def _line(block: bytes, row: int) -> int:
-    """Index of the line that holds a row."""
+    """Return the index of the line that holds a row."""
     rows = (k for k, line in enumerate(block.split(b"\n")) if line.partition(b"#")[0].strip())
     return next(islice(rows, int(row), None))
 
 
 def _first_bad_line(lines: list[bytes], parse: Parser) -> int:
-    """Index of the first line that does not parse, by halving."""
+    """Return the index of the first line that does not parse, by bisection."""
     low, high = 0, len(lines)  # lines[:low] parse, lines[:high] do not
     while high - low > 1:
         middle = (low + high) // 2

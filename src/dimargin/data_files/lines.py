@@ -1,4 +1,4 @@
-"""Lines of text, many at a time: what readers of data files are fed with, and how long a line may be."""
+"""Blocks of whole lines of text for the readers of data files, and the length that a line may have."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import BinaryIO
 from dimargin.data_files.chunks import DataFileError
 
 LONGEST_LINE = 64 * 2**20
-"""Bytes that a line may have: a row of three million features has so many, and what has no ends of lines (binary data,
-a few kilobytes that decompress to gigabytes of zeros) is refused before it fills the memory."""
+"""Bytes that a line may have: a row of three million features has so many. Data without ends of lines (binary data, a
+few kilobytes that decompress to gigabytes of zeros) are refused before they fill the memory."""
 
 
 def blocks_of_lines(
@@ -24,7 +24,7 @@ def blocks_of_lines(
     most: int = sys.maxsize,
     whole: bool = True,
 ) -> Iterator[bytes]:
-    r"""Blocks of whole lines.
+    r"""Yield blocks of whole lines.
 
     Parameters
     ----------
@@ -66,5 +66,5 @@ def blocks_of_lines(
 
 
 def too_long() -> str:
-    """What is wrong with a line that is too long."""
+    """Return the message for a line that is too long."""
     return f"longer than {LONGEST_LINE} bytes, the most that a line may have; is it text, with ends of lines?"

@@ -1,4 +1,4 @@
-"""Tables: named columns, one of them the label; Parquet.
+"""Tables of named columns, one of which is the label, and the reader of Parquet files.
 
 Sites import this module: pyarrow is imported where it is needed.
 """
@@ -34,7 +34,7 @@ class TableColumns:
     Attributes
     ----------
     index : int or None
-        Of the label.
+        Index of the label.
     label : str or None
     wanted : list of str
         The features.
@@ -53,7 +53,7 @@ class TableColumns:
         columns: Sequence[str] | None = None,
         needed: bool = True,
     ) -> TableColumns:
-        """From the names of all columns; parameters as in `read_data`, `needed` is its `needs_label`."""
+        """Choose among the names of all columns; parameters as in `read_data`, where `needed` is `needs_label`."""
         known = set(names)
         if len(known) < len(names):
             double = Counter(names).most_common(1)[0][0]
@@ -72,7 +72,7 @@ class TableColumns:
 
     @property
     def all(self) -> list[str]:
-        """The features, and the label behind."""
+        """Names of the features, and behind them that of the label."""
         return self.wanted if self.label is None else [*self.wanted, self.label]
 
 
@@ -106,7 +106,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class TextLabels:
-    """Text labels as codes, so that each text is kept once.
+    """Codes of text labels, by which each text is kept once.
 
     Parameters
     ----------
@@ -118,7 +118,10 @@ class TextLabels:
         self._path, self._codes = path, dict[str, int]()
 
     def codes(self, column: Any) -> NDArray[np.int32]:
-        """Codes, -1 for what is missing or, as a quote is not closed, holds the lines that follow."""
+        """Return the codes of a column's labels, -1 for one that is missing or has a line break.
+
+        A label has a line break where a quote is not closed, so that it holds the lines that follow.
+        """
         encoded = column.dictionary_encode()
         codes = [self.code(text) for text in encoded.dictionary.to_pylist()]
         indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -126,7 +129,7 @@ class TextLabels:
         return coded
 
     def code(self, text: str) -> int:
-        """The same of one text."""
+        """Return the code of one label, as `codes` does."""
         if has_break(text):
             return -1
         text = text.strip()
@@ -139,11 +142,11 @@ class TextLabels:
 
     @property
     def texts(self) -> list[str]:
-        """In the order of their codes."""
+        """Texts of the labels, in the order of their codes."""
         return list(self._codes)
 
     def values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
-        """Labels behind codes: strings of fixed width unless a long one would make all the others long."""
+        """Return the labels behind codes, as strings of fixed width unless a long one would make all others long."""
         values = label_values(np.array(self.texts, dtype=object))
         if values.dtype == object:
             longest = max(map(len, self.texts))
@@ -153,12 +156,12 @@ class TextLabels:
 
 
 def has_break(text: str) -> bool:
-    """Whether a text goes over several lines."""
+    """Return whether a text goes over several lines."""
     return "\n" in text or "\r" in text
 
 
 def matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
-    """Columns as numbers, NaN for what is missing."""
+    """Return columns as numbers, NaN for what is missing."""
     X = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):
         X[:, k] = batch.column(name).to_numpy(zero_copy_only=False)
@@ -167,7 +170,7 @@ def matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
 
 @contextmanager
 def arrow_explained(path: Path) -> Iterator[None]:
-    """Errors of pyarrow as those of a data file."""
+    """Turn errors of pyarrow, except those of memory, into DataFileError."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""The way of a fit as a picture."""
+"""Picture of the convergence of a fit."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _SMALLEST_GAP = float(np.finfo(np.float64).eps)
 class ConvergenceDisplay:
     """Score, objective and relative duality gap of a fit against its cost, level by level.
 
-    The last entry of every level is a numbered disc: hollow above level 0, where the objective is the
-    weighted mean over the partitions (strategy "dc": the sum) and the gap the one of the worst partition; filled
-    at level 0, where both are of the whole problem; of strategy "landmark", of the problem in the space of the
-    landmarks, above level 0 of a part of the rows. The other entries, checks of the gap within a level, are dots.
+    The last entry of every level is a numbered disc. It is hollow above level 0, where the objective is the weighted
+    mean over the partitions (with strategy "dc" the sum) and the gap is that of the worst partition. It is filled at
+    level 0, where both are of the whole problem. With strategy "landmark" they are of the problem in the space of the
+    landmarks, above level 0 on a part of the rows. The other entries, checks of the gap within a level, are dots.
 
     Use `from_estimator`; all parameters are stored as attributes.
 
     Parameters
     ----------
     level, partitions : ndarray of int of shape (n_entries,)
-        Of each entry of the history.
+        Level and number of partitions of each entry of the history.
     seconds, kernel_evaluations : ndarray of shape (n_entries,)
-        Spent until the end of each entry.
+        Cost until the end of each entry.
     objective, relative_gap : ndarray of shape (n_entries,)
         For more than two classes the sum of the objectives and the gap of the worst class. Gaps below
         rounding (2.2e-16) are drawn there, because the axis is logarithmic.
@@ -51,7 +51,7 @@ class ConvergenceDisplay:
         Score (where there are scores), objective, relative gap.
     figure_ : matplotlib Figure
     lines_ : list of matplotlib Line2D of length n_panels
-        One a panel, through all its entries.
+        One line a panel, through all its entries.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class ConvergenceDisplay:
         name: str | None = None,
         curve_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the panels.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class ConvergenceDisplay:
             As many as there are panels, two or with scores three: the ``axes_`` of another fit, for example,
             to draw both into one picture. None makes a new figure.
         x : {"seconds", "kernel_evaluations"}, default="seconds"
-            What the cost is measured in.
+            Measure of the cost.
         name : str, default=None
             None is the `name` of the display.
         curve_kwargs : dict, default=None
@@ -174,7 +174,7 @@ class ConvergenceDisplay:
         return self
 
     def _legends(self, ends: NDArray[np.intp], name: str | None) -> None:
-        """Levels above the first panel; in the last two what objective and gap belong to."""
+        """Add legends: the levels above the first panel, and in the last two what objective and gap belong to."""
         from matplotlib.lines import Line2D
 
         count = [f"{self.level[i]}: {self.partitions[i]}" if self.level[i] else "0: whole problem" for i in ends]
@@ -218,7 +218,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : fitted classifier of this package
-            Or a pipeline or search around one.
+            The classifier, or a pipeline or search around one.
         x, ax, curve_kwargs
             See `plot`.
         scores : LevelScores, default=None

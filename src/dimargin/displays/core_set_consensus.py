@@ -1,4 +1,4 @@
-"""How sites come to agree on a core-set, as a picture."""
+"""Picture of how sites come to agree on a core-set."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SHADE = 0.22
 class CoreSetConsensusDisplay:
     """Radii of the sites' balls against rounds, and how many different core-sets there still are.
 
-    The core-set paper's figures of section V: radii rise to that of the ball around all points, while the farthest of
-    all points comes within ``1 + epsilon`` times of it; and all nodes end with one set.
+    These are the core-set paper's figures of section V. Radii rise to that of the ball around all points, while the
+    farthest of all points comes within ``1 + epsilon`` times of it, and all nodes end with one set.
 
     All parameters are stored as attributes.
 
@@ -26,9 +26,9 @@ class CoreSetConsensusDisplay:
     ----------
     round : ndarray of shape (n_entries,)
     core_sets : ndarray of shape (n_entries,)
-        Different ones.
+        Number of different core-sets.
     radius_min, radius_mean, radius_max : ndarray of shape (n_entries,)
-        Over the sites.
+        Least, mean and largest radius over the sites.
     farthest : ndarray of shape (n_entries,)
         Largest distance of any point from the centre of any site's ball.
     best : float
@@ -73,7 +73,7 @@ class CoreSetConsensusDisplay:
         self.epsilon = epsilon
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Draw the two panels.
 
         Parameters
         ----------
@@ -138,8 +138,9 @@ class CoreSetConsensusDisplay:
         Parameters
         ----------
         history : list of dict
-            With ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max`` and ``farthest``, as
-            `dimargin.simulation.core_set_run.Agreed` has them; entries before any site had a ball are left out.
+            Entries with ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max`` and
+            ``farthest``, as `dimargin.simulation.core_set_run.Agreed` has them. Entries before any site had a ball are
+            left out.
         best, epsilon
             See the class.
         ax

@@ -1,4 +1,4 @@
-"""Margins of a classifier as a picture."""
+"""Picture of the margins of a classifier."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MarginDistributionDisplay:
     Parameters
     ----------
     margins : list of one or two ndarray of shape (n_samples,)
-        Of training rows, of test rows.
+        Margins of the training rows, and of the test rows if there are any.
     weights : list of ndarray of shape (n_samples,), default=None
         Row weights of each set; None is one each.
     name : str, default=None
@@ -39,7 +39,7 @@ class MarginDistributionDisplay:
     theta : float, default=None
         Half width of the band around one in which an ODM's margins cost nothing; shaded when given.
     multiclass : bool, default=False
-        Which definition of the margin the axis names.
+        Whether the axis names the margin of more than two classes.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class MarginDistributionDisplay:
     band_ : matplotlib Rectangle or None
         From ``1 - theta`` to ``1 + theta``, divided as the margins are.
     mean_, variance_, error_ : ndarray of shape (n_sets,)
-        As drawn: weighted mean and variance of the margins, share of weight at or below zero.
+        Weighted mean and variance of the margins as drawn, and the share of weight at or below zero.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class MarginDistributionDisplay:
         name: str | None = None,
         curve_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the distributions.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class MarginDistributionDisplay:
         Parameters
         ----------
         estimator : fitted classifier with a ``decision_function``
-            Of this package or another, scikit-learn's `SVC` for example, or a pipeline or search around one.
+            A classifier of this package or another, such as scikit-learn's `SVC`, or a pipeline or search around one.
             The band is shaded when it has a `theta` and two classes.
         X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
             Training rows.

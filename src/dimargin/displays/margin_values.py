@@ -1,4 +1,4 @@
-"""What a margin is, for two classes and for more, and the numbers that describe many."""
+"""Margins for two classes and for more, and the statistics that describe them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WeightedMargins:
 
     @property
     def mean(self) -> float:
-        """Weighted mean."""
+        """Weighted mean of the margins."""
         return float(np.average(self.margins, weights=self.weights))
 
     @property
@@ -31,7 +31,7 @@ class WeightedMargins:
 
     @property
     def error(self) -> float:
-        """Share of weight at or below zero."""
+        """Share of the weight with margins at or below zero."""
         return float(np.average(self.margins <= 0, weights=self.weights))
 
     @property
@@ -46,7 +46,7 @@ class WeightedMargins:
 
 
 def margins_of(y_true: Any, y_score: Any, classes: NDArray[Any]) -> Floats:
-    """Margins of decision values.
+    """Return the margins of decision values.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How well sites that gossip do while they learn, as a picture."""
+"""Picture of how accurate gossiping sites are while they learn."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ _SHADE = 0.22  # of a band, so that two of them and what is behind can be told a
 class PerformanceProfileDisplay:
     """Accuracy of the sites of a gossip run, from the worst to the best, against rounds, seconds or bytes.
 
-    As the GADGET paper's performance profile: the line is the mean over the sites, the band reaches from the worst site
-    to the best. A second panel has the objective of the consensus, and a band up to the worst site. Cost that grows by
-    more than a factor of ten is on a logarithmic scale, where entries without any (no byte yet) have no place.
+    This is the GADGET paper's performance profile. The line is the mean over the sites, and the band reaches from the
+    worst site to the best. A second panel has the objective of the consensus, and a band up to the worst site. Cost
+    that grows by more than a factor of ten is on a logarithmic scale, where entries without any (no byte yet) have no
+    place.
 
     All parameters are stored as attributes.
 
     Parameters
     ----------
     round, seconds, bytes : ndarray of shape (n_entries,)
-        Spent until each entry of the history, by all sites together.
+        Cost until each entry of the history, of all sites together.
     accuracy_min, accuracy_mean, accuracy_max : ndarray of shape (n_entries,)
-        Over the sites.
+        Least, mean and largest accuracy over the sites.
     objective, worst_objective : ndarray of shape (n_entries,), default=None
-        Of the consensus and of the worst site, for more than two classes their sums; adds the second panel.
+        Objectives of the consensus and of the worst site, summed over the classes if there are more than two. They add
+        the second panel.
     n_sites : int, default=None
     central_accuracy, central_objective : float, default=None
-        Of a machine that has all rows in one place, drawn as horizontal lines.
+        Those of a machine that has all rows in one place, drawn as horizontal lines.
     name : str, default=None
-        In the legend.
+        Name of the run in the legend.
 
     Attributes
     ----------
@@ -51,7 +53,7 @@ class PerformanceProfileDisplay:
     lines_ : list of matplotlib Line2D of length n_panels
     bands_ : list of matplotlib FillBetweenPolyCollection of length n_panels
     estimator_ : GossipSVMClassifier
-        What `from_estimator` has fitted; there only then.
+        The machine that `from_estimator` has fitted; only that method sets it.
 
     Examples
     --------
@@ -103,7 +105,7 @@ class PerformanceProfileDisplay:
         name: str | None = None,
         curve_kwargs: dict[str, Any] | None = None,
     ) -> Self:
-        """Draw.
+        """Draw the panels.
 
         Parameters
         ----------
@@ -111,7 +113,7 @@ class PerformanceProfileDisplay:
             As many as there are panels: the ``axes_`` of another run, for example, to draw both into one picture. None
             makes a new figure.
         x : {"round", "seconds", "bytes"}, default="round"
-            What the cost is measured in.
+            Measure of the cost.
         name : str, default=None
             None is the `name` of the display.
         curve_kwargs : dict, default=None
@@ -180,7 +182,7 @@ class PerformanceProfileDisplay:
             self.axes_[-1].set_yscale("log")
 
     def _legends(self, name: str | None) -> None:
-        """Runs above the first panel; above both what line and band are."""
+        """Add legends above the panels, which name the runs and explain lines and bands."""
         from matplotlib.lines import Line2D
         from matplotlib.patches import Patch
 
@@ -225,7 +227,7 @@ class PerformanceProfileDisplay:
         x, name, ax, curve_kwargs
             See `plot`.
         central_accuracy, central_objective : float, default=None
-            Of a machine that has all rows in one place.
+            Those of a machine that has all rows in one place.
 
         Returns
         -------
@@ -255,7 +257,7 @@ class PerformanceProfileDisplay:
     def from_estimator(
         cls, estimator: GossipSVMClassifier, X: Any, y: Any, *, X_test: Any = None, y_test: Any = None, **options: Any
     ) -> Self:
-        """Fit a clone, and draw how well its sites did meanwhile.
+        """Fit a clone, and draw how accurate its sites were meanwhile.
 
         Parameters
         ----------
@@ -265,7 +267,7 @@ class PerformanceProfileDisplay:
         X_test, y_test : default=None
             Rows that accuracy is measured on; None is the training rows.
         **options
-            Of `from_history`.
+            Options of `from_history`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""How many rows every site of a gossip run gets right."""
+"""Accuracies of the sites of a gossip run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dimargin.system.arrays import Floats
 
 
 def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[[Floats], Floats]:
-    """What a gossip run calls for the accuracies of its sites.
+    """Return the function that a gossip run calls for the accuracies of its sites.
 
     Parameters
     ----------
@@ -24,8 +24,8 @@ def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[[Floa
     Returns
     -------
     callable
-        From weights of shape (n_sites, n_outputs, n_features), or one more for the intercept, to accuracies of shape
-        (n_sites,).
+        Function from weights of shape (n_sites, n_outputs, n_features), or one more for the intercept, to accuracies of
+        shape (n_sites,).
 
     Raises
     ------

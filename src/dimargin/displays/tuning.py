@@ -1,4 +1,4 @@
-"""What a search has tried, as a picture."""
+"""Picture of the candidates that a search has tried."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dimargin.system.arrays import Floats
 class TuningDisplay:
     """Scores of the candidates of a successive halving, over two of their parameters.
 
-    A cell is the best candidate with these two values: its score in the last round that it took part in, in percent,
-    and below it that round. Scores of later rounds are of more rows, and higher for that; the frame is around the
+    A cell shows the best candidate with these two values: its score, in percent, in the last round that it took part
+    in, and below it that round. Scores of later rounds are of more rows, and higher for that. The frame is around the
     choice.
 
     All parameters are stored as attributes.
@@ -71,7 +71,7 @@ class TuningDisplay:
         self.score_name = score_name
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw.
+        """Draw the scores.
 
         Parameters
         ----------
@@ -119,12 +119,12 @@ class TuningDisplay:
     def from_estimator(
         cls, search: Any, *, rows: str | None = None, columns: str | None = None, ax: Any = None
     ) -> Self:
-        """Draw what a fitted search has tried.
+        """Draw the candidates that a fitted search has tried.
 
         Parameters
         ----------
         search : ODMClassifierCV
-            Fitted.
+            The fitted search.
         rows, columns : str, default=None
             Parameters on the axes; None takes "gamma" (or what varies most) and "lam".
         ax : matplotlib Axes, default=None
@@ -167,7 +167,7 @@ class TuningDisplay:
 
 
 def _axes(tried: list[dict[str, Any]], rows: str | None, columns: str | None) -> tuple[str, str]:
-    """Parameters on the axes: those asked for, else gamma and lam, else those that vary most."""
+    """Return the parameters on the axes: those asked for, else gamma and lam, else those that vary most."""
     names = list(dict.fromkeys(name for given in tried for name in given))
     for name in (rows, columns):
         if name is not None and name not in names:
@@ -179,7 +179,7 @@ def _axes(tried: list[dict[str, Any]], rows: str | None, columns: str | None) ->
 
 
 def _order(value: Any) -> tuple[bool, Any]:
-    """Numbers in their order, words behind them."""
+    """Return a key that sorts numbers by size, and words behind them."""
     return (True, str(value)) if isinstance(value, str) else (False, value)
 
 

@@ -8,7 +8,7 @@ from sklearn.pipeline import Pipeline
 
 
 def innermost(estimator: Any) -> Any:
-    """Return the classifier: last step of a pipeline, best estimator of a search, to any depth."""
+    """Return the classifier inside pipelines, as the last step, and searches, as the best estimator, to any depth."""
     while True:
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]

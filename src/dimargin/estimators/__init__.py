@@ -1,4 +1,4 @@
-"""scikit-learn classes: validation in, strategy out, nothing else."""
+"""Estimators in scikit-learn's style, which validate data and leave the training to a strategy."""
 
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier

@@ -152,7 +152,7 @@ class KernelMarginClassifier(MarginClassifier):
         return self
 
     def _chosen(self, n_rows: int) -> tuple[Loss, Strategy, TreeShape]:
-        """Return the loss, the strategy and the shape of the tree for so many rows."""
+        """Return the loss, the strategy and the shape of the tree for `n_rows` rows."""
         loss, strategy = self._loss(), self._choose(self._check_strategy(), n_rows)
         if strategy.needs_rows and self.kernel == "precomputed":
             raise ValueError(
@@ -164,7 +164,10 @@ class KernelMarginClassifier(MarginClassifier):
         return loss, strategy, self._check_shape()
 
     def _order(self, data: TrainingData, seed: int) -> Indices:
-        """Return the order of the rows by their keys, on which samples, parts and blocks depend, not on the given order."""
+        """Return the order of the rows by their keys.
+
+        Samples, parts and blocks depend on this order, and so not on that in which the rows are given.
+        """
         if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
             return np.random.default_rng(seed).permutation(len(data.y))
         return order_of_keys(data.X, data.y, data.row_weights, seed)
@@ -230,7 +233,7 @@ class KernelMarginClassifier(MarginClassifier):
         self._check_limits()
 
     def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
-        """Return the bytes that a solve of all rows takes beside the data, of which so many numbers are stored."""
+        """Return the bytes that a solve of `n_rows` rows with `n_values` stored numbers takes beside the data."""
         rows = n_values * (4 if self.tol >= 1e-4 else 12)
         return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 

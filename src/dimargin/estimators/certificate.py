@@ -1,4 +1,4 @@
-"""The global certificate of a fitted model: what `certify` computes."""
+"""The global certificate of a fitted model, as `certify` computes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dimargin.problems.hinge import HingeRows, hinge_dual
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.system.arrays import Floats, Indices
 
-_VALUES_AT_ONCE = 10**8  # between two looks at the time
+_VALUES_AT_ONCE = 10**8  # between two checks of the time
 _ROUNDING = 1e-9  # of rows that were scaled here and elsewhere
 _ITERATIONS, _MEMORY = 100, 20  # of L-BFGS-B; hundreds more would hardly improve what these have found
 
@@ -24,19 +24,21 @@ _ITERATIONS, _MEMORY = 100, 20  # of L-BFGS-B; hundreds more would hardly improv
 def global_objectives(
     problem: DualProblem, support: Indices, coefficients: Floats, intercept: Floats, max_time: float | None
 ) -> Objectives:
-    """Of the model whose coefficients are those of the dual: one pass over the columns of the support.
+    """Return the objectives of a model whose coefficients are those of the dual.
+
+    They take one pass over the kernel's columns of the support vectors.
 
     Parameters
     ----------
     problem : DualProblem
-        The whole, on float64 kernel values.
+        The whole problem, on float64 kernel values.
     support : ndarray of shape (n_SV,)
         Indices of the support vectors.
     coefficients : ndarray of shape (n_outputs, n_SV)
-        With labels.
+        Dual coefficients times labels.
     intercept : ndarray of shape (n_outputs,)
     max_time : float or None
-        Seconds.
+        Seconds that the pass may take.
 
     Raises
     ------
@@ -56,11 +58,12 @@ def global_objectives(
 def landmark_objectives(
     problem: DualProblem, support: Indices, coefficients: Floats, intercept: Floats, max_time: float | None
 ) -> Objectives:
-    """Of a model in the space of landmarks, whose coefficients belong to no dual: parameters as above.
+    """Return the objectives of a model in the space of landmarks, whose coefficients belong to no dual.
 
-    The primal objective is that of its function f. The dual one is that of ``g_i = -loss_i'(m_i)``, with a coefficient
-    for every row, at the price of a pass over the columns of all that are not zero. Their gap is half the squared
-    distance, in the kernel's space, of f and ``sum_i y_i g_i k(x_i, .)``; with an intercept, and what rows lack.
+    Parameters and errors are those of `global_objectives`. The primal objective is that of the model's function f. The
+    dual one is that of ``g_i = -loss_i'(m_i)``, with a coefficient for every row, at the price of a pass over the
+    columns of all that are not zero. Their gap is half the squared distance, in the kernel's space, of f and
+    ``sum_i y_i g_i k(x_i, .)``, plus the Fenchel-Young terms of coefficients that had to be made feasible.
     """
     began = time.perf_counter()
     margins = _margins(problem, support, coefficients, max_time)
@@ -103,14 +106,14 @@ def _objectives_apart(
 
 
 def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Floats) -> Indices:
-    """Which of the rows are a model's support vectors, of a model that does not know: it is of several sites.
+    """Return the indices, among all rows, of the support vectors of a model that several sites have learnt.
 
     Parameters
     ----------
     vectors : ndarray or CSR array of shape (n_SV, n_features)
         Equal to rows of X up to rounding, and stored likewise.
     coefficients : ndarray of shape (n_outputs, n_SV)
-        Of the sign of the rows' labels.
+        Their signs are those of the rows' labels.
     X : ndarray or CSR array of shape (n, n_features)
     labels : ndarray of shape (n_outputs, n)
         Plus or minus one.
@@ -118,7 +121,7 @@ def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Float
     Returns
     -------
     ndarray of shape (n_SV,)
-        Each of them once.
+        No index occurs twice.
 
     Raises
     ------
@@ -150,11 +153,12 @@ def indices_of_vectors(vectors: Any, coefficients: Floats, X: Any, labels: Float
 def hinge_objectives(
     rows: HingeRows, weights: Floats, alpha: float, tol: float, deadline: float | None = None
 ) -> Objectives:
-    """Primal objective of a linear machine, and the best dual one that a few passes find.
+    """Return the primal objective of a linear machine, and the best dual one that a few passes find.
 
-    The primal is ``alpha/2 |w|^2 + mean(max(0, 1 - y w.x))``, the dual, over a in [0, 1],
-    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``: from the rows of margin below one, by L-BFGS-B (Byrd, Lu,
-    Nocedal, Zhu, SIAM J. Sci. Comput. 1995), two passes over the rows an iteration, until the relative gap is `tol`.
+    The primal is ``alpha/2 |w|^2 + mean(max(0, 1 - y w.x))``, and the dual, over a in [0, 1],
+    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``. L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 1995)
+    starts from the rows of margin below one and takes two passes over the rows an iteration, until the relative gap is
+    `tol`.
 
     Parameters
     ----------
@@ -167,7 +171,7 @@ def hinge_objectives(
     Returns
     -------
     Objectives
-        Rounding included.
+        Their gap includes rounding.
     """
     evaluation, n = rows.evaluate(weights), rows.n_rows
     primal = 0.5 * alpha * (weights**2).sum(axis=1) + evaluation.loss / n
@@ -198,7 +202,7 @@ def hinge_objectives(
 
 
 def hinge_certificate(rows: HingeRows, weights: Floats, primal: Floats, lower: Floats) -> Objectives:
-    """Objectives of a linear machine on some rows, of its primal objective and a bound below the optimum."""
+    """Return the objectives of a linear machine, given its primal objective and a lower bound of the optimum."""
     rounding = rows.loss_rounding(weights) / rows.n_rows + ROUNDINGS * primal
     gap = np.maximum(primal - lower, 0.0)
     return Objectives.of(primal, gap, np.zeros(len(primal)), rounding)

@@ -1,4 +1,4 @@
-"""Data description by a ball, as a scikit-learn outlier detector."""
+"""Support vector data description as a scikit-learn outlier detector."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class CoreSetSVDD(CoreSetDetector):
         Threads; None is all. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     n_sites : int, default=1
-        More than one: sites of a simulated network agree on the core-set, as of `CoreSetSVMClassifier`.
+        More than one: sites of a simulated network agree on the core-set, as in `CoreSetSVMClassifier`.
     topology : str or networkx graph, default="complete"
-        As of `CoreSetSVMClassifier`.
+        As in `CoreSetSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        As of `CoreSetSVMClassifier`.
+        As in `CoreSetSVMClassifier`.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class CoreSetSVDD(CoreSetDetector):
     offset_ : float
         ``-R^2``, or what `contamination` makes of it: scores below are outliers'.
     objective_, dual_objective_ : float
-        What is minimised, and a bound below it.
+        The objective that is minimised, and a bound below it.
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, over all rows.
     certificate_ : {"global"}

@@ -1,4 +1,4 @@
-"""The core-set machine as a scikit-learn classifier."""
+"""The core-set support vector machine as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     Minimises ``1/2 (|w|^2 + b^2) + C/2 sum_i s_i (1 - m_i)_+^2`` over margins ``m_i = y_i (w.phi(x_i) + b)``: the
     core-set paper's equation 6, scaled so that its rho is one. Its dual is the smallest ball around points with the
     products ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, of which few determine it. Every model carries a certificate,
-    the relative duality gap. Equals ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
+    the relative duality gap. The machine equals ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
 
     Parameters
     ----------
@@ -91,8 +91,9 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     history_ : list of dict
         An entry a round with ``level`` (0), ``partitions`` (1), ``seconds``, ``kernel_evaluations`` (both of this entry
         alone), ``objective``, ``relative_gap``, ``core_set`` (rows with a coefficient) and, with `epsilon`,
-        ``farthest``: distance of the farthest row over the radius. Of several sites one entry, with ``partitions`` (the
-        sites), ``rounds``, ``messages``, ``bytes`` and ``rows_shared`` (that have left their site).
+        ``farthest``: distance of the farthest row over the radius. A run of several sites has one entry, with
+        ``partitions`` (the sites), ``rounds``, ``messages``, ``bytes`` and ``rows_shared`` (that have left their
+        site).
 
     See Also
     --------
@@ -164,7 +165,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
 
     @property
     def strategy(self) -> Strategy:  # type: ignore[override]
-        """On one computer, or of sites that agree."""
+        """Strategy that trains on one computer, or by simulated sites that agree on a core-set."""
         if self.n_sites == 1:
             return CoreSet(self.epsilon)
         from dimargin.simulation.consensus import Consensus  # needs an extra

@@ -39,7 +39,7 @@ _ROUNDING = 1e-9  # of scores, which are not computed in the same way twice
 
 @dataclass(frozen=True)
 class RowsToFit:
-    """What is fitted: rows of positive weight in the order of their keys."""
+    """Rows of positive weight that a detector is fitted on, in the order of their keys."""
 
     X: Any
     weights: Floats
@@ -51,7 +51,7 @@ class RowsToFit:
 
 @dataclass(frozen=True)
 class CoreSetFit:
-    """Weights of sum one, and how they were found."""
+    """Core-set with weights of sum one, and how these were found."""
 
     indices: Indices  # of the core-set among the rows
     weights: Floats
@@ -63,16 +63,16 @@ class CoreSetFit:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rows as the centre sees them.
+    """Inner products that scores are computed from: of rows with themselves and with the centre of a core-set.
 
     Attributes
     ----------
     diagonal : ndarray of shape (n,)
         k(x, x).
     products : ndarray of shape (n,)
-        With the centre.
+        Inner products with the centre.
     square : float
-        Of the centre.
+        Inner product of the centre with itself.
     errors : tuple of ndarray of shape (n,)
         Bounds of the rounding of diagonal and products; not needed where nothing is certified.
     """
@@ -83,12 +83,12 @@ class Evaluation:
     errors: tuple[Floats, Floats] = (np.empty(0), np.empty(0))
 
     def square_error(self, core: Indices, weights: Floats) -> float:
-        """Bound the rounding of the centre's square."""
+        """Bound the rounding error of the centre's square."""
         return float(weights @ self.errors[1][core] + ROUNDINGS * (weights @ np.abs(self.products[core])))
 
 
 def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
-    """Attributes that every detector has of its certificate: rounding is in the gap."""
+    """Return the attributes of a detector's certificate, whose gap includes `rounding`."""
     found = Objectives.of(np.array([primal]), np.array([max(primal - dual, 0.0)]), np.zeros(1), np.array([rounding]))
     return {
         "objective_": primal, "dual_objective_": float(found.dual[0]), "duality_gap_": found.worst_gap,
@@ -97,7 +97,7 @@ def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
 
 
 class CoreSetDetector(OutlierMixin, BaseEstimator):
-    """Base of the detectors; subclasses say what is minimised, and what a row's score is."""
+    """Base class of the detectors; subclasses define what is minimised, and what a row's score is."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn what is usual.
+        """Fit the detector to rows that are mostly usual.
 
         Parameters
         ----------
@@ -227,12 +227,12 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
 
     @abstractmethod
     def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
-        """Weights of the core-set."""
+        """Find a core-set and its weights."""
 
     _machine: ClassVar[Literal["ball", "margin"]]  # what sites agree on
 
     def _agree(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
-        """Sites of a simulated network find the core-set together."""
+        """Let the sites of a simulated network find the core-set together."""
         from dimargin.network.programs.core_set_settings import CoreSetSettings
         from dimargin.simulation.consensus import agree, dealt  # needs an extra
 
@@ -248,10 +248,10 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
-        """Objectives and the natural offset."""
+        """Return the attributes that depend on the kind of detector, with the offset for ``contamination="auto"``."""
 
     def _homogeneous(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
-        """Minimise ``x'(K + diag(1 / (C s)))x``: a squared hinge of one class, and of any scale."""
+        """Minimise ``x'(K + diag(1 / (C s)))x`` over weights x of sum one, as the squared hinge of a single class."""
         total = float(rows.weights.sum())
         matrix = kernel_matrix(rows.transform, rows.X, n_threads=rows.n_threads)
         problem = DualProblem(
@@ -300,15 +300,17 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
     @staticmethod
     @abstractmethod
     def _scores(evaluation: Evaluation) -> Floats:
-        """Larger is more usual."""
+        """Return the scores of rows, larger ones of more usual rows."""
 
     @property
     def _facts(self) -> dict[str, Any]:
-        """What a model is, in numbers, and what it holds of its training rows, in words (``privacy``)."""
+        """Facts about the model in numbers, and in words (``privacy``) what it holds of its training rows."""
         return {"support_vectors": len(self.support_), "offset": self.offset_, "privacy": HOLDS_ROWS}
 
     def score_samples(self, X: Any) -> Floats:
-        """How usual rows are, larger being more so: minus the squared distance from a ball's centre, or ``w.phi(x)``.
+        """Return scores of how usual rows are, larger ones of more usual rows.
+
+        A score is minus the squared distance from a ball's centre, or ``w.phi(x)``.
 
         Parameters
         ----------
@@ -338,20 +340,20 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         return scores
 
     def _diagonal_of(self, X: Any) -> Floats:
-        """k(x, x) of rows at prediction."""
+        """Return k(x, x) of rows at prediction."""
         return kernel_matrix(self._transform, X).diagonal()
 
     def decision_function(self, X: Any) -> Floats:
-        """``score_samples(X) - offset_``, of shape (n_samples,): negative for outliers."""
+        """Return ``score_samples(X) - offset_``, of shape (n_samples,), which is negative for outliers."""
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """1 for rows that are usual, -1 for outliers, of shape (n_samples,)."""
+        """Return 1 for rows that are usual and -1 for outliers, of shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    """Just below the least value that has this share of the weight below it, or as much of it as can be."""
+    """Return a number just below a value, the largest with at most this share of the weight below it."""
     order = np.argsort(values)
     below = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum() * (1 + 1e-12), side="right"))
     return float(values[order[below]] - _ROUNDING * np.ptp(values))

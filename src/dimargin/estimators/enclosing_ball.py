@@ -33,7 +33,7 @@ _LARGEST = 1e150  # whose square, summed over features, is finite
 
 @dataclass(frozen=True)
 class EnclosingBall:
-    """A ball around a core-set, and what is certain about it.
+    """Ball around a core-set, and what is certain about it.
 
     Attributes
     ----------
@@ -42,22 +42,22 @@ class EnclosingBall:
     dual_weights : ndarray of shape (n_core,)
         Positive, of sum one.
     radius : float
-        Of the smallest ball around the core-set, less what rounding may have added: no ball around all points is
+        Radius of the smallest ball around the core-set, less what rounding may have added. No ball around all points is
         smaller.
     core_set_indices : ndarray of shape (n_core,)
-        Of the points that carry a weight, ascending.
+        Indices of the points that carry a weight, ascending.
     certificate : bool
         Whether every point has been seen to be within ``(1 + epsilon) * radius`` of the centre.
     farthest : float
         Distance of the farthest point from the centre, and what rounding may have taken from it: a ball of this radius
         around it encloses all points.
     epsilon : float
-        As asked for.
+        The tolerance that was asked for.
     status : {"converged", "max_iter", "max_time", "precision"}
     reason : str
         The status in words.
     n_passes : int
-        Over all points.
+        Passes over all points.
     n_kernel_evaluations : int
     history : list of dict
         An entry a pass with ``objective`` (squared distance of the farthest point), ``relative_gap`` (by how much the
@@ -106,8 +106,8 @@ def minimum_enclosing_ball(
     points : array-like, sparse matrix or data frame of shape (n, n_features)
         Kernel values of shape (n, n) for ``kernel="precomputed"``.
     epsilon : float, default=1e-3
-        In [0, 1]. Every point shall be within ``(1 + epsilon) * radius``, so that `radius` is at most by this factor
-        below that of the smallest ball. Zero gives the smallest ball, to 1e-9 of its radius.
+        Tolerance, in [0, 1]. Every point shall be within ``(1 + epsilon) * radius``, so that `radius` is at most by
+        this factor below that of the smallest ball. Zero gives the smallest ball, to 1e-9 of its radius.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="linear"
         The space in which the points lie; "linear" is that of their features. A function takes two arrays of rows and
         returns their kernel values.
@@ -120,7 +120,7 @@ def minimum_enclosing_ball(
     method : {"growing", "fixed"}, default="growing"
         "growing" solves exactly for the farthest thousand points of every pass, and needs a handful of passes. "fixed"
         is the routine of Badoiu and Clarkson: ``ceil(1 / epsilon)`` points, one of which is exchanged in every pass
-        until no exchange helps; one point more if `radius` is still too small then.
+        until no exchange helps. If `radius` is still too small then, it takes one point more.
     max_iter : int, default=10000
         Passes over the points.
     max_time : float or None, default=None
@@ -128,7 +128,7 @@ def minimum_enclosing_ball(
     n_jobs : int or None, default=None
         Threads for kernel values; None is all. The result does not depend on it.
     random_state : int, RandomState or None, default=None
-        Of the first centre in the space of a kernel.
+        Seed of the first centre in the space of a kernel.
 
     Returns
     -------
@@ -224,9 +224,10 @@ def points_in(
     n_threads: int,
     softness: Floats | None = None,
 ) -> Points:
-    """Points in the space that an estimator's parameters describe; raises ValueError or TypeError naming one.
+    """Return points in the space that the parameters of a kernel describe.
 
-    Kernel values are float64: a radius may be small beside the lengths of the points.
+    Raises ValueError or TypeError naming a parameter out of its range. Kernel values are float64, because a radius may
+    be small beside the lengths of the points.
     """
     check_kernel(kernel, gamma, degree, coef0)
     if kernel == "linear":

@@ -1,4 +1,4 @@
-"""A linear support vector machine learnt by sites that gossip, as a scikit-learn classifier."""
+"""Linear support vector machine learnt by gossiping sites, as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ _ARRAYS = 19  # numbers for every column and output that a site has at a time, i
 
 
 class GossipSVMClassifier(LinearMarginClassifier):
-    r"""Linear support vector machine of sites that keep their rows and talk to their neighbours only, simulated.
+    r"""Linear support vector machine learnt by simulated sites that keep their rows and talk to neighbours only.
 
     Minimises ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all sites (GADGET paper, equation
     1), in rounds in each of which a site steps and tells its neighbours some numbers for each of its coefficients.
-    `fit` runs the very program that ``dimargin site`` runs at a real site, on a simulated network; being above it, it
-    certifies the answer. Centralised and with one site, ``gradient="local", step_size="pegasos"`` is Pegasos.
+    `fit` runs the very program that ``dimargin site`` runs at a real site, on a simulated network. As it has the rows
+    of all sites, it certifies the answer. Centralised and with one site, ``gradient="local", step_size="pegasos"`` is
+    Pegasos.
 
     Parameters
     ----------
@@ -111,9 +112,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
     site_coef_, site_average_coef_ : ndarray of shape (n_sites, n_features_in_)
         Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for more classes.
     site_intercept_ : ndarray of shape (n_sites,), or (n_sites, n_outputs) for more than two classes
-        Of the last weights.
+        Intercepts of the last weights.
     site_of_rows_ : ndarray of shape (n_samples,)
-        Which site every row was dealt to.
+        Site that every row was dealt to.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
         Primal objective of ``coef_``, and a dual one below it: the better of that of the sites' dual coefficients and,
         unless the run was cut short, what `certify` finds.
@@ -255,9 +256,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return self
 
     def certify(self, X: Any, y: Any, max_time: float | None = None) -> Self:
-        """Compute the certificate of the fitted model on any rows: that of a real site, say, on the rows of all sites.
+        """Compute the certificate of the fitted model on any rows.
 
-        Sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``.
+        These may be the rows of all sites, for a model that a real site has learnt. The method sets ``objective_``,
+        ``dual_objective_``, ``duality_gap_`` and ``certificate_``.
 
         Parameters
         ----------
@@ -284,7 +286,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return hinge_objectives(HingeRows(X, signs), weights, float(self.alpha), float(self.tol), deadline)
 
     def _accuracies_of_sites(self) -> Callable[[Learnt], Floats] | None:
-        """For the history, where a front end has left a function from the weights of all sites to their accuracies."""
+        """Return the function that gives the history the sites' accuracies, or None if no front end has left one."""
         evaluate: Callable[[Floats], Floats] | None = self.__dict__.get("_evaluate")
         return evaluate and (lambda learnt: evaluate(learnt.weights(bool(self.average))))
 
@@ -312,7 +314,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         )  # fmt: skip
 
     def _check_parameters(self) -> None:
-        """Raise for any parameter out of its range, ImportError where the network's packages are missing."""
+        """Raise an error for any parameter out of its range, ImportError where the network's packages are missing."""
         check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
         for name, known in (
             ("algorithm", _ALGORITHMS),
@@ -341,7 +343,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
     def _model_attributes(self, data: TrainingData, learnt: Learnt) -> dict[str, Any]:
-        """What prediction needs."""
+        """Return the fitted attributes that prediction needs."""
         coefficients, intercept = self._split(learnt.weights(bool(self.average)).mean(axis=0))
         return {"classes_": data.classes, "coef_": coefficients, "intercept_": intercept}
 
@@ -378,14 +380,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         }
 
     def _with_constant(self, X: Any) -> Any:
-        """The rows, with a last feature of one if there is an intercept."""
+        """Return the rows, with a last feature of one if there is an intercept."""
         if not self.fit_intercept:
             return X
         ones = np.ones((X.shape[0], 1))
         return sp.csr_array(sp.hstack([X, ones])) if sp.issparse(X) else np.hstack([X, ones])
 
     def _split(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Coefficients and intercepts."""
+        """Split weights into coefficients and intercepts."""
         if not self.fit_intercept:
             return weights.copy(), np.zeros(weights.shape[:-1])
         return weights[..., :-1].copy(), weights[..., -1].copy()

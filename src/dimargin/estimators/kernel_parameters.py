@@ -1,4 +1,4 @@
-"""The parameters that name a kernel, checked and made into one."""
+"""Checks of the parameters that describe a kernel, and the transform of rows that they stand for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dimargin.system.arrays import Floats
 
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:
-    """Raise ValueError or TypeError for one that is out of its range; parameters as in `dimargin.SVMClassifier`."""
+    """Raise ValueError or TypeError for a parameter out of its range; parameters as in `dimargin.SVMClassifier`."""
     if kernel == "sigmoid":
         raise ValueError(
             "kernel='sigmoid' is not positive semi-definite: its dual is not concave, and no duality gap would "
@@ -36,7 +36,7 @@ def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, 
 def kernel_transform(
     X: Any, weights: Floats, kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float
 ) -> Transform:
-    """How rows are prepared for the kernel that checked parameters name.
+    """Return the transform that prepares rows for the kernel that checked parameters describe.
 
     Parameters
     ----------

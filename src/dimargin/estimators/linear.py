@@ -1,4 +1,4 @@
-"""What linear machines share: coefficients, and decision values of rows as they are."""
+"""Base class of the linear classifiers, whose decision values are computed from rows as they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dimargin.system.arrays import Floats
 
 
 class LinearMarginClassifier(MarginClassifier):
-    """Base of the linear classifiers."""
+    """Base class of the linear classifiers."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -30,7 +30,7 @@ class LinearMarginClassifier(MarginClassifier):
         return {"coefficients": self.coef_.size, "privacy": "coefficients only: no training row is in the model"}
 
     def decision_function(self, X: Any) -> Floats:
-        """Decision values.
+        """Return the decision values of rows.
 
         Parameters
         ----------

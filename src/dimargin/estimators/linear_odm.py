@@ -91,13 +91,13 @@ class LinearODMClassifier(LinearMarginClassifier):
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output, a bound of the rounding included.
     certificate_ : {"global", "partitioned"}
-        Which problem the gap belongs to: the whole one, or after `partial_fit` the last rows.
+        Problem that the gap belongs to: the whole one, or after `partial_fit` the last rows.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
     n_iter_ : int
-        Steps, and looks at a start.
+        Steps, and evaluations of a starting point.
     history_ : list of dict
         One entry a step with ``level`` (1 where a part of the rows was solved first), ``partitions``, ``rows``,
-        ``scope``, ``seconds``, ``epochs`` (how often all rows have been looked at so far), ``objective``,
+        ``scope``, ``seconds``, ``epochs`` (passes over all rows so far), ``objective``,
         ``gradient_norm``, ``relative_gap`` and ``kernel_evaluations``, which are none.
 
     See Also
@@ -214,10 +214,10 @@ class LinearODMClassifier(LinearMarginClassifier):
 
     @available_if(_learns_in_parts)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Go on, after `fit` too, with more rows of the same kind, by one stage of "svrg" on them.
+        """Continue training, after `fit` too, by one stage of "svrg" on more rows of the same kind.
 
         The model is the mean of the iterates of all calls, the later ones weighing more, in proportion to the rows
-        seen until then: a single pass over a stream of samples comes near the optimum of all of them, and calls with
+        seen until then. A single pass over a stream of samples comes near the optimum of all of them, and calls with
         the same rows approach theirs (in the spirit of streaming SVRG: Frostig et al., COLT 2015).
 
         Parameters
@@ -237,8 +237,8 @@ class LinearODMClassifier(LinearMarginClassifier):
         Raises
         ------
         ValueError, TypeError
-            As `fit`; where `classes` is missing or another than before; for ``class_weight="balanced"``, which needs
-            all rows.
+            As `fit` raises them, and where `classes` is missing or another than before, or for
+            ``class_weight="balanced"``, which needs all rows.
         AttributeError
             For a solver that is not "svrg" or "auto".
         """
@@ -287,10 +287,10 @@ class LinearODMClassifier(LinearMarginClassifier):
         return np.asarray(self.classes_)
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
-        """Compute the certificate of the fitted model on any rows: after `partial_fit`, on all of them.
+        """Compute the certificate of the fitted model on any rows, such as all those that `partial_fit` was given.
 
-        Sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``, at the price of two passes over
-        the rows, which no `max_time` cuts short.
+        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``, at the price of two
+        passes over the rows, which no `max_time` cuts short.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         return self
 
     def _check_parameters(self) -> None:
-        """Raise for any parameter out of its range."""
+        """Raise an error for any parameter out of its range."""
         odm_loss(self)
         self._check_solver()
         self._check_limits()
@@ -332,7 +332,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     def _training(
         self, data: TrainingData, start: Floats, limits: Limits, seed: int = 0, deals_rows: bool = False
     ) -> LinearTraining:
-        """What a solver trains on."""
+        """Return the training problem of a solver."""
         total = float(data.weights.sum())
         losses = MarginLosses(data.labels, data.weights, odm_loss(self), total, total, bool(self.fit_intercept))
         facts = LinearFacts(
@@ -355,7 +355,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         return np.column_stack([self.coef_, self.intercept_ * bool(self.fit_intercept)])
 
     def _attributes(self, solution: PrimalSolution, classes: NDArray[Any], total: float) -> dict[str, Any]:
-        """Of a fit on rows of a weight of `total`."""
+        """Return the fitted attributes after a fit on rows whose weights sum to `total`."""
         parameters = np.column_stack([solution.weights, solution.objectives.intercept])
         return {
             **self._model_attributes(classes, parameters),
@@ -367,5 +367,5 @@ class LinearODMClassifier(LinearMarginClassifier):
         }
 
     def _model_attributes(self, classes: NDArray[Any], parameters: Floats) -> dict[str, Any]:
-        """What prediction needs."""
+        """Return the fitted attributes that prediction needs."""
         return {"classes_": classes, "coef_": parameters[:, :-1].copy(), "intercept_": parameters[:, -1].copy()}

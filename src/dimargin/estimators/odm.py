@@ -101,7 +101,7 @@ class ODMClassifier(KernelMarginClassifier):
         bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``), else estimated from a sample
         of rows, plus five standard deviations.
     certificate_ : {"global", "partitioned", "landmark"}
-        Which problem the gap belongs to; `certify` computes the global one.
+        Problem that the gap belongs to; `certify` computes the global one.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
     n_iter_ : int
         Passes over the rows, summed over the levels.
@@ -112,8 +112,8 @@ class ODMClassifier(KernelMarginClassifier):
 
     See Also
     --------
-    MarginDistributionDisplay : What the machine does to the margins, as a picture.
-    ConvergenceDisplay : How objective and gap fell.
+    MarginDistributionDisplay : Picture of what the machine does to the margins.
+    ConvergenceDisplay : Picture of how objective and gap fell.
 
     Notes
     -----
@@ -187,7 +187,7 @@ class ODMClassifier(KernelMarginClassifier):
 
 
 def odm_loss(estimator: Any) -> Loss:
-    """Validated loss of an estimator's parameters."""
+    """Validate the parameters of an estimator's loss, and return it."""
     check_number("lam", estimator.lam, 0)
     check_magnitude("lam", estimator.lam)
     check_number("upsilon", estimator.upsilon, 0, 1, high_included=True)

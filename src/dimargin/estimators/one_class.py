@@ -48,11 +48,11 @@ class OneClassCoreSetSVM(CoreSetDetector):
         Threads; None is all. The result does not depend on it.
     random_state : int, RandomState or None, default=None
     n_sites : int, default=1
-        More than one: sites of a simulated network agree on the core-set, as of `CoreSetSVMClassifier`.
+        More than one: sites of a simulated network agree on the core-set, as in `CoreSetSVMClassifier`.
     topology : str or networkx graph, default="complete"
-        As of `CoreSetSVMClassifier`.
+        As in `CoreSetSVMClassifier`.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        As of `CoreSetSVMClassifier`.
+        As in `CoreSetSVMClassifier`.
 
     Attributes
     ----------
@@ -67,7 +67,8 @@ class OneClassCoreSetSVM(CoreSetDetector):
     offset_ : float
         rho, or what `contamination` makes of it: scores ``w.phi(x)`` below are outliers'.
     objective_, dual_objective_ : float
-        Of the same machine scaled to rho = 1, ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a bound below it.
+        Objective of the same machine scaled to rho = 1, ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a bound
+        below it.
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, over all rows.
     certificate_ : {"global"}
@@ -117,4 +118,4 @@ class OneClassCoreSetSVM(CoreSetDetector):
         return evaluation.products
 
     def _diagonal_of(self, X: Any) -> Floats:
-        return np.empty(0)  # not looked at, and of values computed beforehand not known
+        return np.empty(0)  # not used, and for precomputed kernel values not known

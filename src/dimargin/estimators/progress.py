@@ -1,4 +1,4 @@
-"""A strategy's progress, told to scikit-learn's callbacks and to the terminal.
+"""Reports of a strategy's progress to scikit-learn's callbacks and to the terminal.
 
 The task tree of a fit: ``fit`` / ``level l`` / one task a partition, or one a check of the gap where the level is a
 single problem. A callback whose ``on_fit_task_end`` returns True at a level or at a check stops the fit there.
@@ -14,7 +14,7 @@ from dimargin.strategies import Progress
 
 
 class Monitor(Progress):
-    """What a front end adds to a fit: it listens, and can end the fit with the best model so far.
+    """Listener that a front end adds to a fit, and that can end the fit with the best model so far.
 
     Attributes
     ----------
@@ -26,21 +26,21 @@ class Monitor(Progress):
         self.interrupted = Event()
 
     def refit_begin(self) -> None:
-        """A search is over, and its best candidate is trained."""
+        """Take note that a search is over, and that its best candidate is trained next."""
 
 
 class CallbackProgress(Progress):
-    """Reports to callbacks and to a front end.
+    """Progress listener that reports to callbacks and to a front end.
 
     Parameters
     ----------
     estimator : estimator being fitted
     context : sklearn.callback.CallbackContext
-        Of the whole fit.
+        Context of the whole fit.
     data : dict
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable
-        Fitted attributes of what the strategy found.
+        Returns the fitted attributes of a model that the strategy found.
     monitor : Monitor
         The front end.
     """
@@ -76,19 +76,19 @@ class CallbackProgress(Progress):
         return bool(task.call_on_fit_task_end(**self._data))
 
     def task_end(self, index: int) -> None:
-        """A partition is solved (a single problem reports its checks instead)."""
+        """Report that a partition is solved; a single problem reports its checks instead."""
         self._monitor.task_end(index)
         if not self._single:
             self._subtask("partition", index)
 
     def check(self, entry: dict[str, Any]) -> bool:
-        """The gap was looked at."""
+        """Report a check of the gap."""
         if self._estimator.verbose > 1:
             print(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
         return self._subtask("check") | self._monitor.check(entry)
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """The level is done."""
+        """Report the outcome of the level, and close its task."""
         if self._estimator.verbose:
             parts = entry["partitions"]
             what = f"{entry['rows']} rows" if "rows" in entry else f"{parts} partition{'s' if parts > 1 else ''}"

@@ -1,4 +1,4 @@
-"""The parameters that say how rows are spread over the sites of a simulated network, checked."""
+"""Checks of the parameters that spread rows over the sites of a simulated network."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dimargin.estimators.validation import check_number
 from dimargin.system.extras import require
 
 PACKAGES = ("msgspec", "networkx")
-"""What a simulated network needs."""
+"""Packages that a simulated network needs."""
 
 
 def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
-    """Raise ValueError or TypeError for one out of its range, MissingExtra without the network's packages.
+    """Raise ValueError or TypeError for a parameter out of its range, MissingExtra without the network's packages.
 
     Parameters
     ----------
     name : str
-        Of the estimator.
+        Name of the estimator.
     n_sites : int
     topology : str or networkx graph
     shards : str or array-like

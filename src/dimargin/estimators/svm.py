@@ -107,7 +107,7 @@ class SVMClassifier(KernelMarginClassifier):
         bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``), else estimated from a sample
         of rows, plus five standard deviations.
     certificate_ : {"global", "partitioned", "landmark"}
-        Which problem the gap belongs to; `certify` computes the global one.
+        Problem that the gap belongs to; `certify` computes the global one.
     status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
     n_iter_ : int
         Passes over the rows, summed over the levels.
@@ -121,8 +121,8 @@ class SVMClassifier(KernelMarginClassifier):
 
     See Also
     --------
-    MarginDistributionDisplay : What the machine does to the margins, as a picture.
-    ConvergenceDisplay : How objective and gap fell.
+    MarginDistributionDisplay : Picture of what the machine does to the margins.
+    ConvergenceDisplay : Picture of how objective and gap fell.
 
     Notes
     -----

@@ -23,7 +23,7 @@ def check_number(
     high_included: bool = False,
     whole: bool = False,
 ) -> None:
-    """Raise unless `value` is a finite number in the given range.
+    """Raise an error unless `value` is a finite number in the given range.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -
 
 
 def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
-    """Row, column and value of the first of the stored values that are meant."""
+    """Return row, column and value of the first of the stored values that the mask selects."""
     if sp.issparse(X):
         index = int(np.flatnonzero(which)[0])
         return int(np.searchsorted(X.indptr, index, side="right")) - 1, int(X.indices[index]), X.data[index]
@@ -83,7 +83,7 @@ def _first(X: Any, which: NDArray[np.bool_]) -> tuple[int, int, Any]:
 
 
 def check_magnitude(name: str, value: float) -> None:
-    """Raise ValueError for a positive number by which or by whose inverse products leave the range of float64."""
+    """Raise ValueError for a positive number so large or small that products with it leave the range of float64."""
     if not LEAST <= value <= MOST:
         raise ValueError(
             f"{name} must be in [{LEAST:g}, {MOST:g}], got {value!r}: float64 has no room for its products"
@@ -97,7 +97,7 @@ def check_weights(weights: NDArray[np.float64], indices: NDArray[np.intp], by_cl
     ----------
     weights : ndarray of shape (n,)
     indices : ndarray of shape (n,)
-        Of their rows among the caller's.
+        Indices of their rows among the caller's.
     by_class : bool
         Whether `class_weight` is in them.
     """
@@ -132,7 +132,7 @@ def check_features(X: Any, bound: float = math.inf, columns: NDArray[Any] | None
 
 
 def check_objectives(primal: Any, dual: Any, gap: Any) -> None:
-    """Raise ValueError unless all are finite numbers: no other may be reported."""
+    """Raise ValueError unless objectives and gap are finite, because no other numbers may be reported."""
     if not (np.isfinite(primal).all() and np.isfinite(dual).all() and np.isfinite(gap).all()):
         raise ValueError(
             f"objective {primal}, dual objective {dual} and gap {gap} are not finite: the values of X, the weights and "
@@ -143,8 +143,8 @@ def check_objectives(primal: Any, dual: Any, gap: Any) -> None:
 def _check_indices(X: Any, name: str) -> None:
     """Raise ValueError unless every stored number of a CSR array has its row and column.
 
-    SciPy looks when an array is made, not afterwards, and its compiled functions follow any index: out of the array's
-    memory, if need be.
+    SciPy checks this when an array is made, not afterwards, and its compiled functions follow any index, even out of
+    the array's memory.
     """
     offsets, (n_rows, n_columns) = X.indptr, X.shape
     stored = min(len(X.indices), len(X.data))

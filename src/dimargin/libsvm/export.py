@@ -1,4 +1,4 @@
-"""Fitted machines as LIBSVM's models."""
+"""Conversion of fitted machines to LIBSVM's models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dimargin.system.arrays import Indices
 
 
 def libsvm_model(estimator: Any) -> LibsvmModel:
-    """The LIBSVM form of a fitted classifier; parameters and errors as of `to_libsvm`."""
+    """Return the LIBSVM form of a fitted classifier; parameters and errors are those of `to_libsvm`."""
     if isinstance(estimator, OneVsOneClassifier):
         check_is_fitted(estimator)
         return _of_pairs(estimator)
@@ -44,7 +44,10 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
 
 
 def _expansion(machine: KernelMarginClassifier, indices: Indices) -> tuple[Kernel | None, Any, bool]:
-    """Kernel, support vectors (indices in the matrix where values were computed beforehand), whether from feature 0."""
+    """Return the kernel, the support vectors, and whether their first column is feature 0.
+
+    For kernel values computed beforehand, the kernel is None and support vectors are indices in the kernel matrix.
+    """
     if machine._router is not None:
         raise ValueError(
             "a model that predicts by clusters has no LIBSVM form, which is one decision function; fit to stop_level=0 "
@@ -92,7 +95,7 @@ def _content(X: Any, row: int) -> tuple[bytes, bytes]:
 
 
 def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier as a LIBSVM text model, for svm-predict and all other programs that read such.
+    """Write a fitted classifier as a LIBSVM text model, for svm-predict and all programs that read such models.
 
     A machine whose loss LIBSVM does not know is written as the kernel expansion that it is, under `svm_type c_svc`.
     Column j of X becomes feature j + 1; numbers are written so that nothing is lost. With kernel values computed
@@ -120,7 +123,7 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     See Also
     --------
     from_libsvm : Read such a file.
-    save : Our own format, which holds scaling and certificate too.
+    save : The format of this package, which holds scaling and certificate too.
 
     Examples
     --------

@@ -40,11 +40,11 @@ class LibsvmModel:
     Attributes
     ----------
     kernel : Kernel or None
-        "linear", "poly" or "rbf"; None for kernel values computed beforehand: the only feature of a support vector is
+        "linear", "poly" or "rbf"; None for kernel values computed beforehand. The only feature of a support vector is
         then 0, its place in the kernel matrix, counted from one.
     labels : ndarray of shape (n_classes,), int64
     rho : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        Of the pairs (0, 1), (0, 2), ..., (1, 2), ...
+        Thresholds of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     n_support : ndarray of shape (n_classes,), int64
         Support vectors listed under each class, one class after the other.
     coefficients : ndarray of shape (n_classes - 1, n_SV)
@@ -87,13 +87,13 @@ class LibsvmModel:
 
     @property
     def n_columns(self) -> int:
-        """Columns that rows need to have at least."""
+        """Number of columns that rows need at least."""
         if self.kernel is None:
             return int(self.support_vectors.data.max(initial=0.0)) + 1
         return int(self.support_vectors.shape[1])
 
     def decision_values(self, X: Any, n_jobs: int | None = None) -> Floats:
-        """Decision value of every pair of classes, with kernel values in float64.
+        """Return the decision values of all pairs of classes, with kernel values in float64.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class LibsvmModel:
         return np.ascontiguousarray(values.T)
 
     def predict(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
-        """Labels of shape (n_samples,), by LIBSVM's vote; parameters and errors as of `decision_values`."""
+        """Predict labels of shape (n_samples,) by LIBSVM's vote; parameters and errors are as of `decision_values`."""
         values = self.decision_values(X, n_jobs)
         votes = np.zeros((len(values), len(self.labels)), dtype=np.int64)
         for p, (a, b) in enumerate(self.pairs):
@@ -155,7 +155,7 @@ class LibsvmModel:
 
 
 def _of_columns(X: Any, columns: Indices) -> Floats:
-    """Dense rows of these columns."""
+    """Return dense rows of these columns, which are zero where X has none."""
     X, kept = narrowed(X)
     indices = np.minimum(np.searchsorted(kept, columns), len(kept) - 1)
     values: Floats = X[:, indices].toarray() if sp.issparse(X) else X[:, indices]
@@ -163,7 +163,7 @@ def _of_columns(X: Any, columns: Indices) -> Floats:
 
 
 def _widened(X: Any, width: int) -> Any:
-    """CSR rows with more columns, all empty."""
+    """Return CSR rows with more columns, which are empty."""
     return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
 
@@ -185,14 +185,14 @@ def one_vs_one(
     Parameters
     ----------
     kernel : Kernel or None
-        As of `LibsvmModel`.
+        As in `LibsvmModel`.
     labels : ndarray of shape (n_classes,)
     X : array or CSR array of shape (n, n_features)
-        What the `rows` of the expansions are indices in.
+        Rows, of which the `rows` of the expansions are indices.
     pairs : sequence of Expansion
-        Of the pairs (0, 1), (0, 2), ..., (1, 2), ...
+        Expansions of the pairs (0, 1), (0, 2), ..., (1, 2), ...
     zero_based : bool, default=False
-        As of `LibsvmModel`.
+        As in `LibsvmModel`.
 
     Raises
     ------
@@ -220,7 +220,7 @@ def one_vs_one(
 
 
 def csr_rows(X: Any) -> Any:
-    """Rows as a CSR array of float64 without stored zeros."""
+    """Return rows as a CSR array of float64 without stored zeros."""
     X = sp.csr_array(X, dtype=np.float64)
     X.sum_duplicates()
     X.eliminate_zeros()
@@ -228,7 +228,7 @@ def csr_rows(X: Any) -> Any:
 
 
 def whole_labels(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Labels as LIBSVM stores them; raises ValueError for any that is no whole number of 32 bits."""
+    """Return labels as LIBSVM stores them; raises ValueError for any that is no whole number of 32 bits."""
     limits = np.iinfo(np.int32)
     numbers = labels.dtype.kind in "biuf" and bool(((labels >= limits.min) & (labels <= limits.max)).all())
     if not numbers or (labels != labels.astype(np.int64)).any():

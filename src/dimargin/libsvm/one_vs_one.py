@@ -26,7 +26,7 @@ from dimargin.system.arrays import Floats, Indices
 
 
 class _Dots(Monitor):
-    """A dot for every check of the gap, as LIBSVM shows that it works."""
+    """Monitor that prints a dot for every check of the gap, as LIBSVM shows that it works."""
 
     def check(self, entry: dict[str, Any]) -> bool:
         print(".", end="", flush=True)
@@ -35,12 +35,12 @@ class _Dots(Monitor):
 
 @dataclass(frozen=True)
 class OneVsOne:
-    """LIBSVM's way to more than two classes.
+    """Trainer of a machine for every pair of classes, which is LIBSVM's way to more than two of them.
 
     Attributes
     ----------
     machine : SVMClassifier
-        Of which every pair gets a copy; with an intercept, not fitted.
+        Machine with an intercept, not fitted, of which every pair gets a copy.
     weights : mapping
         Factors on C, by label.
     cache : int or None
@@ -52,7 +52,7 @@ class OneVsOne:
     cache: int | None = None
 
     def train(self, X: Any, y: NDArray[Any], quiet: bool = False) -> LibsvmModel:
-        """Train a machine for every pair of classes, and print LIBSVM's report of it unless told to be quiet.
+        """Train a machine for every pair of classes, and print LIBSVM's report of it unless `quiet`.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class OneVsOne:
         return model
 
     def _rows(self, X: Any, rows: Indices) -> Any:
-        """What the machine of some rows is fitted on."""
+        """Return the data that the machine of some rows is fitted on."""
         if self.machine.kernel != "precomputed":
             return X if len(rows) == X.shape[0] else X[rows]
         indices = X[:, [0]][rows]
@@ -119,7 +119,7 @@ class OneVsOne:
         return Expansion(rows[machine.support_], machine.dual_coef_[0], 0.0 - float(machine.intercept_[0]))
 
     def cross_validate(self, X: Any, y: NDArray[Any], n_folds: int) -> float:
-        """Share of the rows that models trained without them predict right; folds as stratified as they can be."""
+        """Return the share of rows that models trained without them predict right, on folds stratified if possible."""
         n_folds = min(n_folds, len(y))
         kind = StratifiedKFold if n_folds <= np.unique(y, return_counts=True)[1].max() else KFold
         correct = 0
@@ -136,7 +136,10 @@ class OneVsOne:
 
 
 def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
-    """Labels in LIBSVM's order, the first that appears first, but 1 before -1; and every row's place among them."""
+    """Return the labels in LIBSVM's order, and every row's place among them.
+
+    The label that appears first comes first, but 1 before -1 where these are all.
+    """
     labels, first, codes = np.unique(y, return_index=True, return_inverse=True)
     order = np.argsort(first)
     if labels.tolist() == [-1, 1]:
@@ -145,7 +148,7 @@ def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
 
 
 def _report(pair: SVMClassifier, bounds: Floats) -> None:
-    """LIBSVM's lines about a pair, and the certificate."""
+    """Print LIBSVM's lines about a pair, and the certificate."""
     sizes = np.abs(pair.dual_coef_[0])
     print(f"*\noptimization finished, #passes = {pair.n_iter_}")
     if bounds.min() == bounds.max():

@@ -1,4 +1,4 @@
-"""svm-scale's arithmetic and its range files."""
+"""The arithmetic of svm-scale, and its range files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS_AT_ONCE = 2**20  # bounds the scratch memory
 
 
 def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -> Floats:
-    """From [least, largest] to [lower, upper], with the operations in LIBSVM's order, so that they are its numbers."""
+    """Map values from [least, largest] to [lower, upper], in LIBSVM's order of operations and so to its numbers."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         between = lower + (upper - lower) * (values - least) / (largest - least)
     return np.where(values == least, lower, np.where(values == largest, upper, between))
@@ -30,7 +30,7 @@ def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -
 
 @dataclass(frozen=True, eq=False)
 class FeatureRanges:
-    """How svm-scale maps features, linearly, each from its range to the same interval.
+    """Linear maps of features, each from its range to the same interval, as svm-scale makes them.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class FeatureRanges:
     def fit(
         cls, X: Any, y: NDArray[Any], lower: float, upper: float, label_limits: tuple[float, float] | None = None
     ) -> FeatureRanges:
-        """Ranges of data whose column j is feature j + 1; zeros that a sparse row leaves out count."""
+        """Determine the ranges of data whose column j is feature j + 1; zeros that a sparse row leaves out count."""
         X, columns = narrowed(X)
         least, largest = _extremes(X)
         varying = np.flatnonzero(least < largest)
@@ -78,7 +78,7 @@ class FeatureRanges:
         Raises
         ------
         DataFileError
-            If it is damaged or none; the message names the line.
+            If the file is damaged or no range file; the message names the line.
         OSError
             If it cannot be opened.
         """
@@ -96,14 +96,14 @@ class FeatureRanges:
         return cls(lower, upper, features.astype(np.int64), least, largest, labels)  # type: ignore[arg-type]
 
     def unknown(self, X: Any) -> list[int]:
-        """Features that vary in X but have no range: they are left out of what is written."""
+        """Return the features that vary in X but have no range, and are therefore left out of what is written."""
         X, columns = narrowed(X)
         least, largest = _extremes(X)
         varying = columns[least < largest] + 1
         return sorted({*varying.tolist()} - {*self.features.tolist()})
 
     def lines(self, X: Any, y: NDArray[Any]) -> Iterator[str]:
-        """Scaled rows as svm-scale writes them, features with six digits, many lines at a time.
+        """Yield scaled rows as svm-scale writes them, features with six digits, many lines at a time.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class FeatureRanges:
 
 
 def _spread(X: Any, indices: Indices, width: int) -> Any:
-    """Rows with more columns: theirs at these indices, the others empty."""
+    """Return rows with more columns, their own at these indices, and the others empty."""
     if X.shape[1] == width:
         return X
     rows = sp.csr_array(X)
@@ -146,14 +146,14 @@ def _spread(X: Any, indices: Indices, width: int) -> Any:
 
 
 def _extremes(X: Any) -> tuple[Floats, Floats]:
-    """Least and largest value of every column."""
+    """Return the least and the largest value of every column."""
     if not sp.issparse(X):
         return X.min(axis=0), X.max(axis=0)
     return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
 
 
 def _with_zeros(X: Any, columns: Indices, width: int) -> Any:
-    """Rows as a CSR array with more columns, in which the zeros of the given columns are stored."""
+    """Return rows as a CSR array with more columns, in which the zeros of the given columns are stored."""
     n, part = X.shape[0], sp.coo_array(X)
     values = np.concatenate([part.data, np.zeros(n * len(columns))])  # stored values have a zero added
     indices = (
@@ -164,7 +164,7 @@ def _with_zeros(X: Any, columns: Indices, width: int) -> Any:
 
 
 class _Lines:
-    """The lines of a range file, one after the other."""
+    """Reader of the lines of a range file, one after the other."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.at = path, 0
@@ -175,13 +175,16 @@ class _Lines:
         return self.at < len(self.lines)
 
     def skip(self, word: str) -> bool:
-        """Pass the next line if it is this word."""
+        """Skip the next line if it is this word, and return whether it was."""
         found = self.left and self.lines[self.at].strip() == word
         self.at += found
         return found
 
     def numbers(self, count: int, above: float | None = None) -> list[float]:
-        """The next line: so many finite numbers, the first of them a feature if it has to be above another."""
+        """Read the next line, which must hold `count` finite numbers.
+
+        With `above`, the first of them is a feature, and must be above that one.
+        """
         try:
             numbers = [float(word) for word in self.lines[self.at].split()] if self.left else []
         except ValueError:
@@ -194,6 +197,6 @@ class _Lines:
         return numbers
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise, naming the line."""
+        """Raise DataFileError, naming the line."""
         text = short(self.lines[self.at]) if self.left else "the end"
         raise DataFileError(f"{self.path}, line {self.at + 1}: {expected} expected in a range file, got {text!r}")

@@ -1,7 +1,7 @@
 """LIBSVM's text models: a header of keywords, then a line for every support vector.
 
-Read strictly: what LIBSVM's own reader lets pass (numbers that are none, counts that do not match, a file cut short) is
-an error here that names the line.
+They are read strictly. What LIBSVM's own reader lets pass (numbers that are none, counts that do not match, a file cut
+short) is an error here that names the line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OF_NUMBERS = b"0123456789+-.eE: \t\r\n"  # neither nan and inf nor comments
 
 
 def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None:
-    """Write LIBSVM's text; numbers have the fewest digits that read back as the same number.
+    """Write a model as LIBSVM's text, with the fewest digits of a number that read back as the same number.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     Returns
     -------
     LibsvmModel
-        With `predict` and `decision_values`.
+        The model, with `predict` and `decision_values`.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
 
 
 def _are_indices(vectors: Any, zero_based: bool) -> bool:
-    """Whether the support vectors hold feature 0 alone, a whole number above zero."""
+    """Return whether the support vectors hold feature 0 alone, a whole number above zero."""
     numbers = vectors.data
     alone = (zero_based and vectors.shape[1] == 1 and len(numbers) == vectors.shape[0]) or not vectors.shape[0]
     return bool(alone and (numbers == np.floor(numbers)).all() and ((numbers > 0) & (numbers < 2**31)).all())
@@ -157,7 +157,7 @@ def _kernel(header: _Header) -> Kernel | None:
 
 
 def _vectors(header: _Header, n_own: int, expected: int, zero_based: bool | None) -> tuple[Floats, Any, bool]:
-    """Coefficients of shape (n_own, n_vectors), support vectors, and whether features count from zero."""
+    """Return coefficients of shape (n_own, n_vectors), support vectors, and whether features count from zero."""
     first, lines = header.length + 1, header.rest.split(b"\n")
     rows = sum(1 for line in lines if line.strip())
     if rows != expected or (lines[-1] if rows else b"") or (rows and not n_own):
@@ -187,7 +187,7 @@ def _vectors(header: _Header, n_own: int, expected: int, zero_based: bool | None
 
 
 def _number(word: str | bytes) -> float:
-    """The number that is written; NaN for anything else that Python reads as one."""
+    """Return the number that is written, and NaN for any other text, even one that Python reads as a number."""
     text = word if isinstance(word, str) else word.decode(errors="replace")
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
@@ -201,16 +201,16 @@ class _Entry(NamedTuple):
 
 
 class _Header:
-    """The lines before the support vectors, by keyword.
+    """Header of a text model: the lines before the support vectors, by keyword.
 
     Attributes
     ----------
     entries : dict
         Line number and words behind every keyword.
     length : int
-        Lines, the one that says SV included.
+        Number of lines, the one that says SV included.
     rest : bytes
-        What follows them.
+        The lines of the support vectors.
     """
 
     def __init__(self, path: Path, content: bytes) -> None:
@@ -231,7 +231,7 @@ class _Header:
             self.entries[words[0]] = _Entry(self.length, words[1:])
 
     def fail(self, keyword: str, reason: str) -> NoReturn:
-        """Raise, naming line and words."""
+        """Raise ModelFileError, naming line and words."""
         line, words = self.entries[keyword]
         raise ModelFileError(f"{self.path}, line {line}: {short(' '.join([keyword, *words]))!r}: {reason}")
 
@@ -244,25 +244,25 @@ class _Header:
         return words
 
     def word(self, keyword: str) -> str:
-        """The only word of a line."""
+        """Return the only word of a line."""
         return self._words(keyword, 1)[0]
 
     def numbers(self, keyword: str, count: int) -> list[float]:
-        """So many finite numbers."""
+        """Return the numbers of a line, which must be `count` finite ones."""
         numbers = list(map(_number, self._words(keyword, count)))
         if not all(map(math.isfinite, numbers)):
             self.fail(keyword, "finite numbers expected")
         return numbers
 
     def integers(self, keyword: str, count: int) -> list[int]:
-        """So many whole numbers of 32 bits."""
+        """Return the numbers of a line, which must be `count` whole ones of 32 bits."""
         numbers = self.numbers(keyword, count)
         if not all(number.is_integer() and abs(number) < 2**31 for number in numbers):
             self.fail(keyword, "whole numbers of 32 bits expected")
         return list(map(int, numbers))
 
     def whole(self, keyword: str, least: int, most: float = math.inf) -> int:
-        """One whole number, not beyond bounds."""
+        """Return the only whole number of a line, which must be within bounds."""
         number = self.integers(keyword, 1)[0]
         if number < least:
             self.fail(keyword, f"{least} or more expected")

@@ -1,4 +1,4 @@
-"""Model files: every estimator in a file without pickle, and back."""
+"""Model files, in which every estimator is stored without pickle, and loaded again."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Model files: what estimators, kernels and routers become in a file of `dimargin.model_files.model_format`, and back.
+"""Conversion of estimators, kernels and routers to files of `dimargin.model_files.model_format`, and back.
 
 Loading makes objects of the few classes in `_CLASSES` only, sets the attributes listed there only, and checks that the
 arrays fit together before anything is computed with them.
@@ -117,7 +117,9 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Load a model that `save` wrote: its machine or detector, or its pipeline. Nothing in the file is executed.
+    """Load a model that `save` wrote: a machine, a detector or a pipeline.
+
+    Nothing in the file is executed.
 
     Raises
     ------
@@ -130,7 +132,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """The model and the header of its file, where `save` keeps versions and notes; raises as `load`."""
+    """Return the model and the header of its file, where `save` keeps versions and notes; raises as `load`."""
     header, arrays = read_raw(Path(path))
     try:
         steps = [(str(step["name"]), _decode_step(step, arrays)) for step in header["steps"]]
@@ -145,7 +147,7 @@ def load_with_header(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]
 
 
 def _check_notes(header: Mapping[str, Any]) -> None:
-    """Raise ValueError for what commands read of the header, of another kind than `save` writes."""
+    """Raise ValueError unless the version and notes of the header are of the kinds that `save` writes."""
     notes = header["notes"]
     sound = (
         isinstance(header["dimargin_version"], str)

@@ -1,4 +1,4 @@
-"""What a model file is made of: a JSON header and arrays in one safetensors file, in which nothing can be executed.
+"""Format of model files: a JSON header and arrays in one safetensors file, in which nothing can be executed.
 
 The header names the format version, the package version, the steps of the model (a scaler, then a machine) with their
 parameters and fitted attributes, and a checksum over all of it. Nothing here knows estimators, so that a process can
@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class ModelFileError(ValueError):
-    """A model file cannot be used; the message names the file and the reason."""
+    """Error for a model file that cannot be used; the message names the file and the reason."""
 
 
 class Step(NamedTuple):
@@ -42,17 +42,17 @@ class Step(NamedTuple):
     Attributes
     ----------
     name : str
-        Of the step; "machine" for a machine without a pipeline.
+        Name of the step; "machine" for a machine without a pipeline.
     class_name : str
-        Such as "LinearODMClassifier".
+        Name of its class, such as "LinearODMClassifier".
     parameters : mapping of str to value
-        All or some of its class's; the others get their defaults.
+        All or some of the parameters of its class; the others get their defaults.
     attributes : mapping of str to value
-        What fitting gives it, with ``n_features_in_``. To predict, a LinearODMClassifier of d features needs besides
-        ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d), ``intercept_`` of shape (n_outputs,) and
-        ``_partial``, a tuple of an array of shape (n_outputs, d + 1) and a number (where ``partial_fit`` goes on, and
-        the weight of the rows seen). There is one output for two classes, else one for each. What machines with support
-        vectors and detectors need is in `dimargin.model_files.soundness`.
+        Attributes that fitting sets, with ``n_features_in_``. To predict, a LinearODMClassifier of d features needs
+        besides ``classes_`` of shape (n_classes,), ``coef_`` of shape (n_outputs, d), ``intercept_`` of shape
+        (n_outputs,) and ``_partial``, a tuple of an array of shape (n_outputs, d + 1) and a number (where
+        ``partial_fit`` goes on, and the weight of the rows seen). There is one output for two classes, else one for
+        each. What machines with support vectors and detectors need is in `dimargin.model_files.soundness`.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Step(NamedTuple):
 
 
 def refuse_value(value: Any, where: str, arrays: Arrays) -> Any:
-    """An `encode_other` that knows nothing."""
+    """Raise TypeError: the `encode_other` of a caller who stores plain values only."""
     raise TypeError(f"{where} cannot be stored in a model file: {value!r}")
 
 
 def refuse_kind(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """A `decode_other` that knows nothing."""
+    """Raise ValueError: the `decode_other` of a caller who loads plain values only."""
     raise ValueError(f"unknown kind of value: {sorted(value)}")
 
 
@@ -135,7 +135,7 @@ def model_content(
     pipeline: bool | None = None,
     encode_other: Callable[[Any, str, Arrays], Any] = refuse_value,
 ) -> bytes:
-    """What `write_model` would write, the same for the same model; parameters and errors as there."""
+    """Return the bytes that `write_model` would write, the same for the same model; parameters and errors as there."""
     arrays: Arrays = {}
     header = {
         "format_version": FORMAT_VERSION,
@@ -160,7 +160,7 @@ def _encoded_step(step: Step, arrays: Arrays, encode_other: Callable[[Any, str, 
 
 
 def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """The header and the arrays of a model file; raises as `dimargin.load`, but does not look into the steps."""
+    """Return the header and the arrays of a model file; raises as `dimargin.load`, but does not check the steps."""
     with open(path, "rb"):  # a missing or forbidden file is the system's own error
         pass
     try:
@@ -199,12 +199,12 @@ def _array(file: Any, name: str) -> NDArray[Any]:
 
 
 def is_model_file(start: bytes) -> bool:
-    """Whether a file that begins so is a model file, sound or not."""
+    """Return whether a file that begins so is a model file, sound or not."""
     return f'"{_KEY}"'.encode() in start[8:64]  # behind the length of the safetensors header, which is JSON
 
 
 def file_content(header: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """The bytes of a model file."""
+    """Return the bytes of a model file."""
     text = json.dumps(header)
     if len(text) > _LONGEST_HEADER:
         raise TypeError(f"a model file holds {_LONGEST_HEADER} letters beside its arrays; this model has {len(text)}")
@@ -227,13 +227,13 @@ def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 def encode(
     value: Any, where: str, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any] = refuse_value
 ) -> Any:
-    """JSON for a value; what JSON does not know is an object with the single key of its kind.
+    """Return JSON for a value; what JSON does not know becomes an object with the single key of its kind.
 
     Parameters
     ----------
     value : object
     where : str
-        Its name, for messages and for the arrays in it.
+        Name of the value, for messages and for the arrays in it.
     arrays : dict of str to ndarray
         Takes the arrays in the value.
     encode_other : callable, optional
@@ -265,7 +265,7 @@ def decode(
     arrays: Mapping[str, NDArray[Any]],
     decode_other: Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any] = refuse_kind,
 ) -> Any:
-    """The value that `encode` made JSON of; `decode_other` is called for kinds that are not plain."""
+    """Return the value that `encode` made JSON of; `decode_other` is called for kinds that are not plain."""
     if not isinstance(value, dict):
         return value
 

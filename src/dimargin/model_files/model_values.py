@@ -1,4 +1,4 @@
-"""Rows and what is done to them, in model files; sites write them without scikit-learn."""
+"""Rows and row transforms in model files, which sites write without scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dimargin.model_files.model_format import Arrays, decode, encode, refuse_kin
 
 
 def encode_rows(value: Any, where: str, arrays: Arrays) -> Any:
-    """An `encode_other` of `dimargin.model_files.model_format.write_model` that knows CSR arrays and `RowTransform`.
+    """Encode a CSR array or a `RowTransform`, as an `encode_other` of `dimargin.model_files.model_format.write_model`.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def encode_rows(value: Any, where: str, arrays: Arrays) -> Any:
 
 
 def decode_rows(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """The counterpart of `encode_rows`: a `decode_other` of `dimargin.model_files.model_format.decode`.
+    """Decode what `encode_rows` encoded, as a `decode_other` of `dimargin.model_files.model_format.decode`.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def decode_rows(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     """
     if "csr" in value:
         data, indices, indptr = (decode(value["csr"][key], arrays) for key in ("data", "indices", "indptr"))
-        # SciPy does not look at these where the last of them is zero, and then writes beyond the ends
+        # SciPy does not check these where the last of them is zero, and then writes beyond the ends
         if indptr.dtype.kind != "i" or indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
             raise ValueError("the offsets of sparse rows do not rise from zero")
         matrix = sp.csr_array((data, indices, indptr), shape=tuple(value["shape"]))

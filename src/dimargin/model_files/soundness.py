@@ -1,4 +1,4 @@
-"""Whether what a model file holds fits together; nothing is computed with it before."""
+"""Checks that the contents of a model file fit together, before anything is computed with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCALERS: dict[str, dict[str, str | None]] = {
 
 
 def check_step(step: Any) -> None:
-    """Raise ValueError for what no step can do without, or what commands tell of it, of another kind than it has."""
+    """Raise ValueError unless the attributes that every step needs, or that commands print, are of the right kinds."""
     width, names = step.n_features_in_, vars(step).get("feature_names_in_", np.array([""], dtype=object))
     threads = vars(step).get("n_jobs")
     sound = (
@@ -58,7 +58,7 @@ def _check_certificate(told: dict[str, Any]) -> None:
 
 
 def _check_classes(classes: Any) -> None:
-    """Raise ValueError unless these are two different labels or more."""
+    """Raise ValueError unless these are two or more different labels."""
     sound = (
         isinstance(classes, np.ndarray)
         and classes.ndim == 1
@@ -153,7 +153,7 @@ def _fits_ball(detector: CoreSetSVDD) -> bool:
 
 
 def _is_matrix(values: Any) -> bool:
-    """Whether this is an array or a CSR array of two dimensions, of finite floating-point numbers."""
+    """Return whether this is an array or a CSR array of two dimensions, of finite floating-point numbers."""
     return len(values.shape) == 2 and _is_real(values.data if sp.issparse(values) else values)
 
 
@@ -170,7 +170,7 @@ def _is_whole(*values: Any) -> bool:
 
 
 def _is_amount(value: Any) -> bool:
-    """Whether this is a number, or one for every class."""
+    """Return whether this is a number, or an array of one for every class."""
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "fi" and value.ndim == 1
     return isinstance(value, float) or (_is_whole(value) and abs(value) < 2**63)
@@ -197,7 +197,7 @@ def _fits_transform(X: Any, transform: Any) -> bool:
 
 
 def _fits(router: Router, vectors: Any) -> bool:
-    """Whether the rule can be asked about rows like these vectors, and answers with a cluster that there is."""
+    """Return whether the rule can be applied to rows like these vectors, and gives a cluster that there is."""
     rule = router.rule
     n_splits, n_centres = len(rule.splits), sum(len(split.norms) for split in rule.splits)
     if not (n_splits and 0 < rule.n_clusters <= n_centres and _whole(router.clusters, 0, rule.n_clusters)):
@@ -240,7 +240,7 @@ def _fits_committee(committee: Committee, n_outputs: int) -> bool:
 
 
 def _whole(values: Any, low: int, high: int) -> bool:
-    """Whether these are whole numbers from `low` to below `high`."""
+    """Return whether these are whole numbers from `low` to below `high`."""
     return values.dtype == np.int64 and values.ndim == 1 and bool(((low <= values) & (values < high)).all())
 
 

@@ -1,4 +1,4 @@
-"""Parameters chosen by cross-validation."""
+"""Choice of parameters by cross-validation."""
 
 from dimargin.search.odm_cv import ODMClassifierCV
 

@@ -1,4 +1,4 @@
-"""Folds whose training rows are nested samples, and how candidates are scored on them.
+"""Folds whose training rows are nested samples, and the training of candidates on them.
 
 On a part of the rows the loss of a row keeps its weight in the whole: the mass is that of all rows, not of the part.
 For the mean loss the best `lam` of 1,000 rows was a tenth to a hundredth of that of 9,000 (phishing and ijcnn1, gamma
@@ -37,7 +37,7 @@ _LEAST_QUERIES = 4000
 
 
 def nested_order(y: Indices, rng: np.random.Generator) -> Indices:
-    """Rows in random order, every beginning of which has the classes as frequent as all.
+    """Return a random order of the rows, in every beginning of which the classes are as frequent as in the whole.
 
     Examples
     --------
@@ -63,12 +63,12 @@ class Fold:
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a fold that a round trains on, and asks about.
+    """Rows of a fold that a round trains on, and those that it is scored on.
 
     Attributes
     ----------
     data : TrainingData
-        Of all rows.
+        The data of all rows.
     train, test : ndarray
         Indices of the rows.
     """
@@ -79,27 +79,30 @@ class Sample:
 
     @classmethod
     def of(cls, data: TrainingData, fold: Fold, n_rows: int) -> Sample:
-        """So many training rows, and as many of the others, 4,000 at least, as far as there are."""
+        """Take `n_rows` training rows, and as many test rows but at least 4,000, as far as there are."""
         return cls(data, fold.train[:n_rows], fold.test[: max(_LEAST_QUERIES, n_rows)])
 
     @cached_property
     def rows(self) -> Any:
-        """Training rows."""
+        """Features of the training rows."""
         return self.data.X[self.train]
 
     @cached_property
     def queries(self) -> Any:
-        """Rows asked about."""
+        """Features of the test rows."""
         return self.data.X[self.test]
 
     def losses(self, loss: Loss, intercept: bool) -> MarginLosses:
-        """Of the training rows, with the mass of all."""
+        """Return the losses of the training rows, with the mass of all rows."""
         labels, weights = np.ascontiguousarray(self.data.labels[:, self.train]), self.data.weights[self.train]
         mass = float(self.data.weights.sum())
         return MarginLosses(labels, weights, loss, mass, mass, intercept)
 
     def score(self, values: Floats, scorer: Any) -> float:
-        """Of decision values of shape (n_outputs, n_queries), by a scorer; None is accuracy with the rows' weights."""
+        """Return the score of decision values of shape (n_outputs, n_queries).
+
+        Without a scorer it is the accuracy with the rows' weights.
+        """
         truth = self.data.classes[self.data.y[self.test]]
         machine, given = _Known(self.data.classes), values[0] if len(values) == 1 else values.T
         if scorer is None:
@@ -108,18 +111,18 @@ class Sample:
 
 
 class _Known(ClassifierMixin, BaseEstimator):
-    """A machine for scorers of scikit-learn, whose rows are the decision values themselves."""
+    """Classifier for scikit-learn's scorers, whose rows are the decision values themselves."""
 
     def __init__(self, classes: NDArray[Any]) -> None:
         self.classes = classes
         self.classes_ = classes
 
     def decision_function(self, values: Floats) -> Floats:
-        """Decision values."""
+        """Return the decision values that were given."""
         return values
 
     def predict(self, values: Floats) -> NDArray[Any]:
-        """Labels."""
+        """Return the labels that decision values stand for."""
         return np.asarray(self.classes[codes_of(values)])
 
 
@@ -127,17 +130,17 @@ class _Known(ClassifierMixin, BaseEstimator):
 
 
 class Trainer(ABC):
-    """Trains candidates of one kernel on a sample, one after the other, each from the one before."""
+    """Trainer of candidates with the same kernel on a sample, each of which starts from the solution before."""
 
     evaluations = 0
 
     @abstractmethod
     def values(self, loss: Loss, limits: Limits) -> Floats:
-        """Decision values of the machine with this loss, of shape (n_outputs, n_queries)."""
+        """Return decision values of the machine with this loss, of shape (n_outputs, n_queries)."""
 
 
 class ExactTrainer(Trainer):
-    """By the exact solver."""
+    """Trainer that uses the exact solver."""
 
     def __init__(self, sample: Sample, transform: Transform) -> None:
         self._sample = sample
@@ -146,7 +149,7 @@ class ExactTrainer(Trainer):
         self._start: Floats | None = None
 
     def values(self, loss: Loss, limits: Limits) -> Floats:
-        """See `Trainer`."""
+        """See `Trainer.values`."""
         losses = self._sample.losses(loss, False)
         problem = DualProblem.of(losses, self._kernel.take(np.arange(losses.n_rows)))
         solution = solve(problem, BlockCoordinateDescent(), self._start, limits)
@@ -157,7 +160,7 @@ class ExactTrainer(Trainer):
 
 
 class SpaceTrainer(Trainer):
-    """By Newton, in the space of landmarks or of the features themselves."""
+    """Trainer that uses Newton's method, in the space of landmarks or of the features themselves."""
 
     def __init__(
         self, sample: Sample, train: Any, test: Any, factor: Floats | None, explicit: bool, intercept: bool
@@ -169,7 +172,7 @@ class SpaceTrainer(Trainer):
 
     @classmethod
     def of_landmarks(cls, sample: Sample, transform: Transform, n_landmarks: int) -> SpaceTrainer:
-        """Kernel values with landmarks, which are the first of the training rows."""
+        """Make a trainer on kernel values with landmarks, which are the first of the training rows."""
         kernel: KernelMatrix = kernel_matrix(transform, sample.rows).in_float64()
         landmarks, factor = independent_landmarks(kernel, np.arange(min(n_landmarks, len(sample.train))))
         train = kernel.block(np.arange(len(sample.train)), landmarks)
@@ -180,7 +183,7 @@ class SpaceTrainer(Trainer):
         return trainer
 
     def values(self, loss: Loss, limits: Limits) -> Floats:
-        """See `Trainer`."""
+        """See `Trainer.values`."""
         losses = self._sample.losses(loss, self._intercept)
         shards = LocalEngine(1, Event()).scatter([Shard(self._train, losses)])
         solution = solve(shards, self._newton, self._index, limits)

@@ -1,6 +1,6 @@
 """Successive halving: all candidates on few rows, the best of them on more (Jamieson and Talwalkar, AISTATS 2016).
 
-It knows no machine: what a candidate's scores are is asked of the caller.
+It knows no machine; the caller computes the scores of candidates.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dimargin.system.arrays import Floats, Indices
 
 @dataclass(frozen=True)
 class Rung:
-    """How much the candidates of a round are given: training rows of a fold, and the first so many folds."""
+    """Numbers of candidates, of training rows of a fold, and of folds (the first ones) in a round."""
 
     number: int
     n_candidates: int
@@ -26,10 +26,10 @@ class Rung:
 
 
 def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int, finalists: int) -> list[Rung]:
-    """Rounds of so many times fewer candidates on so many times more rows, which end with the finalists on all rows.
+    """Plan rounds with `factor` times fewer candidates and more rows each, up to the finalists on all rows.
 
-    Rows are `least` at least: where that is more than a round is due, it takes the place of those before. Folds come
-    in as rows do, one at least: few rows mislead all folds in the same way.
+    A round has `least` rows at least, and rounds that would have the same rows are merged into one. The number of folds
+    grows as that of rows does, and is one at least, because few rows mislead all folds in the same way.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int
 
 @dataclass(frozen=True)
 class Round:
-    """A rung and what was found there.
+    """Candidates of a rung and their scores.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Round:
 
     @property
     def means(self) -> Floats:
-        """Mean over the folds that are there, minus infinity for candidates that have none."""
+        """Means over the folds that were scored, minus infinity for candidates without any."""
         counted = ~np.isnan(self.scores)
         with np.errstate(invalid="ignore"):
             means = np.where(counted, self.scores, 0.0).sum(axis=1) / counted.sum(axis=1)
@@ -78,23 +78,23 @@ class Round:
 
     @property
     def ranked(self) -> Indices:
-        """Candidates, the best first; of equals the first of the grid."""
+        """Candidates, the best first, and equally good ones in the order of the grid."""
         return self.candidates[np.lexsort((self.candidates, -self.means))]
 
     @property
     def complete(self) -> bool:
-        """Whether every candidate has every score."""
+        """Return whether every candidate has every score."""
         return not bool(np.isnan(self.scores).any())
 
 
 def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], NDArray[np.float64]]) -> list[Round]:
-    """Rounds, the last of them incomplete if time ran out in it.
+    """Run the rounds of successive halving, the last of them incomplete if time ran out in it.
 
     Parameters
     ----------
     rungs : list of Rung
     evaluate : callable
-        Scores of candidates on a rung, of shape (n_candidates, n_folds).
+        Returns the scores of candidates on a rung, of shape (n_candidates, n_folds).
 
     Examples
     --------

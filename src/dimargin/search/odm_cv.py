@@ -1,4 +1,4 @@
-"""ODMClassifierCV: the machine with its parameters chosen by cross-validation."""
+"""ODMClassifierCV, the machine with parameters chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _LINEAR_BANDS = [(0.5, 0.95)]  # wide: a linear machine cannot draw all margins 
 class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Optimal margin Distribution Machine whose parameters are chosen by cross-validation.
 
-    Successive halving: all candidates are scored on few rows of a fold, the best third of them on three times as many,
-    and so on, until few are left for `max_rows` rows of every fold; the best of these is trained on all rows by the
-    estimator's own strategy. Candidates are solved exactly, or in the space of landmarks if that is the estimator's
+    In successive halving, all candidates are scored on few rows of a fold, the best third of them on three times as
+    many, and so on, until few are left for `max_rows` rows of every fold. The best of these is trained on all rows by
+    the estimator's own strategy. Candidates are solved exactly, or in the space of landmarks if that is the estimator's
     strategy and there are more than twice as many rows. Those with the same kernel are solved one after the other along
     `lam`, each from the solution before. On part of the rows the loss of a row keeps its weight in the whole, since the
     best `lam` for the mean loss grows with the rows.
@@ -47,7 +47,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
     Parameters
     ----------
     estimator : ODMClassifier or LinearODMClassifier, default=None
-        What is tuned; None is ``ODMClassifier()``. All that is not in the grid is taken from it.
+        Classifier to tune; None is ``ODMClassifier()``. All that is not in the grid is taken from it.
     param_grid : dict or list of dict, default=None
         Values of ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``kernel``, ``degree``,
         ``coef0`` to try, all combinations of a dict, as in scikit-learn's GridSearchCV. None: gamma from a quarter of
@@ -97,7 +97,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
 
     See Also
     --------
-    TuningDisplay : What was tried, as a picture.
+    TuningDisplay : Picture of the candidates that were tried.
 
     Examples
     --------
@@ -213,7 +213,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
             check_number("max_time", self.max_time, 0)
 
     def _refitted(self, estimator: Any, monitor: Monitor, X: Any, y: Any, sample_weight: Any) -> Any:
-        """The machine with the best parameters, trained on all rows."""
+        """Train the machine with the best parameters on all rows."""
         machine = clone(estimator).set_params(**self.best_params_)
         if self.max_time is not None:
             machine.set_params(max_time=max(self.max_time - self.search_seconds_, 1e-3))
@@ -225,7 +225,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         return machine.set_params(max_time=estimator.max_time)
 
     def _base(self) -> Any:
-        """The estimator, checked."""
+        """Return a checked copy of the estimator."""
         estimator = ODMClassifier() if self.estimator is None else clone(self.estimator)
         if not isinstance(estimator, (ODMClassifier, LinearODMClassifier)):
             raise TypeError(f"estimator must be an ODMClassifier or a LinearODMClassifier, got {estimator!r}")
@@ -239,7 +239,7 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         return estimator
 
     def _candidates(self, estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
-        """Parameters to try, checked one by one; loss by loss along lam."""
+        """Return the parameters to try, which are checked one by one."""
         grid: Any = self.param_grid
         if grid is None:
             grid = _default_grid(estimator, data)
@@ -253,7 +253,10 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         return candidates
 
     def _folds(self, data: TrainingData, y: Any) -> list[Fold]:
-        """Folds of the rows with weight; a splitter deals all that were given, whose indices it knows."""
+        """Return folds of the rows with weight.
+
+        A splitter of the caller's splits all rows that were given, whose indices it knows.
+        """
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         splitter: Any = self.cv
         given, indices = np.asarray(y), np.full(data.n_given, -1)
@@ -285,17 +288,17 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def decision_function(self, X: Any) -> Floats:
-        """Decision values of the best estimator."""
+        """Return the decision values of the best estimator."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.decision_function(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Class labels of shape (n_samples,), by the best estimator."""
+        """Predict class labels, of shape (n_samples,), by the best estimator."""
         check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.predict(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score of the best estimator, by `scoring`."""
+        """Return the score of the best estimator, by `scoring`."""
         check_is_fitted(self, "best_estimator_")
         if self.scoring is None:
             return float(self.best_estimator_.score(X, y, sample_weight))

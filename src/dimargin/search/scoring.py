@@ -1,4 +1,4 @@
-"""Scores of candidates in a round: kernel by kernel and fold by fold, side by side."""
+"""Scores of the candidates of a round, computed in parallel over kernels and folds."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from dimargin.strategies import Landmark
 from dimargin.strategies.linear import forms_hessian
 from dimargin.system.arrays import Floats, Indices
 
-KERNEL = ("kernel", "gamma", "degree", "coef0")  # what candidates that are solved one after the other have in common
+KERNEL = ("kernel", "gamma", "degree", "coef0")  # parameters that candidates solved one after the other share
 _STEPS = 30  # of a candidate's solve, at most
 
 
 @dataclass
 class Report:
-    """Tells scikit-learn's callbacks, a front end and the terminal how the search goes on."""
+    """Reports of a search to scikit-learn's callbacks, a front end and the terminal."""
 
     context: Any
     hooks: dict[str, Any]
@@ -38,7 +38,7 @@ class Report:
     verbose: bool
 
     def begin(self, rung: Rung, n_units: int) -> None:
-        """A round of so many independent units begins."""
+        """Report that a round of `n_units` independent units begins."""
         self.monitor.level_begin(rung.number, n_units)
         self._round = self.context.subcontext(
             task_name=f"round {rung.number}", max_subtasks=n_units, sequential_subtasks=False
@@ -46,14 +46,14 @@ class Report:
         self._round.call_on_fit_task_begin(**self.hooks)
 
     def unit_end(self, index: int, result: Any) -> None:
-        """The candidates of one kernel are scored on one fold."""
+        """Report that the candidates of one kernel are scored on one fold."""
         self.monitor.task_end(index)
         task = self._round.subcontext(task_name="kernel and fold", task_id=index)
         task.call_on_fit_task_begin(**self.hooks)
         task.call_on_fit_task_end(**self.hooks)
 
     def end(self, entry: dict[str, Any]) -> None:
-        """The round is over; who asks to stop interrupts the search."""
+        """Report that the round is over, and interrupt the search if a listener asks to stop."""
         if self.verbose:
             print(
                 "[dimargin] round {round}: {candidates} candidates on {rows} rows, {seconds:.2f} s, best score "
@@ -66,7 +66,7 @@ class Report:
 
 @contextmanager
 def context_of(context: Any, name: str, hooks: dict[str, Any]) -> Iterator[None]:
-    """A subtask of the fit, for callbacks."""
+    """Report a subtask of the fit to callbacks, as long as the block runs."""
     task = context.subcontext(task_name=name)
     task.call_on_fit_task_begin(**hooks)
     yield
@@ -75,7 +75,7 @@ def context_of(context: Any, name: str, hooks: dict[str, Any]) -> Iterator[None]
 
 @dataclass
 class Search:
-    """Scores candidates, and keeps an account of the rounds."""
+    """Search that scores candidates and keeps a record of the rounds."""
 
     estimator: Any
     data: TrainingData
@@ -94,7 +94,7 @@ class Search:
         self.linear = isinstance(self.estimator, LinearODMClassifier)
 
     def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
-        """Scores of shape (n_candidates, n_folds), NaN where time ran out."""
+        """Return scores of shape (n_candidates, n_folds), NaN where time ran out."""
         began = time.perf_counter()
         units = [(group, fold) for group in self._groups(candidates) for fold in range(rung.n_folds)]
         self.report.begin(rung, len(units))
@@ -116,7 +116,7 @@ class Search:
         return found
 
     def _groups(self, candidates: Indices) -> list[Indices]:
-        """Candidates with the same kernel, those of a loss but for lam together, lam ascending."""
+        """Group candidates by their kernel, each group in the order of upsilon, theta and lam."""
         groups: dict[str, list[int]] = {}
         for index in candidates:
             kernel = {name: self.candidates[index].get(name) for name in KERNEL}
@@ -128,7 +128,7 @@ class Search:
         return float(machine.upsilon), float(machine.theta), float(machine.lam)
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
-        """Scores of candidates with the same kernel on a fold; NaN where time runs out."""
+        """Score candidates with the same kernel on a fold, NaN where time runs out, and count kernel evaluations."""
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machines = [clone(self.estimator).set_params(**self.candidates[index]) for index in group]
@@ -158,14 +158,17 @@ class Search:
 
 
 def choice(rounds: list[Round]) -> tuple[int | None, float]:
-    """The best candidate of the last complete round, and its score; of what was scored if no round is complete."""
+    """Return the best candidate of the last complete round, and its score.
+
+    If no round is complete, it is the best one of those that were scored in the first.
+    """
     last = ([found for found in rounds if found.complete] or rounds[:1])[-1]
     best = float(last.means.max())
     return (int(last.ranked[0]), best) if np.isfinite(best) else (None, np.nan)
 
 
 def results(rounds: list[Round], candidates: list[dict[str, Any]]) -> dict[str, Any]:
-    """As GridSearchCV's, one entry a candidate and round."""
+    """Return results like ``cv_results_`` of GridSearchCV, with one entry a candidate and round."""
     tried = [(found, index) for found in rounds for index in range(len(found.candidates))]
     params = [candidates[found.candidates[index]] for found, index in tried]
     n_folds = max(found.rung.n_folds for found in rounds)

@@ -1,1 +1,1 @@
-"""The computer and its environment: memory, threads, optional packages, and files that are written whole."""
+"""The computer and its environment: memory, threads, optional packages, and atomic writes of files."""

@@ -1,4 +1,4 @@
-"""Types of arrays that most modules name."""
+"""Types of arrays that most modules use."""
 
 from __future__ import annotations
 

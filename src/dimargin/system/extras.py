@@ -1,4 +1,4 @@
-"""Packages that a plain installation lacks, and the extra that brings each."""
+"""Packages that a plain installation lacks, and the extra that installs each."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ EXTRA_OF = {
     "zenoh": "peers",
     "pyspark": "spark",
 }
-"""The extra of pyproject.toml that brings a package, by the name that is imported."""
+"""The extra of pyproject.toml that installs a package, by the name that is imported."""
 
 
 class MissingExtra(ImportError):
-    """Something was asked for that needs an extra.
+    """Error for the use of something that needs an extra which is not installed.
 
     Parameters
     ----------
     what : str
-        Who needs it.
+        Name of what needs the package, for the message.
     package : str
         The package that is missing, a key of `EXTRA_OF`.
 
@@ -41,7 +41,7 @@ def require(what: str, *packages: str) -> None:
     Parameters
     ----------
     what : str
-        Who needs them.
+        Name of what needs the packages, for the message.
     packages : str
         Keys of `EXTRA_OF`.
     """

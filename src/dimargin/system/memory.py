@@ -1,4 +1,4 @@
-"""How much memory this process may use, and whether work fits into it."""
+"""Memory that this process may use, and checks that work fits into it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def memory_of_process() -> int:
-    """Bytes that this process may use: the machine's, or those that its container or its limits leave."""
+    """Return the bytes that this process may use, which its container or its limits may restrict."""
     bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY:
@@ -20,12 +20,12 @@ def memory_of_process() -> int:
 
 
 def out_of_memory(what: str) -> str:
-    """Why something cannot be done."""
+    """Return a message that something needs more memory than there is."""
     return f"{what} needs more memory than there is; this process may use {memory_of_process()} bytes"
 
 
 def check_memory(needed: int, limit: int | None, what: str = "this fit", advice: str = "") -> None:
-    """Raise MemoryError, before any work, if something cannot fit.
+    """Raise MemoryError, before any work, if something cannot fit into memory.
 
     Parameters
     ----------
@@ -34,8 +34,9 @@ def check_memory(needed: int, limit: int | None, what: str = "this fit", advice:
     limit : int or None
         ``memory_limit``; None compares with what the process may use.
     what : str, default="this fit"
+        Name of the work, for the message.
     advice : str, optional
-        What else helps.
+        Further advice in the message.
     """
     most = memory_of_process()
     if limit is not None and needed > limit:

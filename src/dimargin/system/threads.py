@@ -1,4 +1,4 @@
-"""How many threads, and how many of them for linear algebra."""
+"""Numbers of threads, those of linear algebra among them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dimargin import _core
 
 
 def effective_n_threads(n_jobs: int | None) -> int:
-    """Return the threads to use for an ``n_jobs`` parameter.
+    """Return the number of threads to use for an ``n_jobs`` parameter.
 
     None and -1 mean all that OpenMP and threadpoolctl allow, -2 all but one, and so on; a positive number is
     obeyed up to what they allow.
@@ -34,7 +34,10 @@ def effective_n_threads(n_jobs: int | None) -> int:
 
 
 class _SingleThreadedBlas:
-    """The limit belongs to the process: the first of the fits that overlap sets it, the last one lifts it."""
+    """Context manager that keeps BLAS to one thread.
+
+    The limit belongs to the process: the first of the fits that overlap sets it, the last one lifts it.
+    """
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -44,7 +47,7 @@ class _SingleThreadedBlas:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Keep BLAS to one thread: its sums depend on the number of threads, ours must not."""
+        """Keep BLAS to one thread, because its sums depend on the number of threads, and results must not."""
         with self.lock:
             if self.users == 0:
                 _take_control()
@@ -61,14 +64,17 @@ class _SingleThreadedBlas:
                     OpenBLASController.clear_controlling_thread()
 
     def _libraries(self) -> ThreadpoolController:
-        """Those that are loaded. To look for them takes longer than a small fit, and only imports bring new ones."""
+        """Return the controller of the loaded libraries.
+
+        To search for them takes longer than a small fit, so this is done anew only after further imports.
+        """
         n_modules = len(sys.modules)
         if self._found is None or self._found[0] != n_modules:
             self._found = n_modules, ThreadpoolController()
         return self._found[1]
 
     def renew_lock(self) -> None:
-        """Forget a lock that another thread held when this process was forked: nobody would open it."""
+        """Replace the lock after a fork, because another thread may have held it, which nobody would release."""
         self.lock = Lock()
 
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes of files, which are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True) -> None:
-    """Write beside the place and rename: neither a crash nor a full disk leaves half a file or harms an old one.
+    """Write a file atomically, so that neither a crash nor a full disk leaves half of it or harms an old one.
 
-    Unless `durable`, a loss of power may take the file with it, and nothing waits for the disk. A link keeps pointing
-    to its file. What is no regular file (a pipe, a device) is written to as it is.
+    The content is written beside the place, and renamed. Unless `durable`, a loss of power may take the file with it,
+    and nothing waits for the disk. A link keeps pointing to its file. A path that is no regular file (a pipe, a device)
+    is written to directly.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
