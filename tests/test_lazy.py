@@ -89,7 +89,7 @@ def test_the_package_alone_loads_next_to_nothing():
 
 
 def test_modules_are_reachable_through_their_package():
-    assert run("import dimargin; print(dimargin.data_files.chunks.PIECE, dimargin.__version__)") == (
+    assert run("import dimargin; print(dimargin.data_files.chunks.CHUNK, dimargin.__version__)") == (
         f"{2**20} {dimargin.__version__}"
     )
 
