@@ -17,13 +17,13 @@ ROUNDINGS = 64 * _UNIT
 
 
 def relative(gap: Floats | float, primal: Floats) -> Floats:
-    """Return gaps as parts of the absolute primal objectives."""
+    """Return gaps relative to the absolute primal objectives."""
     return np.asarray(gap / np.maximum(np.abs(primal), _TINY))
 
 
 @dataclass(frozen=True)
 class Objectives:
-    """What is certain of a problem, each of shape (n_outputs,).
+    """Certified objectives of a problem, each of shape (n_outputs,).
 
     Attributes
     ----------
@@ -46,17 +46,17 @@ class Objectives:
 
     @classmethod
     def of(cls, primal: Floats, gap: Floats, intercept: Floats, rounding: Floats | float = 0.0) -> Objectives:
-        """Those of a primal objective, a gap and a bound of the rounding of both."""
+        """Return the objectives for a primal objective, a gap, and a bound of the rounding of both."""
         with np.errstate(over="ignore", invalid="ignore"):
             whole = gap + rounding
             known = np.isfinite(primal) & np.isfinite(whole)
-            relative, part = (np.where(known, relative(value, primal), np.inf) for value in (whole, rounding))
+            gaps, part = (np.where(known, relative(value, primal), np.inf) for value in (whole, rounding))
             dual = np.where(known, primal - whole, -np.inf)
-        return cls(primal, dual, relative, np.asarray(intercept), np.where(known, part, 0.0))
+        return cls(primal, dual, gaps, np.asarray(intercept), np.where(known, part, 0.0))
 
     @property
     def worst_gap(self) -> float:
-        """Relative gap of the output that is furthest from its optimum."""
+        """Largest relative gap of all outputs."""
         return float(self.relative_gap.max())
 
     @property
@@ -65,18 +65,18 @@ class Objectives:
         return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
 
     def better(self, other: Objectives) -> Objectives:
-        """Output by output those of the smaller gap, of two of the same model."""
+        """Return, output by output, those with the smaller gap of two certificates of the same model."""
         first = self.relative_gap <= other.relative_gap
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Objectives(*(np.where(first, mine, theirs) for mine, theirs in pairs))
 
     def met(self, tol: float) -> NDArray[np.bool_]:
-        """Of which outputs the gap is within a tolerance, or would be but for rounding that alone exceeds it."""
+        """Return which outputs' gaps are within a tolerance, or would be but for rounding that alone exceeds it."""
         return (self.relative_gap <= tol) | ((self.unrounded <= tol) & (self.rounding > tol))
 
 
 class ObjectiveSums(NamedTuple):
-    """What the objectives of a problem are made of, each of shape (n_outputs,): sums over rows, which shards can add.
+    """Sums over rows that make up the objectives of a problem, which shards can add, each of shape (n_outputs,).
 
     Attributes
     ----------
@@ -89,7 +89,8 @@ class ObjectiveSums(NamedTuple):
     positive, negative : ndarray
         ``sum_i g_i`` of either class, with an intercept.
     positive_slopes, negative_slopes : ndarray
-        ``sum_i g_i |m_i + phi_i'(g_i)|`` likewise: what the dual objective loses, to first order, if a class shrinks.
+        ``sum_i g_i |m_i + phi_i'(g_i)|`` likewise: by how much the dual objective falls, to first order, if a class
+        shrinks.
     """
 
     primal: Floats
@@ -102,7 +103,7 @@ class ObjectiveSums(NamedTuple):
     negative_slopes: Floats
 
     def objectives(self, intercepts: Floats, reach: Floats | float = 0.0) -> Objectives:
-        """Objectives with these intercepts.
+        """Return the objectives with these intercepts.
 
         Where ``sum_i y_i g_i = d`` is not zero the coefficients of the heavier class, shrunk by the factor ``1 - s``
         that makes it zero, are the ones that are certified. That takes ``|b d|`` from the first sum of the gap, and at
