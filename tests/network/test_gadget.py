@@ -220,6 +220,20 @@ def test_a_site_that_loses_everybody_keeps_what_it_has_learnt_with_them(rows):
     assert later.programs[0].status()["waiting"] and not later.programs[1].status()["waiting"]
 
 
+def test_a_site_without_any_neighbour_says_so_once(rows):
+    """It was said in every round: the log of a real site, whose peer had died, grew by 20 lines a second."""
+    X, y = rows
+    makers = {
+        name: lambda part=part: Gadget(HingeRows(X[part], y[None, part]), GadgetSettings(alpha=ALPHA, lease=5.0))
+        for name, part in (("a", slice(0, 300)), ("b", slice(300, 600)))
+    }
+    together, apart = make_graph("complete", 2), nx.empty_graph(2)
+    simulator = Simulator(makers, lambda seconds: apart if 20 <= seconds < 100 or seconds >= 150 else together)
+    simulator.run(until=220)
+    said = [(int(now // 10), name) for now, name, report in simulator.reports if report.what == "alone"]
+    assert sorted(said) == [(2, "a"), (2, "b"), (15, "a"), (15, "b")]
+
+
 def test_a_link_that_carries_one_way_only_drains_nobody(rows, optimum):
     one_way = Conditions(links={("site0", "site1"): LinkFaults(loss=1.0)})
     found = learning(rows, 3, shards="sorted", conditions=one_way, lease=5.0).run(900)

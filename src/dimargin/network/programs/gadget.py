@@ -1,4 +1,4 @@
-r"""GADGET: a linear support vector machine of the rows of all sites, each of which talks to its neighbours only.
+r"""GADGET: a linear support vector machine of the rows of all sites, by messages between neighbours only.
 
 All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all of them (GADGET paper,
 equation 1; its lambda is `alpha`). One iteration at site i, with the errors of the printed pseudo-code put right:
@@ -10,22 +10,22 @@ equation 1; its lambda is `alpha`). One iteration at site i, with the errors of 
     (g)   Push-Vector of (n_i w_i, n_i), in some number of rounds: w_i = the mean, weighted by rows
                                                                         (unweighted, it solves another problem)
 
-The mass of Push-Vector is kept from one iteration to the next instead of being dealt out anew: with few rounds an
-iteration, the mean of all w_i would else depend on who has how many neighbours.
+The mass of Push-Vector is kept from one iteration to the next instead of being distributed anew: with few rounds an
+iteration, the mean of all w_i would else depend on how many neighbours each site has.
 
-``gradient="local"`` is that. It pulls every site to its own rows, by ``eta_t |L_i - L|``, which a few rounds of gossip
-do not mend where rows differ from site to site. ``gradient="tracked"`` gossips n_i L_i instead, as a contribution that
-is replaced at every step (`PushSum.contribute`): every site then follows the gradient of *all* rows,
+``gradient="local"`` is this iteration. It pulls every site to its own rows, by ``eta_t |L_i - L|``, which a few rounds
+of gossip do not mend where rows differ from site to site. ``gradient="tracked"`` gossips n_i L_i instead, as a
+contribution that is replaced at every step (`PushSum.contribute`): every site then follows the gradient of *all* rows,
 
-    w_i <- mean of w_i and what the neighbours said theirs were,   w_i <- w_i - eta_t (alpha w_i - L^),
+    w_i <- mean of w_i and the w_j that neighbours have sent,   w_i <- w_i - eta_t (alpha w_i - L^),
 
 (gradient tracking: Pu, Shi, Xu, Nedic, "Push-Pull gradient methods", IEEE TAC 2021), and once sites agree they stay so.
 The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps of 1/alpha throw the iterate far off.
 With ``step_size="auto"`` steps are as long as the rows' curvature and the network allow (steps.py); what that needs to
 be known of all rows is gossiped too.
 
-The sums that each site gossips along say what the objective of all rows is, and, with the rows' averaged activity as
-dual coefficients, how far it can be from the optimum.
+The sums that each site gossips along give the objective of all rows and, with the rows' averaged activity as dual
+coefficients, a bound of its distance from the optimum.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ _AVERAGING = 8  # power of t by which later steps weigh more in the dual coeffic
 
 
 class Means(NamedTuple):
-    """Over all rows, as a site estimates them: of features (curvature, first and second moment), and of outputs."""
+    """Means over all rows, as a site estimates them.
+
+    Those of features are the curvature and the first and second moment; those of outputs are the loss and the share of
+    rows of margin below one.
+    """
 
     curvature: Floats
     first: Floats
@@ -65,19 +69,19 @@ class Means(NamedTuple):
 
 
 class Gadget(Learner):
-    """One site.
+    """Learner of one site.
 
     Parameters
     ----------
     rows : HingeRows
     settings : GadgetSettings
     seed : sequence of int
-        Of its batches.
+        Seed of the batches.
 
     Attributes
     ----------
     weights, average : ndarray of shape (n_outputs, n_features)
-        Last iterate, and the average over all steps, of weight t.
+        Last iterate, and the average over all steps t, weighted by t.
     dual : ndarray of shape (n_outputs, n)
         Dual coefficients of this site's rows, in [0, 1].
     rounds, steps : int
@@ -107,18 +111,19 @@ class Gadget(Learner):
         self._leads: dict[str, int] = {}
         self._has_finished = False
         self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
+        self._is_alone = False  # all neighbours have gone, and that was reported
         self._has_met = False
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Listen first: others may be far ahead."""
+        """Listen for a round first, since others may be far ahead."""
         self.neighbourhood.change(neighbours)
         self._waiting_since = now
         yield Wake(self.settings.interval)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """A round: those who have gone, the step, the shares."""
+        """Run a round: drop neighbours that have gone, take a step if one is due, and send shares."""
         self.rounds += 1
         yield from self._let_go(now)
         if self._may_learn(now):
@@ -127,7 +132,7 @@ class Gadget(Learner):
         yield Wake(self.settings.interval)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
-        """Take a neighbour's share and iterate."""
+        """Add a neighbour's share to the mass, and keep its iterate."""
         assert isinstance(message, Exchange)
         near, settings = self.neighbourhood, self.settings
         if sender in near.refused or message.schema != settings.schema:
@@ -145,12 +150,12 @@ class Gadget(Learner):
             yield from self.refuse(now, sender, fault)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Share with others from now on."""
+        """Replace the neighbours that get messages."""
         self.neighbourhood.change(neighbours)
         yield from ()
 
     def append(self, rows: HingeRows) -> None:
-        """More rows of this site."""
+        """Add rows of this site."""
         self.rows, self._has_finished = self.rows.with_more(rows), False
         self.dual = np.concatenate([self.dual, np.zeros(rows.signs.shape)], axis=1)
         self._count_rows()
@@ -165,11 +170,11 @@ class Gadget(Learner):
 
     @property
     def has_finished(self) -> bool:
-        """Whether the rule has held since the last new row."""
+        """Return whether the rule for stopping has held since the last new row."""
         return self._has_finished
 
     def leave(self, name: str) -> None:
-        """Undo what a neighbour has brought, as if it had never been there."""
+        """Undo what a neighbour has contributed, as if it had never been there."""
         self.neighbourhood.heard.pop(name, None)
         self._forget(name)
         self._iterates.pop(name, None)
@@ -178,7 +183,7 @@ class Gadget(Learner):
     # ---- who is there --------------------------------------------------------------------------------------------
 
     def _let_go(self, now: float) -> Iterator[Action]:
-        """Undo what went to and fro with neighbours that have been silent, or deaf, for too long."""
+        """Undo the exchange with neighbours that have sent, or acknowledged, nothing for too long."""
         near = self.neighbourhood
         for name in near.gone(now):
             self.leave(name)
@@ -188,9 +193,13 @@ class Gadget(Learner):
             if silence > self.settings.lease and self._push_sum.has_given(name):
                 self._forget(name)
                 yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
-        if self._has_met and not near.heard and self._waiting_since is None:
+        if near.heard:
+            self._is_alone = False
+        elif self._has_met and self._waiting_since is None:  # every round, where nobody is within reach to wait for
             self._waiting_since = now
-            yield Report("alone", {"steps": self.steps})
+            if not self._is_alone:
+                yield Report("alone", {"steps": self.steps})
+            self._is_alone = True
 
     def _forget(self, name: str) -> None:
         self._push_sum.forget(name)
@@ -198,7 +207,10 @@ class Gadget(Learner):
             self._push_sum.mass[: self.weights.size] = self._mass_of_rows * self.weights.ravel()
 
     def _may_learn(self, now: float) -> bool:
-        """Whether to go on; a site that was among others and has lost them keeps what it has learnt with them."""
+        """Return whether to go on; a site that hears none of the neighbours within reach waits for them.
+
+        A site that has never heard one waits for a lease at most.
+        """
         if self._waiting_since is None:
             return True
         alone = not self._has_met and now - self._waiting_since > self.settings.lease
@@ -216,7 +228,7 @@ class Gadget(Learner):
         return True
 
     def _tell(self) -> Iterator[Action]:
-        """Shares for those who are there, a sign of life for the others."""
+        """Send shares to the neighbours that take them, and a sign of life to the others."""
         local = self.settings.gradient == "local" or self._waiting_since is not None
         iterate = np.zeros((0, 0)) if local else self.weights
         spoken_to = self.neighbourhood.spoken_to
@@ -226,10 +238,10 @@ class Gadget(Learner):
             yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema))
 
     def _takes_shares(self, name: str) -> bool:
-        """Whether a neighbour is heard and answers: shares that nobody takes would drain this site.
+        """Return whether a neighbour is heard and answers; shares that nobody takes would drain this site.
 
-        While an edge was undone a moment ago and less than nothing is left, nobody is given that: rows that are taken
-        away are what no sound site sends.
+        While the mass of rows is negative, as an edge was undone a moment ago, no neighbour gets a share, since no
+        correct site sends a negative number of rows.
         """
         if self._mass_of_rows < 0:
             return False
@@ -240,7 +252,7 @@ class Gadget(Learner):
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self) -> Iterator[Action]:
-        """Mix, and step where one is due."""
+        """Average with the neighbours, and take a step where one is due."""
         if self._mass_of_rows <= 0:  # no rows here, or an edge was undone a moment ago
             return
         if self.settings.gradient == "local":
@@ -269,12 +281,12 @@ class Gadget(Learner):
         return change <= rounds * max(float(np.linalg.norm(self._ratio)), 1e-300)
 
     def _are_sums_sound(self) -> bool:
-        """Whether the sums can be those of rows; while edges are undone they are not, and teach nothing."""
+        """Return whether the sums can be those of rows; while edges are undone, they are not, and no step is due."""
         means = self._means
         return bool((means.loss > -0.25).all() and (np.abs(means.active - 0.5) < 0.75).all())
 
     def _step_by_all(self) -> None:
-        """Against the tracked gradient of all rows; then say what this site's rows pull at now."""
+        """Step against the tracked gradient of all rows, and update this site's contribution to it."""
         is_auto, means = self.settings.step_size == "auto", self._means
         if is_auto and self._steps.move_centre(means.first, means.second):
             self._statistics = self._statistics_of_rows()
@@ -291,7 +303,7 @@ class Gadget(Learner):
         self._push_sum.contribute(self._contribution(self._evaluate(weight)))
 
     def _step_locally(self) -> None:
-        """The paper's step (e), on the mass: ``n w`` for weights w."""
+        """Take the paper's step (e) on the mass, which is ``n w`` for weights w."""
         eta, own = self._step_size(), slice(0, self.weights.size)
         evaluation = self._evaluate((_AVERAGING + 1) / (self.steps + _AVERAGING))
         self._push_sum.contribute(self._contribution(evaluation))
@@ -305,7 +317,7 @@ class Gadget(Learner):
         self._push_sum.mass = mass
 
     def _evaluate(self, weight: float) -> HingeEvaluation:
-        """At a batch, blown up to all rows of the site."""
+        """Evaluate a batch, update its dual coefficients, and scale the sums up to all rows of the site."""
         n, size = self.rows.n_rows, self.settings.batch_size
         if size is None or not n:
             evaluation = self.rows.evaluate(self.weights)
@@ -322,7 +334,7 @@ class Gadget(Learner):
         )
 
     def _step_size(self) -> Floats:
-        """Of every feature, or of all."""
+        """Return the step size of every feature, or one for all features."""
         first = self.settings.step_size
         if first == "auto":
             curvature = np.maximum(self._means.curvature, 0)
@@ -340,18 +352,18 @@ class Gadget(Learner):
     # ---- what is known of all rows -------------------------------------------------------------------------------
 
     def _statistics_of_rows(self) -> Floats:
-        """Curvature, first and second moments: what the step needs."""
+        """Return curvature, first and second moments of the rows, if the step size needs them."""
         if self.settings.step_size != "auto":
             return np.zeros(0)
         return np.concatenate([self.rows.curvature(self._steps.centre), *self.rows.moments()])
 
     def _count_rows(self) -> None:
-        """Contribute what the rows are now, which are others than before."""
+        """Replace this site's contribution after its rows have changed."""
         self._statistics = self._statistics_of_rows()
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def _contribution(self, evaluation: HingeEvaluation | None) -> Floats:
-        """Pull, rows, statistics, loss, activity: sums over this site's rows."""
+        """Return the sums over this site's rows: pull, number of rows, statistics, loss, activity."""
         n, (n_outputs, n_features) = float(self.rows.n_rows), self._shape
         evaluation = evaluation or self.rows.evaluate(np.zeros(self._shape))
         pull = np.zeros(n_outputs * n_features) if self.settings.gradient == "local" else evaluation.pull.ravel()
@@ -381,11 +393,11 @@ class Gadget(Learner):
 
     @property
     def dual_objective(self) -> Floats:
-        """Its estimate of the dual objective, of shape (n_outputs,); as in `hinge_dual`."""
+        """Estimate of the dual objective at this site, of shape (n_outputs,); see `hinge_dual`."""
         return hinge_dual(self._activity, self._pull, self.settings.alpha)
 
     def _judge(self, change: float) -> Iterator[Action]:
-        """Whether the rule for stopping holds, for the n_quiet-th time running."""
+        """Stop when the rule for stopping has held `n_quiet` times running."""
         settings = self.settings
         objective, dual = self.objective, self.dual_objective
         moved = self._progress.add(self.steps, float(objective.sum()))
@@ -397,7 +409,7 @@ class Gadget(Learner):
             yield Stop(settings.stop)
 
     def status(self) -> dict[str, Any]:
-        """For a person: how far this site is."""
+        """Return how far this site is, for display."""
         return {
             "round": self.rounds,
             "steps": self.steps,
@@ -411,7 +423,7 @@ class Gadget(Learner):
     # ---- state ---------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> dict[str, Any]:
-        """Iterates, mass, what is known of edges, and draws."""
+        """Return iterates, mass, the state of the edges, and that of the random generator."""
         return {
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
             "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
@@ -421,9 +433,10 @@ class Gadget(Learner):
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on; quiet steps and what neighbours said are learnt anew, and rows may have become others since.
+        """Resume from a checkpoint; the rows may have changed since.
 
-        Neighbours that were refused get another chance. Raises ValueError where the state has NaN or infinite values.
+        Quiet steps and messages of neighbours are not kept, and neighbours that were refused get another chance. Raises
+        ValueError where the state has NaN or infinite values.
         """
         for name in ("weights", "average", "dual", "pull", "activity"):
             if not np.isfinite(state[name]).all():
