@@ -1,4 +1,4 @@
-r"""The exact small solver: the smallest ball around few points, of which only products are known.
+r"""Exact solver for the smallest ball around few points, of which only products are known.
 
     maximise  q'x - x'Gx  over the simplex,        squared distance of point i from the centre: q_i - 2 (Gx)_i + x'Gx,
 
@@ -25,14 +25,14 @@ from dimargin.system.arrays import Floats, Indices
 Products = Callable[[Indices], Floats]
 
 _DEPENDENT = 1e-12  # squared distance from the affine hull of others, relative, below which a point lies in it
-_NEARLY_DEPENDENT = 1e-6  # likewise, of points to begin with
+_NEARLY_DEPENDENT = 1e-6  # likewise, for the points at the start
 _ROUNDING = 1e-13  # of squared distances, relative to the longest point
-_PATIENCE = 8  # steps for every point inside without a closer fit, after which only rounding is left
+_PATIENCE = 8  # steps for each point inside without a closer fit, after which only rounding is left
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Where the solver ended.
+    """Weights of the smallest ball's centre, as the solver found them.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Weights:
     square : float
         ``x'Gx``: squared distance of the centre from the origin.
     distances : ndarray of shape (n,)
-        Squared, of all points from the centre.
+        Squared distances of all points from the centre.
     """
 
     indices: Indices
@@ -55,15 +55,16 @@ class Weights:
     distances: Floats
 
     def without(self, index: int) -> Weights:
-        """The same ball of one point fewer, which has no weight."""
+        """Return the same ball without a point that has no weight."""
         indices = self.indices - (self.indices > index)
         return replace(self, indices=indices, distances=np.delete(self.distances, index))
 
 
 class _Face:
-    """Points inside, the Cholesky factor of their raised products, and these products with all points.
+    """Points of the active set (inside), the Cholesky factor of their raised products, and their products with all.
 
-    The factor has room for more points, as if each were orthogonal to all others: LAPACK would copy a part of it.
+    The factor has room for more points, as if each were orthogonal to all others, because LAPACK would copy a part of
+    it.
     """
 
     def __init__(self, products: Products, linear: Floats, lift: float) -> None:
@@ -73,11 +74,11 @@ class _Face:
 
     @property
     def rows(self) -> Floats:
-        """Products of the points inside with all, raised."""
+        """Raised products of the points inside with all points."""
         return self._rows[: len(self.indices)]
 
     def solved(self, right: Floats, transposed: bool = False) -> Floats:
-        """By the factor, or its transpose."""
+        """Solve a triangular system with the factor, or with its transpose."""
         return np.asarray(dtrtrs(self._factor, self._padded(right), lower=1, trans=int(transposed))[0][: len(right)])
 
     def _padded(self, right: Floats) -> Floats:
@@ -86,7 +87,7 @@ class _Face:
         return padded
 
     def coordinates(self, index: int) -> tuple[Floats, Floats, float]:
-        """Row of products of a point, its row in the factor, and the square that would come on the diagonal."""
+        """Return a point's row of products, its row in the factor, and the square of its entry on the diagonal."""
         row = self._products(np.array([index]))[0] + self._lift
         own = self.solved(row[self.indices]) if self.indices else np.empty(0)
         return row, own, float(row[index] - own @ own)
@@ -106,7 +107,7 @@ class _Face:
         self._factor, self._rows = factor, rows
 
     def add_all(self, indices: list[int]) -> bool:
-        """Several at once, where none is nearly in the hull of the others; whether it was so."""
+        """Begin with several points if none is nearly in the affine hull of the others; return whether that was so."""
         rows = self._products(np.array(indices)) + self._lift
         squares = rows[:, indices]
         factor, failed = dpotrf(squares.T, lower=1)  # as LAPACK stores it
@@ -123,7 +124,7 @@ class _Face:
         self._factor[size], self._factor[size, size] = 0.0, 1.0
 
     def best(self) -> Floats:
-        """Weights of sum one, of any sign, at which ``q'z - z'Hz`` is largest."""
+        """Return the weights of sum one, of any sign, at which ``q'z - z'Hz`` is largest; H are raised products."""
         linear = self._linear[self.indices]
         right = self._padded(np.stack([linear, np.ones(len(linear))], axis=1))
         answers = dpotrs(self._factor, right, lower=1)[0][: len(linear)]
@@ -132,21 +133,21 @@ class _Face:
 
 
 def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0, rounding: float = 0.0) -> Weights:
-    """Solve to rounding, or until no point is farther than it may be.
+    """Find the smallest ball around all points, up to rounding or until no point is farther than `tol` allows.
 
     Parameters
     ----------
-    products : function from k places to an ndarray of shape (k, n)
-        Rows of G.
+    products : function from k indices to an ndarray of shape (k, n)
+        Returns rows of G.
     linear : ndarray of shape (n,)
-        q.
+        The vector q.
     start : ndarray
         Indices that probably have a weight; at least one.
     tol : float, default=0
         Squared distances may be this much larger than the squared radius, relatively.
     rounding : float, default=0
-        Bound of what rounding has done to the products, where that is more than it does to `linear`: points that are
-        nearer to each other than that are one.
+        Bound of the rounding error of the products, where that is more than the error of `linear`. Points that are
+        nearer to each other than that count as one.
 
     Returns
     -------
@@ -175,7 +176,7 @@ def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0
 
 
 def _enter_first(face: _Face, start: Indices) -> None:
-    """Of the places to begin with, those that do not lie in the affine hull of others."""
+    """Let in those of the first points that do not lie in the affine hull of others."""
     indices = list(dict.fromkeys(start.tolist()))
     if face.add_all(indices):
         return
@@ -186,7 +187,7 @@ def _enter_first(face: _Face, start: Indices) -> None:
 
 
 def _entered(face: _Face, x: Floats, index: int) -> Floats:
-    """The weights when a point comes in; where it lies in the hull of those inside, one of these leaves for it."""
+    """Let a point in and return the weights; if it lies in the hull of those inside, one of these leaves for it."""
     row, own, pivot = face.coordinates(index)
     if pivot > _DEPENDENT * row[index]:
         face.add(index, row, own, pivot)
@@ -204,7 +205,7 @@ def _entered(face: _Face, x: Floats, index: int) -> Floats:
 
 
 def _best_on_face(face: _Face, x: Floats) -> Floats:
-    """Weights at the optimum of a face of the points inside, of which those that would turn negative have left."""
+    """Return optimal weights of the points inside, after those whose weights would turn negative have left."""
     while True:
         best = face.best()
         if (best > 0).all() or len(best) == 1:

@@ -1,4 +1,4 @@
-"""The core-set, which every method finds, and its certificate."""
+"""Core-sets, as all methods return them, with their certificate, and the base of the methods."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class CoreSet:
     indices : ndarray of shape (n_core,)
         Points of positive weight, ascending.
     weights : ndarray of shape (n_core,)
-        Of sum one: the centre is their mean of the points.
+        Weights of sum one; the centre is the mean of the points with these weights.
     squared_radius : float
-        Of the smallest ball around the core-set: no ball around all points is smaller.
+        Squared radius of the smallest ball around the core-set; no ball around all points is smaller.
     farthest : float
         Squared distance of the farthest of all points from the centre.
     status : {"converged", "max_iter", "max_time", "stopped", "precision"}
     reason : str
     passes : int
-        Over all points.
+        Number of passes over all points.
     evaluations : int
-        Kernel values.
+        Number of kernel values computed.
     history : list of dict
     """
 
@@ -56,7 +56,7 @@ class CoreSet:
 
 
 def ratio(farthest: float, squared_radius: float) -> float:
-    """Ratio of the lengths, given their squares; one where all points are the same."""
+    """Return the ratio of two lengths, given their squares; one where all points are the same."""
     return float((farthest / squared_radius) ** 0.5) if squared_radius > 0 else (np.inf if farthest > 0 else 1.0)
 
 
@@ -67,15 +67,15 @@ class CoreSetState:
     Attributes
     ----------
     core, weights, squared_radius, farthest
-        As in `CoreSet`, of the best one so far; empty before the first.
+        Best core-set so far, as in `CoreSet`.
     softness : float
-        What softness adds to the squared radius of the best one.
+        Part of the squared radius of the best core-set that is due to softness.
     size : int
-        Of the core-set in hand.
+        Size of the present core-set.
     unchecked : bool
         Whether there has been a pass since the last check.
     exhausted : bool
-        Whether the solver knows no better one.
+        Whether the solver finds no better core-set.
     """
 
     points: Points
@@ -91,19 +91,19 @@ class CoreSetState:
 
 
 class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
-    """Base: a step is a pass, and a pass is a certificate.
+    """Base of solvers for core-sets, in which a step is a pass over all points, and every pass gives a certificate.
 
     Attributes
     ----------
     epsilon : float
-        Every point shall be within ``1 + epsilon`` times the radius.
+        Tolerance: every point shall be within ``1 + epsilon`` times the radius.
     """
 
     epsilon: float
 
     @abstractmethod
     def step(self, state: CoreSetState) -> None:
-        """A better core-set, and a pass."""
+        """Find a better core-set, and certify it by a pass."""
 
     def check(self, state: CoreSetState) -> Objectives | None:
         """Certify the ball: the primal is the farthest point's squared distance, the dual the squared radius."""
@@ -114,7 +114,7 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         return Objectives.of(farthest, np.maximum(farthest - state.squared_radius, 0.0), nothing)
 
     def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
-        """Whether all points are inside the larger ball."""
+        """Return status and reason if all points are inside the larger ball, or the search must end, else None."""
         reached = ratio(state.farthest, state.squared_radius)
         more = state.points.allowance(self.epsilon, state.squared_radius, state.softness)
         if state.farthest <= state.squared_radius + more + _ROUNDING * state.farthest:
@@ -126,7 +126,7 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         return None
 
     def finish(self, state: CoreSetState, status: Status, reason: str, history: History) -> CoreSet:
-        """The best one."""
+        """Return the best core-set."""
         order, points = np.argsort(state.core), state.points
         return CoreSet(
             state.core[order], state.weights[order], state.squared_radius, state.farthest, status, reason,
@@ -134,9 +134,9 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         )  # fmt: skip
 
     def evaluations(self, state: CoreSetState) -> int:
-        """Kernel values computed so far."""
+        """Return the number of kernel values computed so far."""
         return state.points.evaluations
 
     def facts(self, state: CoreSetState) -> dict[str, int]:
-        """Size of the core-set, and passes."""
+        """Return the size of the core-set and the number of passes."""
         return {"core_set": state.size, "passes": state.points.passes}

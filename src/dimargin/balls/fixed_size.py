@@ -38,18 +38,18 @@ Enclose = Callable[[Indices], Weights]
 def exchanged(
     core: Indices, ball: Weights, farthest: int, size: int, enclose: Enclose
 ) -> tuple[Indices, Weights] | None:
-    """A step of the routine: the next core-set and its ball, or None if there is no better one.
+    """Take one step of the routine: return the next core-set and its ball, or None if there is no better one.
 
     Parameters
     ----------
     core : ndarray
-        C; fewer than `size` points simply become one more.
+        The core-set C; if it has fewer than `size` points, the step only adds one.
     ball : Weights
-        Of C; indices are those in `core`.
+        Ball of C; its indices are positions in `core`.
     farthest : int
-        a.
+        The point a.
     size : int
-        k.
+        The size k.
     enclose : function from an ndarray of points to their exact ball
     """
     least = ball.value * (1 + _GROWTH)
@@ -82,12 +82,12 @@ class FixedSizeCoreSet(CoreSetSolver):
     Parameters
     ----------
     size : int
-        k.
+        Number of points, k.
     epsilon : float
-        What is certified. Exchanges go on beyond it, to the last that helps; where that does not reach it, with one
-        point more.
+        Tolerance that is certified: every point shall be within ``1 + epsilon`` times the radius. Exchanges go on
+        beyond it, to the last that helps; where that does not reach it, with one point more.
     random_state : int, default=0
-        Of the first centre in a kernel's space.
+        Seed of the first centre in a kernel's space.
     """
 
     size: int
@@ -95,7 +95,7 @@ class FixedSizeCoreSet(CoreSetSolver):
     random_state: int = 0
 
     def init(self, problem: Points, start: Indices | None, limits: Limits) -> _State:
-        """The farthest point from a first centre, or the points to begin with."""
+        """Return the state at the farthest point from a first centre, or at the points to begin with."""
         if start is None:
             distances = problem.first_distances(np.random.default_rng(self.random_state))
             first = np.array([distances.argmax()])
@@ -108,7 +108,7 @@ class FixedSizeCoreSet(CoreSetSolver):
 
     @staticmethod
     def _examine(state: _State) -> None:
-        """A pass."""
+        """Make a pass with the latest ball."""
         ball, points = state.ball, state.points
         assert ball is not None
         state.core, state.weights = state.latest[ball.indices], ball.weights
@@ -121,7 +121,7 @@ class FixedSizeCoreSet(CoreSetSolver):
         state.unchecked = True
 
     def step(self, state: CoreSetState) -> None:
-        """An exchange and a pass."""
+        """Make an exchange and a pass."""
         assert isinstance(state, _State) and state.ball is not None
         found = exchanged(
             state.latest, state.ball, state.outside, state.size_allowed, lambda some: _ball(state.points, some)
@@ -135,7 +135,7 @@ class FixedSizeCoreSet(CoreSetSolver):
             self._examine(state)
 
     def verdict(self, state: CoreSetState, objectives: Objectives) -> tuple[Status, str] | None:
-        """As for every solver, once there is no better exchange."""
+        """Return status and reason as in `CoreSetSolver`, but convergence only after the last exchange that helps."""
         found = super().verdict(state, objectives)
         enclosed = state.farthest <= state.squared_radius * (1 + _GROWTH)
         return None if found and found[0] == "converged" and not (state.exhausted or enclosed) else found

@@ -32,21 +32,21 @@ class _State(CoreSetState):
 
 @dataclass(frozen=True)
 class GrowingCoreSet(CoreSetSolver):
-    """Find a core-set.
+    """Find a core-set that grows by the farthest points of every pass.
 
     Parameters
     ----------
     epsilon : float
-        Every point within ``1 + epsilon`` times the radius; zero is the exact ball.
+        Tolerance: every point shall be within ``1 + epsilon`` times the radius; zero is the exact ball.
     random_state : int, default=0
-        Of the first centre in a kernel's space.
+        Seed of the first centre in a kernel's space.
     """
 
     epsilon: float
     random_state: int = 0
 
     def init(self, problem: Points, start: Indices | None, limits: Limits) -> _State:
-        """The farthest point from a first centre, alone; or the core-set to begin with, which is solved for first."""
+        """Return the state at the farthest point from a first centre, or at a first core-set, which is solved for."""
         if start is not None:
             found = problem.enclose(start, np.arange(len(start)), 0.0)
             state = _State(problem, limits, start[found.indices], found.weights, max(found.value, 0.0), np.inf)
@@ -69,7 +69,7 @@ class GrowingCoreSet(CoreSetSolver):
         )
 
     def step(self, state: CoreSetState) -> None:
-        """Solve for the farthest points and the core-set; a pass."""
+        """Solve for the farthest points and the core-set together, and make a pass."""
         assert isinstance(state, _State)
         points, count = state.points, min(_POOL, state.points.n)
         farthest = np.argpartition(-state.distances, count - 1)[:count]
@@ -83,7 +83,7 @@ class GrowingCoreSet(CoreSetSolver):
 
     @staticmethod
     def _look(state: _State, core: Indices, found: Weights) -> None:
-        """A pass; what is better than before is kept."""
+        """Make a pass, and keep the core-set if it is better than those before."""
         points = state.points
         state.latest, state.size = core, len(core)
         state.distances = points.distances(core, found.weights)

@@ -1,8 +1,8 @@
 """Points that a ball shall enclose: in the space of their features, or in that of a kernel.
 
-What solvers need of them are products of a few points (`Points.enclose`) and the distances of all from a centre, which
-is a pass. With `softness` a point may lie outside at a price: products get ``softness_i`` on the diagonal, as if every
-point had a coordinate of its own (core-set paper, section II; Tsang, Kwok, Cheung 2005, section 3.2).
+Solvers need products of a few points (`Points.enclose`) and the distances of all points from a centre, which is a pass.
+With `softness` a point may lie outside at a price: products get ``softness_i`` on the diagonal, as if every point had a
+coordinate of its own (core-set paper, section II; Tsang, Kwok, Cheung 2005, section 3.2).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 
-_NUMBERS_AT_ONCE = 2**19  # of points, whose difference from the centre stays in the cache
+_NUMBERS_AT_ONCE = 2**19  # numbers of the points whose difference from the centre stays in the cache
 _NEARLY = 1e-5  # relative duality gap, after which hardly a point has a coefficient that shall not
 _ARRAYS = 2  # numbers for every column that the space of features has at a time
 _UNIT, _FEW = float(np.finfo(float).eps) / 2, 16  # roundings beside those of a sum
@@ -31,13 +31,13 @@ _SAMPLE = 256  # points whose mean is the first centre where all of them have no
 
 
 class Points(ABC):
-    """Points, and how many passes over all of them have been made.
+    """Points, with a count of the passes over all of them.
 
     Parameters
     ----------
     n : int
     softness : ndarray of shape (n,), optional
-        Not negative; zero by default, where no point may be outside.
+        Softness of every point, not negative; zero by default, where no point may be outside.
 
     Attributes
     ----------
@@ -52,11 +52,11 @@ class Points(ABC):
     @property
     @abstractmethod
     def evaluations(self) -> int:
-        """Kernel values computed so far."""
+        """Number of kernel values computed so far."""
 
     @abstractmethod
     def first_distances(self, rng: np.random.Generator) -> Floats:
-        """Squared distances of all points from a centre that is somewhere among them."""
+        """Return squared distances of all points from a centre that is somewhere among them."""
 
     @abstractmethod
     def _products(self, pool: Indices) -> tuple[Products, Floats, float]:
@@ -67,10 +67,10 @@ class Points(ABC):
 
     @abstractmethod
     def _hard_distances(self, core: Indices, weights: Floats) -> Floats:
-        """Squared distances of all points from the centre with these weights, without softness."""
+        """Return squared distances of all points from the centre with these weights, without softness."""
 
     def reach(self, distances: Floats) -> float:
-        """Bound of the squared distance between any two points, from those between all points and one centre."""
+        """Bound the squared distance between any two points, from those between all points and one centre."""
         return 4 * float(distances.max()) + 2 * self._hardest
 
     @property
@@ -79,19 +79,19 @@ class Points(ABC):
         return self._hardest
 
     def softness_in(self, core: Indices, weights: Floats) -> float:
-        """What softness adds to the squared radius of a ball."""
+        """Return the part of the squared radius of a ball that is due to softness."""
         return self._hardest + float(weights**2 @ self.softness[core])
 
     def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
-        """By how much squared distances may exceed the squared radius.
+        """Return by how much squared distances may exceed the squared radius.
 
-        So that points are within ``1 + epsilon`` times the radius as it is without softness.
+        Points are then within ``1 + epsilon`` times the radius as it is without softness.
         """
         return ((1 + epsilon) ** 2 - 1) * abs(squared_radius - softness)
 
     @abstractmethod
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        """Bounds that hold in spite of rounding, for a ball without softness.
+        """Return bounds that hold in spite of rounding, for a ball without softness.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Points(ABC):
         return enclose(softened if soft.any() else hard, squares + self._hardest, start, tol, rounding)
 
     def distances(self, core: Indices, weights: Floats) -> Floats:
-        """Squared distances of all points from the centre with these weights, with softness. One pass."""
+        """Make a pass: return squared distances of all points from the centre with these weights, with softness."""
         self.passes += 1
         hard = self._hard_distances(core, weights)
         if not self._hardest:
@@ -151,17 +151,17 @@ class FeatureSpace(Points):
 
     @property
     def evaluations(self) -> int:
-        """None: there is no kernel."""
+        """Number of kernel values, which is zero: there is no kernel."""
         return 0
 
     def first_distances(self, rng: np.random.Generator) -> Floats:
-        """Squared distances from the mean of all points: two passes."""
+        """Return squared distances from the mean of all points, which takes two passes."""
         self.passes += 2
         self._origin = np.asarray(self.X.mean(axis=0), dtype=np.float64).ravel()
         return self.from_point(self._origin)
 
     def centre(self, core: Indices, weights: Floats) -> Floats:
-        """Centre with these weights, of shape (n_features,); without rounding where it is one of the points."""
+        """Return the centre with these weights, of shape (n_features,), without rounding if it is one of the points."""
         if len(core) == 1:
             row = self.X[core]
             return np.asarray(row.toarray() if sp.issparse(row) else row, dtype=np.float64).ravel()
@@ -174,7 +174,7 @@ class FeatureSpace(Points):
         return self.from_point(self._origin)
 
     def from_point(self, point: Floats) -> Floats:
-        """Squared distances of all points from any place, of shape (n,)."""
+        """Return squared distances, of shape (n,), of all points from another one, which need not be among them."""
         out = np.empty(self.n)
         step = max(1, _NUMBERS_AT_ONCE // self.X.shape[1])
         for first in range(0, self.n, step):
@@ -182,9 +182,10 @@ class FeatureSpace(Points):
         return out
 
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        r"""For any place p the dual objective of weights w of sum one is ``sum_i w_i |x_i - p|^2 - |p - c|^2``.
+        r"""Return the bounds of `Points.bounds`, from distances to the centre as it is computed.
 
-        With p the centre as it is computed the last term is nothing but rounding, and nothing cancels.
+        For any point p the dual objective of weights w of sum one is ``sum_i w_i |x_i - p|^2 - |p - c|^2``. With p the
+        centre as it is computed the last term is nothing but rounding, and nothing cancels.
         """
         point, rows = self.centre(core, weights), self.X[core]
         own, size = _squares(rows, point), float(np.linalg.norm(point))
@@ -198,7 +199,7 @@ class FeatureSpace(Points):
         moved *= len(core) > 1
         mean = float(weights @ own) / float(weights.sum())
         lower = mean * (1 - roundings) - lost - moved**2
-        # the centre was computed from another origin when all points were looked at
+        # the centre was computed from another origin in the pass over all points
         upper = ((farthest * (1 + roundings) + lost) ** 0.5 + 2 * moved) ** 2
         return max(lower, 0.0), upper
 
@@ -219,7 +220,7 @@ class FeatureSpace(Points):
 
 
 def _squares(rows: Any, point: Floats) -> Floats:
-    """Squared distances of rows from a place."""
+    """Return squared distances of rows from a point."""
     if sp.issparse(rows):
         rows = rows.astype(np.float64)
         own = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
@@ -247,10 +248,10 @@ class KernelSpace(Points):
         self._spent = 0
 
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
-        """As in the base class; of many points that are equally long, by those to begin with that descent finds.
+        """Return the ball as in `Points`; for many points of equal length, block coordinate descent finds a start.
 
-        The active set takes points in and out one by one, each in time that is the square of their number; block
-        coordinate descent on the same problem tells it before which they are, all but a few.
+        The active set takes points in and out one by one, each in time that is the square of their number. Block
+        coordinate descent on the same problem finds all but a few of them before.
         """
         equal = self.softness[pool].all() and np.ptp(self._diagonal) == 0
         if tol > 0 and equal and len(pool) > BlockCoordinateDescent.small:
@@ -258,7 +259,7 @@ class KernelSpace(Points):
         return super().enclose(pool, start, tol)
 
     def _descended(self, pool: Indices) -> Indices:
-        """Indices in the pool that have a coefficient where the squared hinge over it is small enough."""
+        """Return indices in the pool with a nonzero coefficient after descent on the squared hinge over it."""
         weights = 1 / self.softness[pool]
         total = float(weights.sum())
         problem = DualProblem(
@@ -270,16 +271,16 @@ class KernelSpace(Points):
 
     @property
     def evaluations(self) -> int:
-        """Kernel values computed so far."""
+        """Number of kernel values computed so far."""
         return self._spent + self.kernel.evaluations
 
     def first_distances(self, rng: np.random.Generator) -> Floats:
-        """Squared distances from the mean of a sample."""
+        """Return squared distances from the mean of a sample."""
         core = np.sort(rng.choice(self.n, min(_SAMPLE, self.n), replace=False))
         return self.distances(core, np.full(len(core), 1 / len(core)))
 
     def squared_length(self, core: Indices, weights: Floats) -> float:
-        """Squared length of the centre, in float64."""
+        """Return the squared length of the centre, in float64."""
         view = self.kernel.take(core).in_float64()
         every = np.arange(len(core))
         signed = self._signs[core] * weights
@@ -292,7 +293,7 @@ class KernelSpace(Points):
         return np.asarray(np.maximum(self._diagonal - 2 * products + self.squared_length(core, weights), 0.0))
 
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
-        """Bounds by the rounding of kernel values in float64 and of their sums: see `KernelMatrix.product_errors`."""
+        """Return bounds by the rounding of kernel values and of their sums: see `KernelMatrix.product_errors`."""
         square, lengths = self.squared_length(core, weights), self._diagonal[core]
         sizes, every = self.kernel.row_sizes, self.kernel.rounding(len(core))
         reach = float(weights @ sizes[core])  # bounds the length of the centre, and products with it
@@ -322,7 +323,7 @@ class MarginSpace(KernelSpace):
     """Signed images that all count as equally long: the smallest ball around them is a margin machine.
 
     With a constant in the place of all ``k(x, x)`` the dual is ``minimise x'K~x`` over the simplex, whatever the kernel
-    (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section III). Parameters as of
+    (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section III). Parameters are those of
     `KernelSpace`; softness must be positive.
     """
 
@@ -332,13 +333,13 @@ class MarginSpace(KernelSpace):
 
     @property
     def constant(self) -> float:
-        """With the length of all points, so that what is left is minus rho."""
+        """Number that squared radii are raised by, here by the squared length of all points too; minus rho is left."""
         return float(self._diagonal[0] + self._hardest)
 
     def rho(self, squared_radius: float) -> float:
-        """``x'K~x`` of a ball: what margins are divided by."""
+        """Return ``x'K~x`` of a ball, by which margins are divided."""
         return self.constant - squared_radius
 
     def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
-        """So that the machine's objective is within `epsilon` of the optimum, relatively (handbook, F6)."""
+        """Return the allowance at which the machine's relative error of the objective is `epsilon` (handbook, F6)."""
         return epsilon * self.rho(squared_radius)

@@ -1,4 +1,4 @@
-"""Where tasks run."""
+"""Engines, which run tasks on the threads of this process or on a Spark cluster."""
 
 from dimargin.engines.local import LocalEngine
 

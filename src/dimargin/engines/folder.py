@@ -1,4 +1,4 @@
-"""Folders that a Spark session reads and writes, wherever they are: by data frames alone."""
+"""Folders that a Spark session reads and writes by data frames alone, wherever they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dimargin.engines.stored import SCHEMA
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of one data set, on any file system that Spark knows.
+    """Folder of one data set, on any file system that Spark knows.
 
     Attributes
     ----------
@@ -31,12 +31,12 @@ class Folder:
         return Folder(self.jobs, f"{self.path.rstrip('/')}/{name}")
 
     def write_line(self, text: str) -> None:
-        """Put a line of text there, in place of what was there."""
+        """Write a line of text to the folder, in place of what was there."""
         line = self.jobs.spark.range(0, 1, 1, 1).select(F.lit(text).alias("value"))
         self.jobs.act(lambda: line.write.mode("overwrite").text(self.path), f"write {self.path}")
 
     def lines(self, name: str) -> dict[str, str]:
-        """The lines that `write_line` has put into the folders of this name, by the folders in which these are."""
+        """Return the lines that `write_line` has written to folders ``*/name`` in this one, by the name at ``*``."""
 
         def read() -> pa.Table:
             pattern = f"{self.path.rstrip('/')}/*/{name}"
@@ -52,13 +52,13 @@ class Folder:
         return {row["file_path"].split("/")[-3]: row["value"] for row in rows}
 
     def write(self, items: Sequence[bytes]) -> None:
-        """Put the driver's own bytes there, in place of what was there."""
+        """Write the driver's own bytes to the folder, in place of what was there."""
         records = ((index, 0, data) for index, data in enumerate(items))
         table = pa.Table.from_batches(frames.frames(records), frames.COLUMNS)
         frame = self.jobs.spark.createDataFrame(table, SCHEMA).coalesce(1)
         self.jobs.act(lambda: frame.write.mode("overwrite").parquet(self.path), f"write {self.path}")
 
     def read(self) -> list[bytes]:
-        """The bytes that were written."""
+        """Return the bytes that `write` has written."""
         read = self.jobs.spark.read.schema(SCHEMA).parquet(self.path)
         return [data for _, data in frames.records_of(self.jobs.run(read, f"read {self.path}"))]

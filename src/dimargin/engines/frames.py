@@ -1,4 +1,4 @@
-"""What the Spark engine does on the executors: items come as frames, tasks run on them, results go as frames.
+"""Work of the Spark engine on the executors, where tasks run on items that come and go as frames.
 
 A frame is a row of the columns place, sender, chunk and data: at most 128 KiB of a pickled item. Rows and Arrow batches
 stay small with it, however large an item is. Only frames that this module has written, in a job, are ever unpickled;
@@ -35,7 +35,7 @@ from dimargin.system.threads import single_threaded_blas
 Batches = Iterator[pa.RecordBatch]
 Item = tuple[int, int, Any]  # with its place and sender
 Record = tuple[int, int, bytes]  # the same, pickled
-Calls = Sequence[bytes]  # pickled tasks, each with its value, of which one is run on what the other gives
+Calls = Sequence[bytes]  # pickled tasks, each with its value, of which each is run on the result of the one before
 
 _BYTES_OF_CHUNK, _CHUNKS_OF_BATCH = 1 << 17, 64
 _CODEC, _COMPRESSED = pa.Codec("lz4_raw"), b"lz4 "  # no pickle begins so
@@ -44,13 +44,13 @@ COLUMNS = pa.schema([("place", pa.int64()), ("sender", pa.int64()), ("chunk", pa
 
 @dataclass(frozen=True)
 class Failure:
-    """What is there instead of an item."""
+    """Exception of a task, in place of its result."""
 
     error: Exception
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """An exception, with a note that says where it was raised, or its text if it cannot travel."""
+        """Wrap an exception, or its text if it cannot be pickled, with a note that says where it was raised."""
         note = "On the executor:\n" + "".join(traceback.format_exception(error)).rstrip()
         try:
             error = cloudpickle.loads(cloudpickle.dumps(error))
@@ -62,7 +62,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which shards are in which partition: those that follow one another are together, so that they can be summed.
+    """Assignment of shards to partitions; those that follow one another are together, so that they can be summed.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Layout:
     n_partitions: int
 
     def indices(self, partition: int) -> range:
-        """Of the shards in a partition: those whose ``place n_partitions // n_shards`` it is."""
+        """Return the shards of a partition, at places with ``place * n_partitions // n_shards == partition``."""
         return range(*(-(-p * self.n_shards // self.n_partitions) for p in (partition, partition + 1)))
 
 
@@ -81,10 +81,10 @@ class Layout:
 
 
 def pickled(item: Any) -> bytes:
-    """An item as bytes; classes and functions that only the driver knows are pickled by value.
+    """Return an item as bytes; classes and functions that only the driver knows are pickled by value.
 
-    Large ones are compressed where that saves a fourth of them: rows of covtype take 15% then, those of ijcnn1 58%, and
-    what a pass over cached rows takes beside its arithmetic is that they are copied from Spark to Python.
+    Large ones are compressed where that saves a fourth of the bytes: rows of covtype then take 15%, of ijcnn1 58%. The
+    time of a pass over cached rows, beside its arithmetic, is that of copying them from Spark to Python.
     """
     data: bytes = cloudpickle.dumps(item, protocol=5)
     if len(data) <= _BYTES_OF_CHUNK:
@@ -94,12 +94,12 @@ def pickled(item: Any) -> bytes:
 
 
 def call_of(task: Callable[..., Any], value: Any) -> bytes:
-    """A task and the value that was broadcast: pickled once, however often the plan is sent."""
+    """Pickle a task and the value that was broadcast, once, however often the plan is sent."""
     return pickled((task, value))
 
 
 def frames(records: Iterable[Record]) -> Batches:
-    """Batches of frames of pickled items, of which none is held longer than needed."""
+    """Yield batches of frames of pickled items, of which none is held longer than needed."""
     small: list[Record] = []
     for index, sender, data in records:
         large = len(data) > _BYTES_OF_CHUNK
@@ -116,13 +116,13 @@ def frames(records: Iterable[Record]) -> Batches:
 
 
 def _together(records: list[Record]) -> pa.RecordBatch:
-    """A batch of small items."""
+    """Return a batch of small items."""
     indices, senders, data = zip(*records, strict=True)
     return _batch(indices, senders, [0] * len(data), [len(item) for item in data], b"".join(data))
 
 
 def _chunks(index: int, sender: int, data: memoryview) -> Batches:
-    """Batches of a large item, which is not copied."""
+    """Yield batches of a large item, which is not copied."""
     n_chunks = -(-len(data) // _BYTES_OF_CHUNK)
     for k in range(0, n_chunks, _CHUNKS_OF_BATCH):
         some = data[k * _BYTES_OF_CHUNK :][: _CHUNKS_OF_BATCH * _BYTES_OF_CHUNK]
@@ -133,7 +133,7 @@ def _chunks(index: int, sender: int, data: memoryview) -> Batches:
 def _batch(
     indices: Sequence[int], senders: Sequence[int], chunks: Sequence[int], lengths: Sequence[int], data: Any
 ) -> pa.RecordBatch:
-    """Frames of so many bytes, which follow one another."""
+    """Return frames of so many bytes each, which follow one another in `data`."""
     numbers = [pa.array(some, field.type) for some, field in zip((indices, senders, chunks), COLUMNS, strict=False)]
     offsets = pa.py_buffer(np.cumsum([0, *lengths], dtype=np.int32))
     pieces = pa.Array.from_buffers(pa.binary(), len(lengths), [None, offsets, pa.py_buffer(data)])
@@ -141,12 +141,12 @@ def _batch(
 
 
 def items(batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
-    """Items of frames that follow one another."""
+    """Return an iterator over the items of frames that follow one another."""
     return _grouped(chain.from_iterable(map(_rows, batches)))
 
 
 def received(table: pa.Table) -> list[tuple[int, Any]]:
-    """Indices and items of frames in any order, in that of the indices; the first failure is raised."""
+    """Return the indices and items of frames, in the order of the indices; the first failure is raised."""
     found = [(index, _unpickled(data)) for index, data in records_of(table)]
     failure = _failure(item for _, item in found)
     if failure is not None:
@@ -158,7 +158,7 @@ def received(table: pa.Table) -> list[tuple[int, Any]]:
 
 
 def records_of(table: pa.Table) -> list[tuple[int, bytes]]:
-    """Indices and bytes of frames in any order, in that of the indices."""
+    """Return the indices and bytes of frames, in the order of the indices."""
     rows = sorted(chain.from_iterable(map(_rows, table.to_batches())), key=itemgetter(0, 1, 2))
     return [(index, data) for index, _, data in _records(rows)]
 
@@ -195,7 +195,7 @@ def _failure(parts: Iterable[Any]) -> Failure | None:
 
 
 def total(items: Iterable[tuple[int, Any]], n_shards: int) -> Any:
-    """Sums over all shards, from indices and sums or nodes, in their order."""
+    """Return the sums over all shards, from indices and sums or nodes, in their order."""
     return tree_sum(starmap(_node, items), n_shards, _plus).sums
 
 
@@ -215,11 +215,11 @@ _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of malloc.h
 
 @contextmanager
 def _at_work() -> Iterator[None]:
-    """For what a task does: BLAS has one thread, and neither the garbage collector nor malloc takes long.
+    """Context of tasks, in which BLAS has one thread, and garbage collector and malloc take little time.
 
-    Spark's worker runs the collector after every task, over all that was ever imported: for 60 ms, where a task may
-    take one. And what a shard takes is freed before the next one: the C library of Linux would give these pages back
-    and ask for new ones, for 0.6 of 10.3 s of a fit of landmarks; a worker keeps 256 MiB of them at most.
+    Spark's worker runs the collector after every task, over all that was ever imported, which takes 60 ms where a task
+    may take one. The memory of a shard is freed before the next one comes. The C library of Linux would return these
+    pages and ask for new ones, which took 0.6 of 10.3 s of a fit of landmarks. A worker keeps 256 MiB of them at most.
     """
     global _n_frozen
     if not _n_frozen and platform.libc_ver()[0] == "glibc":
@@ -235,13 +235,13 @@ def _at_work() -> Iterator[None]:
 
 
 def mapped(calls: Calls, batches: Batches) -> Batches:
-    """Frames of what the tasks make of every item."""
+    """Yield frames of the results of the tasks on every item."""
     with _at_work():
         yield from frames((index, 0, _packed(result)) for index, result in _made(calls, batches))
 
 
 def _made(calls: Calls, batches: Batches) -> Iterator[tuple[int, Any]]:
-    """Indices and what tasks make of the items."""
+    """Return an iterator over the indices of the items and the results of the tasks."""
     steps = [_unpickled(call) for call in calls]
     return map(lambda row: (row[0], reduce(_next, steps, row[2])), items(batches))
 
@@ -251,7 +251,7 @@ def _next(item: Any, step: Any) -> Any:
 
 
 def merged(call: bytes, size: int, batches: Batches) -> Batches:
-    """Frames of ``join(items, value)`` of every `size` items that follow one another."""
+    """Yield frames of ``join(items, value)`` for every `size` items that follow one another."""
     work = _unpickled(call)
     with _at_work():
         groups = _groups(batches, size)
@@ -259,19 +259,22 @@ def merged(call: bytes, size: int, batches: Batches) -> Batches:
 
 
 def summed(n_shards: int, calls: Calls, batches: Batches) -> Batches:
-    """Frames of the sums of what the tasks make of the items, in as few nodes as there are."""
+    """Yield frames of the sums of the tasks' results, in as few nodes as possible."""
     with _at_work():
         for node in in_tree(starmap(_node, _made(calls, batches)), n_shards, _plus):
             yield from frames([(node.first, 0, pickled(node.sums if isinstance(node.sums, Failure) else node))])
 
 
 def dealt(call: bytes, n_shards: int, calls: Calls, batches: Batches) -> Batches:
-    """Frames of what ``split(item, value)`` sends, under the place where it goes and with its sender."""
+    """Return frames of what ``split(item, value)`` sends, with the place where it goes and its sender."""
     return _dealt(call, n_shards, _made(calls, batches))
 
 
 def gathered(call: bytes, n_shards: int, always: bytes | None, batches: Batches) -> Batches:
-    """The same of the batches of a source, and before them what is always sent, as a sender of its own."""
+    """Yield frames of what ``split(batch, value)`` sends for the batches of a source.
+
+    Before them comes what is always sent, with a sender of its own.
+    """
     sender, first = TaskContext.get().partitionId() << 32, next(batches, None)
     if first is None:
         return
@@ -288,7 +291,7 @@ def _dealt(call: bytes, n_shards: int, senders: Iterable[tuple[int, Any]]) -> Ba
 
 
 def _pieces(call: Any, item: Any, n_shards: int) -> dict[int, bytes]:
-    """Pickled lists of pieces by destination; a failure goes to all of them."""
+    """Return pickled lists of what is sent, by destination; a failure goes to all destinations."""
     failure = _failure([call, item])
     if failure is None:
         split, value = call
@@ -305,7 +308,7 @@ def _pieces(call: Any, item: Any, n_shards: int) -> dict[int, bytes]:
 
 
 def joined(call: bytes, layout: Layout, batches: Batches) -> Batches:
-    """Frames of ``join(pieces, value)`` of every shard of this partition; all must have been sent something."""
+    """Yield frames of ``join(pieces, value)`` for every shard of this partition; each must have been sent something."""
     work = _unpickled(call)
     waiting = set(layout.indices(TaskContext.get().partitionId()))
 
@@ -325,20 +328,20 @@ def _nothing_came(index: int) -> bytes:
 
 
 def summarised(call: bytes, batches: Batches) -> Batches:
-    """Frames of ``task(batches, value)``."""
+    """Yield the frames of ``task(batches, value)``."""
     work = _unpickled(call)
     with _at_work():
         yield from frames([(TaskContext.get().partitionId(), 0, _packed(_result(work, batches, ())))])
 
 
 def _groups(batches: Batches, size: int) -> Iterator[tuple[int, list[Any]]]:
-    """Items of every `size` indices that follow one another."""
+    """Yield the items of every `size` indices that follow one another, after the number of the group."""
     for group, rows in groupby(items(batches), lambda row: row[0] // size):
         yield group, [item for *_, item in rows]
 
 
 def _result(call: Any, argument: Any, parts: Sequence[Any]) -> Any:
-    """``task(argument, value)`` for a call ``(task, value)``; the first failure among it and the parts, if any."""
+    """Return ``task(argument, value)`` for a call ``(task, value)``, or the first failure of the call or the parts."""
     failure = _failure([call, *parts])
     if failure is not None:
         return failure
@@ -360,17 +363,17 @@ def _packed(result: Any) -> bytes:
 
 
 def packed(packing: Packing, batches: Batches) -> Batches:
-    """Frames of the same items as bytes of a packing."""
+    """Yield frames of the same items as bytes of a packing."""
     yield from frames((index, sender, packing.pack(item)) for index, sender, item in items(batches))
 
 
 def unpacked(packing: Packing, batches: Batches) -> Batches:
-    """Frames of the items that were packed."""
+    """Yield frames of the items that were packed."""
     came = _records(chain.from_iterable(map(_rows, batches)))
     yield from frames((index, sender, pickled(packing.unpack(data))) for index, sender, data in came)
 
 
 def digested(batches: Batches) -> Batches:
-    """Frames of the SHA-256 of every item's bytes."""
+    """Yield frames of the SHA-256 of every item's bytes."""
     came = _records(chain.from_iterable(map(_rows, batches)))
     yield from frames((index, sender, pickled(sha256(data).hexdigest())) for index, sender, data in came)

@@ -1,4 +1,4 @@
-"""Jobs of a Spark session, classic or Connect: named, counted, and cancelled where the caller is interrupted."""
+"""Jobs of a Spark session, classic or Connect, which are named, counted, and cancelled on an interrupt."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _REMEDY = (
 
 
 class _PlainPlans:
-    """Adaptive execution is off while jobs over cached frames are planned.
+    """Context in which adaptive execution is off, for jobs over cached frames while they are planned.
 
-    Where it is on, Spark writes down the plan of a cached frame twice, each time with those of the frames it is made
-    of: 2^n of them after n steps. The setting belongs to the session: the last of those who overlap puts it back.
+    Where it is on, Spark keeps the plan of a cached frame twice, each time with those of the frames it is made of, so
+    that there are 2^n after n steps. The setting belongs to the session, and the last of overlapping users restores it.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ plain_plans = _PlainPlans()
 
 
 class Jobs:
-    """What runs in a session, and how much has.
+    """Jobs of a session, which are counted.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Jobs:
     count : int
         Jobs run so far, in the sense of actions.
     received_bytes : int
-        What they have brought to the driver.
+        Bytes that the jobs have brought to the driver.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -88,7 +88,7 @@ class Jobs:
 
     @contextmanager
     def describe(self, text: str) -> Iterator[None]:
-        """Say in Spark's user interface what the jobs inside are for."""
+        """Describe in Spark's user interface the purpose of the jobs inside this context."""
         self._texts.append(text)
         try:
             yield
@@ -96,17 +96,17 @@ class Jobs:
             self._texts.pop()
 
     def named(self, operation: str) -> str:
-        """What Spark's user interface calls a job that is run now."""
+        """Return the name, in Spark's user interface, of a job that is run now."""
         return f"dimargin: {': '.join([*self._texts, operation])}"
 
     def run(self, frame: DataFrame, operation: str) -> pa.Table:
-        """Rows of a frame, in one job."""
+        """Return the rows of a frame, in one job."""
         table = self.act(frame.toArrow, operation)
         self.received_bytes += table.nbytes
         return table
 
     def act(self, action: Callable[[], Result], operation: str) -> Result:
-        """What an action gives that takes a job, which an interrupt of this thread cancels."""
+        """Run an action that takes one job, and return its result; an interrupt of this thread cancels the job."""
         self.count += 1
         outcome = self._outcome(action, self.named(operation))
         try:
@@ -115,7 +115,7 @@ class Jobs:
             del outcome  # or its exception would hold itself, and the shards of its callers
 
     def _outcome(self, action: Callable[[], Result], name: str) -> Future[Result]:
-        """The result or the exception, got by a thread: Spark's own wait for a job cannot be interrupted."""
+        """Run an action in a thread, since Spark's own wait for a job cannot be interrupted."""
         outcome: Future[Result] = Future()
 
         def work() -> None:
@@ -141,7 +141,7 @@ class Jobs:
         return outcome
 
     def check(self) -> None:
-        """Look whether the executors have this version of dimargin, and of Python.
+        """Check that the executors have this version of dimargin, and of Python.
 
         Raises
         ------
@@ -171,7 +171,10 @@ class Jobs:
 
 
 def _environment() -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """A function that is pickled by value, since dimargin may be missing where it runs."""
+    """Return a function that is pickled by value, since dimargin may be missing where it runs.
+
+    It yields the versions of dimargin and Python there.
+    """
 
     def look(batches: Iterator[Any]) -> Iterator[Any]:
         import sys

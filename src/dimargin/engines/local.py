@@ -1,4 +1,4 @@
-"""Tasks on the threads of this process; the compiled core releases the interpreter lock."""
+"""Engine that runs tasks on the threads of this process; the compiled core releases the interpreter lock."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """Runs independent tasks side by side.
+    """Engine that runs independent tasks side by side on threads.
 
     Parameters
     ----------
     n_threads : int
-        Threads in all.
+        Number of threads in all.
     cancelled : threading.Event
         Set when the caller is interrupted, so that tasks under way end at their next step.
     """
@@ -39,7 +39,7 @@ class LocalEngine:
         items: Sequence[Item],
         done: Callable[[int, Result], None] = lambda index, result: None,
     ) -> list[Result]:
-        """Results in the order of `items`.
+        """Run a task on every item, and return the results in the order of `items`.
 
         Parameters
         ----------
@@ -63,7 +63,7 @@ class LocalEngine:
             return [future.result() for future in futures]
 
     def each(self, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Results in the order of `items`, each as soon as those before are there; few are ahead of the caller."""
+        """Yield the results of a task in the order of `items`; only few tasks are ahead of the caller."""
         workers = min(self.n_threads, len(items))
         if workers <= 1:
             yield from map(task, items)
@@ -78,7 +78,7 @@ class LocalEngine:
 
     @contextmanager
     def _pool(self, workers: int) -> Iterator[ThreadPoolExecutor]:
-        """Threads, whose tasks are cancelled where the caller fails or is interrupted."""
+        """Context with threads, whose tasks are cancelled where the caller fails or is interrupted."""
         with ThreadPoolExecutor(workers) as pool:
             try:
                 yield pool
@@ -88,7 +88,7 @@ class LocalEngine:
                 raise
 
     def scatter(self, items: Sequence[Item]) -> LocalShards[Item]:
-        """A handle on shards, which stay where they are."""
+        """Return a handle on items as shards, which stay where they are."""
         return LocalShards(self, tuple(items))
 
 
@@ -133,7 +133,7 @@ class LocalShards(Generic[Item]):
         done: Callable[[int], None] | None = None,
         cheap: bool = False,
     ) -> LocalShards[Result]:
-        """See `Shards`; all is kept."""
+        """See `Shards`; all results are kept."""
         ended = (lambda index, result: None) if done is None else (lambda index, result: done(index))
         return LocalShards(self.engine, tuple(self.engine.map(lambda item, _: task(item, value), self.items, ended)))
 
@@ -180,4 +180,4 @@ class LocalShards(Generic[Item]):
         return list(items if task is None else self.engine.each(lambda item: task(item, value), items))
 
     def release(self) -> None:
-        """See `Shards`: Python gives the memory back."""
+        """See `Shards`; Python frees the memory by itself."""

@@ -1,4 +1,4 @@
-"""Values as bytes without pickle: for files, of which nothing may be executed."""
+"""Serialisation of values without pickle, for files of which nothing may be executed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _TREE = "value"
 
 @dataclass(frozen=True)
 class Packing:
-    """Packs numbers, text, lists, tuples, dicts, arrays, CSR arrays and objects of some classes.
+    """Serialiser of numbers, text, lists, tuples, dicts, arrays, CSR arrays and objects of some classes.
 
     A packed value is an archive of arrays (`numpy.savez`) with the rest as JSON. An object is packed as the state that
     its class gives, and made again of it, as `pickle` does; but no class is looked up that is not among these, and
-    nothing is called.
+    nothing is called but their ``__setstate__``.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Packing:
     classes: tuple[type, ...]
 
     def pack(self, value: Any) -> bytes:
-        """The value as bytes; raises TypeError for one that has no place here."""
+        """Return a value as bytes; raises TypeError for one of another type."""
         arrays: list[NDArray[Any]] = []
         text = json.dumps(self._tree(value, arrays)).encode()
         archive = {str(number): array for number, array in enumerate(arrays)}
@@ -49,7 +49,7 @@ class Packing:
         return buffer.getvalue()
 
     def unpack(self, data: bytes) -> Any:
-        """The value of bytes that `pack` made; raises ValueError for an object of another class."""
+        """Return the value of bytes that `pack` made; raises ValueError for an object of another class."""
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return self._value(json.loads(archive[_TREE].tobytes()), archive)
 

@@ -1,4 +1,4 @@
-"""What a driver has got, so that another one can go on: results of jobs and shards, by their numbers.
+"""Record of the results of jobs and the shards, by their numbers, from which another driver can go on.
 
 An algorithm asks for the same jobs, in the same order, wherever the results before were the same. So a driver that
 begins again, with the results of an earlier one in place of its first jobs, comes to where that one was, and no
@@ -27,7 +27,7 @@ class Saved:
     Attributes
     ----------
     number : int
-        Of the shards among all that were made.
+        Number of these shards among all that were made.
     folder : str
     digests : list of str
         SHA-256 of every shard, in their order.
@@ -40,12 +40,12 @@ class Saved:
 
 @dataclass
 class Record:
-    """Counts what is made and got, from some moment on.
+    """Record of the results and shards of a driver, from some moment on.
 
     Attributes
     ----------
     packing : Packing
-        Of results and shards.
+        Packing of results and shards.
     past : deque of tuple of str and bytes
         Names of jobs and their packed results, which are not run again.
     saved : dict
@@ -64,14 +64,15 @@ class Record:
         self.saves = bool(self.saved)
 
     def known(self, job: str) -> Any:
-        """Result of the next job, if it is a past one; None otherwise.
+        """Return the result of the next job, if it is a past one; None otherwise.
 
-        Another name is that of a job of another course, which a time limit may take: then the past is over.
+        A job of another name means that the algorithm has taken another course, as it may under a time limit. The rest
+        of the past is then discarded.
 
         Raises
         ------
         RuntimeError
-            On another course, where shards were saved, whose results are known and which might turn out otherwise.
+            On another course where shards were saved, since these might differ on it.
         """
         if not self.past:
             return None
@@ -88,11 +89,11 @@ class Record:
         self.news.append((job, self.packing.pack(result)))
 
     def next_number(self) -> int:
-        """Of shards that are made."""
+        """Return the number of the shards that are made next."""
         self._numbers += 1
         return self._numbers
 
     def take(self) -> list[tuple[str, bytes]]:
-        """The results since this was asked last."""
+        """Return the results since the last call."""
         news, self.news = self.news, []
         return news

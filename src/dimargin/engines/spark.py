@@ -1,4 +1,4 @@
-"""Tasks on a Spark cluster: plain jobs over data frames, so that they run over Spark Connect too."""
+"""Engine that runs tasks on a Spark cluster, by plain jobs over data frames, so that it runs over Connect too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 class SparkEngine:
-    """Runs independent tasks on the executors of a Spark session, one core each.
+    """Engine that runs independent tasks on the executors of a Spark session, one core each.
 
     Shards are kept as frames (`dimargin.engines.frames`) in data frames that Spark caches, in memory or on disk, from
     the first job over them until nobody holds them, `SparkShards.release` or `close`. Tasks and the values that are
@@ -55,16 +55,19 @@ class SparkEngine:
 
     @property
     def jobs(self) -> int:
-        """Jobs run so far."""
+        """Number of jobs run so far."""
         return self._jobs.count
 
     @property
     def received_bytes(self) -> int:
-        """What they have brought to the driver."""
+        """Bytes that the jobs have brought to the driver."""
         return self._jobs.received_bytes
 
     def describe(self, text: str) -> AbstractContextManager[None]:
-        """Say in Spark's user interface what the jobs inside are for: as their description, or as a tag (Connect)."""
+        """Describe in Spark's user interface the purpose of the jobs inside this context.
+
+        It is shown as their description, or as a tag (Connect).
+        """
         return self._jobs.describe(text)
 
     def __enter__(self) -> SparkEngine:
@@ -80,7 +83,7 @@ class SparkEngine:
     # ---- for a driver that goes on where another one was ---------------------------------------------------------
 
     def folder(self, path: str) -> Folder:
-        """A folder that the session reads and writes."""
+        """Return a folder that the session reads and writes."""
         return Folder(self._jobs, path)
 
     def record(self, packing: Packing, past: Iterable[tuple[str, bytes]] = (), saved: Saved | None = None) -> None:
@@ -89,9 +92,9 @@ class SparkEngine:
         Parameters
         ----------
         packing : Packing
-            Of results and of shards that are saved.
+            Packing of results and of shards that are saved.
         past : iterable of tuple of str and bytes
-            What `news` gave an earlier driver from the same moment on: these jobs are not run again.
+            Jobs that are not run again: what `news` gave an earlier driver from the same moment on.
         saved : Saved, optional
             Shards of that driver, which are not made again.
         """
@@ -100,25 +103,28 @@ class SparkEngine:
 
     @property
     def is_replaying(self) -> bool:
-        """Whether the next job is a past one."""
+        """Return whether the next job is a past one."""
         return self._store.record is not None and bool(self._store.record.past)
 
     def news(self) -> list[tuple[str, bytes]]:
-        """Names and packed results of the jobs since this was asked last, or since `record`."""
+        """Return the names and packed results of the jobs since the last call, or since `record`."""
         return self._store.record.take() if self._store.record is not None else []
 
     def save(self, shards: SparkShards[Any], folder: str) -> Saved | None:
-        """Write shards into a folder; None where they were made before `record`, and would be again. Two jobs."""
+        """Write shards into a folder, in two jobs.
+
+        For shards that were made before `record`, and would be made again, nothing is written and None returned.
+        """
         return self._store.save(shards._made, folder)
 
     def digests(self, saved: Saved) -> list[str]:
-        """SHA-256 of every shard in a folder, in their order. One job."""
+        """Return the SHA-256 of every shard in a folder, in their order, in one job."""
         return self._store.digests(saved.folder, len(saved.digests))
 
     # ---- shards --------------------------------------------------------------------------------------------------
 
     def scatter(self, items: Sequence[Item]) -> SparkShards[Item]:
-        """Shards of the driver's own items, of which Spark's driver keeps a copy: for what is small."""
+        """Return shards of the driver's own items, which must be small, as Spark's driver keeps a copy."""
         if not items:
             raise ValueError("there are no items to scatter")
         records = ((index, 0, frames.pickled(item)) for index, item in enumerate(items))
@@ -135,7 +141,7 @@ class SparkEngine:
         value: Any = None,
         nothing: Any = None,
     ) -> SparkShards[Result]:
-        """Shards of the rows of a data frame, in one shuffle.
+        """Return shards of the rows of a data frame, in one shuffle.
 
         Parameters
         ----------
@@ -147,9 +153,9 @@ class SparkEngine:
             something.
         n_shards : int
         value : object
-            For both.
+            Value for both.
         nothing : object, optional
-            A piece that every partition sends to all shards, so that none is sent nothing.
+            Sent to all shards by every partition with rows, so that no shard is sent nothing.
         """
         always = None if nothing is None else frames.pickled([nothing])
         send = partial(frames.gathered, frames.call_of(split, value), n_shards, always)
@@ -159,13 +165,13 @@ class SparkEngine:
         )
 
     def query(self, frame: DataFrame, operation: str) -> list[Row]:
-        """The rows of a data frame that has few."""
+        """Return the rows of a data frame that has few."""
         return self._jobs.act(frame.collect, operation)
 
     def summarise(
         self, source: DataFrame, task: Callable[[Iterator[pa.RecordBatch], Any], Result], value: Any = None
     ) -> list[Result]:
-        """``task(batches, value)`` of every partition of a data frame, in no particular order."""
+        """Return ``task(batches, value)`` of every partition of a data frame, in no particular order."""
         summaries = source.mapInArrow(partial(frames.summarised, frames.call_of(task, value)), SCHEMA)
         return [item for _, item in frames.received(self._jobs.run(summaries, "summarise"))]
 
@@ -173,9 +179,9 @@ class SparkEngine:
 class SparkShards(Generic[Item]):
     """Shards on the executors; see `dimargin.sharding.shards.Shards`.
 
-    Nothing runs before results are asked for. Then all shards that somebody still holds on the way there are made
-    once, and cached; those that nobody holds, or that are cheap, are made on the way, and cached shards that nobody
-    holds are released.
+    Nothing runs before results are requested. Then all shards on the way there that still have a handle are made once,
+    and cached. Those without a handle, or that are cheap, are made on the way, and cached shards without a handle are
+    released.
 
     Examples
     --------
@@ -213,7 +219,7 @@ class SparkShards(Generic[Item]):
         done: Callable[[int], None] | None = None,
         cheap: bool = False,
     ) -> SparkShards[Result]:
-        """See `Shards`; `done` is not told anything."""
+        """See `Shards`; `done` is not called."""
         return SparkShards(self._made.mapped(task, value), self if cheap else None)
 
     def merge(self, join: Callable[[Sequence[Item], Any], Result], size: int, value: Any = None) -> SparkShards[Result]:
@@ -232,14 +238,14 @@ class SparkShards(Generic[Item]):
         return SparkShards(self._made.shuffled(send, frames.call_of(join, value), n_shards))
 
     def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
-        """See `Shards`; wide ones are summed on the executors first."""
+        """See `Shards`; wide arrays are summed on the executors first."""
         made = self._made.mapped(task, value)
         name = getattr(task, "func", task).__qualname__  # of a functools.partial too
         sums: Sums = made.store.sums(made, f"aggregate {self.n_shards} shards", wide, name)
         return sums
 
     def fold(self, task: Callable[[Item, Value], Value], value: Value) -> Value:
-        """See `Shards`; a job for every shard."""
+        """See `Shards`; this takes a job for every shard."""
         n_shards = self.n_shards
         for index in range(n_shards):
             step = self._made.of_indices(range(index, index + 1)).mapped(task, value)

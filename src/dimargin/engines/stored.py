@@ -1,4 +1,4 @@
-"""What the Spark engine has Spark hold: data frames of frames, made once, cached while somebody holds them."""
+"""Data frames of frames that the Spark engine has Spark make once, and cache while somebody holds them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Result = TypeVar("Result")
 
 
 class Store:
-    """The cached frames of an engine, and how results are got.
+    """Cached frames of an engine, and the jobs that get results from them.
 
     Parameters
     ----------
@@ -47,17 +47,20 @@ class Store:
         self._stale: deque[str] = deque()  # views of frames that nobody holds any more
 
     def layout(self, n_shards: int) -> Layout:
-        """Where so many shards are."""
+        """Return the layout of so many shards."""
         return Layout(n_shards, min(n_shards, self._most_partitions))
 
     def results(self, made: Stored, operation: str) -> list[Any]:
-        """Items of frames in the order of their indices, in one job; what somebody holds on the way there is cached."""
+        """Return the items of frames in the order of their indices, in one job.
+
+        Frames on the way there that somebody holds are cached.
+        """
         return self._got(made, operation, lambda found: [item for _, item in found])
 
     def sums(self, made: Stored, operation: str, wide: bool, task: str) -> Any:
-        """Sums of frames, in one job; wide ones are summed on the way, see `Stored.summed`.
+        """Return the sums of frames, in one job; wide ones are summed on the executors, see `Stored.summed`.
 
-        The name of the task tells results of other sums apart, where a time limit has led to another course.
+        The name of the task distinguishes the results of other sums, where a time limit has led to another course.
         """
         n_shards = made.layout.n_shards
         return self._got(made.summed() if wide else made, operation, lambda found: frames.total(found, n_shards), task)
@@ -84,9 +87,9 @@ class Store:
         return result
 
     def save(self, made: Stored, folder: str) -> Saved | None:
-        """Write frames into a new folder, packed; None for those made before the record began.
+        """Write frames into a new folder, packed; return None for those made before the record began.
 
-        Two jobs: what was written is read again.
+        This takes two jobs, since what was written is read again.
         """
         if self.record is None or made.number is None:
             return None
@@ -97,13 +100,13 @@ class Store:
         return Saved(made.number, folder, self.digests(folder, made.layout.n_shards))
 
     def digests(self, folder: str, n_shards: int) -> list[str]:
-        """SHA-256 of every shard that was saved, in one job."""
+        """Return the SHA-256 of every shard that was saved, in one job."""
         saved = self.spark.read.schema(SCHEMA).parquet(folder)
         read = dealt(self.layout(n_shards), saved).mapInArrow(frames.digested, SCHEMA)
         return [digest for _, digest in frames.received(self.jobs.run(read, "look at what was saved"))]
 
     def reader(self, folder: str, packing: Packing) -> Reader:
-        """What makes frames of those that were saved."""
+        """Return a function that makes frames of those that were saved."""
 
         def read(n_shards: int) -> DataFrame:
             packed = dealt(self.layout(n_shards), self.spark.read.schema(SCHEMA).parquet(folder))
@@ -113,7 +116,7 @@ class Store:
 
     @contextmanager
     def _kept(self, made: Stored) -> Iterator[None]:
-        """For a job: what somebody holds on the way to these frames is cached by it."""
+        """Context of a job, which caches the frames that somebody holds on the way to these."""
         self.sweep()
         waiting = made.to_keep()
         if waiting and waiting[0].parent is None:  # the caller's query, which may be adapted
@@ -124,7 +127,7 @@ class Store:
             yield
 
     def keep(self, made: Stored, frame: DataFrame) -> DataFrame:
-        """Have Spark cache a frame when it makes it, until `made` is forgotten.
+        """Have Spark cache a frame when it makes it, until `made` is garbage-collected.
 
         It is cached as a view, so that the plans stay short that a Connect session sends.
         """
@@ -136,7 +139,10 @@ class Store:
         return self.spark.table(view).persist()
 
     def sweep(self) -> None:
-        """Release what nobody holds; not when Python finds that out, which may be inside a call to Spark."""
+        """Release the frames that nobody holds any more.
+
+        Python finds them when it may be inside a call to Spark, so that they cannot be released at once.
+        """
         while self._stale:
             view = self._stale.popleft()
             if view in self._views:
@@ -144,33 +150,34 @@ class Store:
                 self.spark.catalog.dropTempView(view)  # and what is cached of it
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all frames."""
         self._closed = True
         self._stale.extend(self._views)
         self.sweep()
 
 
 class Stored:
-    """Frames of shards: cached, or how they are made of their parent's.
+    """Frames of shards, which are cached, or made from those of their parent.
 
     Parameters
     ----------
     store : Store
     parent : Stored or None
     make : callable, bytes or range
-        Makes the data frame; bytes are a pickled task on every item of the parent's, a range indices of some of these.
+        Function that makes the data frame, or a pickled task on every item of the parent, or a range of the indices of
+        some of these items.
     layout : Layout
     indices : sequence of int, optional
-        Of the shards that are there; all by default.
+        Indices of the shards that are there; all by default.
     chain : int
         Steps since the last shuffle.
 
     Attributes
     ----------
     held : callable
-        Whether somebody holds a handle on these shards, who would have them kept.
+        Returns whether somebody holds a handle on these shards, so that they are to be cached.
     number : int or None
-        Among all that the store's record counts; None for those made before it began.
+        Number among all shards that the store's record counts; None for those made before it began.
     """
 
     def __init__(
@@ -194,13 +201,13 @@ class Stored:
         self._kept: DataFrame | None = None
 
     def frame(self) -> DataFrame:
-        """The cached frame, or what would make it."""
+        """Return the cached frame, or one that would make it."""
         if self._kept is not None:
             return self._kept
         return self.through(frames.mapped) if isinstance(self._make, (bytes, range)) else cast(Make, self._make)()
 
     def through(self, function: Callable[[Calls, Batches], Batches]) -> DataFrame:
-        """What a function makes of the batches before the last tasks, and of these: all that in one process."""
+        """Return the frame that a function makes of the last tasks and the batches before them, in one process."""
         calls: list[bytes] = []
         made, indices = self, None
         while made._kept is None and isinstance(made._make, (bytes, range)):
@@ -213,7 +220,7 @@ class Stored:
         return frame.mapInArrow(partial(function, calls), SCHEMA)
 
     def to_keep(self) -> list[Stored]:
-        """Those that somebody holds and that are not cached yet, from the first to this one."""
+        """Return the frames that somebody holds and that are not cached yet, from the first to this one."""
         if self._kept is not None:
             return []
         before = [] if self.parent is None else self.parent.to_keep()
@@ -231,7 +238,7 @@ class Stored:
             self.parent = self._make = None
 
     def mapped(self, task: Callable[..., Any], value: Any) -> Stored:
-        """Frames of ``task(item, value)``."""
+        """Return frames of ``task(item, value)``."""
         call = frames.call_of(task, value)
         if self._chain < _LONGEST_CHAIN:
             return Stored(self.store, self, call, self.layout, self.indices, self._chain + 1)
@@ -239,11 +246,11 @@ class Stored:
         return Stored(self.store, again, call, self.layout, self.indices, 2)
 
     def of_indices(self, indices: range) -> Stored:
-        """Frames of some shards that follow one another."""
+        """Return frames of some shards that follow one another."""
         return Stored(self.store, self, indices, self.layout, indices, self._chain)
 
     def merged(self, function: Callable[[Batches], Batches], size: int) -> Stored:
-        """What a function of frames makes of every `size` shards, which move to where they meet."""
+        """Return what a function of frames makes of every `size` shards, which move to where they meet."""
         layout = self.store.layout(-(-self.layout.n_shards // size))
 
         def make() -> DataFrame:
@@ -252,12 +259,12 @@ class Stored:
         return Stored(self.store, self, make, layout)
 
     def shuffled(self, send: Callable[[Calls, Batches], Batches], join: bytes, n_shards: int) -> Stored:
-        """What a pickled join makes of the pieces that a function of the shards sends to so many new ones."""
+        """Return what a pickled join makes of what a function of the shards sends to so many new ones."""
         layout = self.store.layout(n_shards)
         return Stored(self.store, self, lambda: joined(layout, self.through(send), join), layout)
 
     def summed(self) -> Stored:
-        """Nodes of the sums of all shards (`frames.in_tree`), few enough for the driver.
+        """Return nodes of the sums of all shards (`frames.in_tree`), few enough for the driver.
 
         What is in a partition is summed there. Where that leaves many nodes, groups of partitions meet and are summed
         before they go on, about as many groups as shards in each.
@@ -276,11 +283,11 @@ class Stored:
 
 
 def joined(layout: Layout, sent: DataFrame, join: bytes) -> DataFrame:
-    """What a pickled join makes of pieces that were sent to shards."""
+    """Return what a pickled join makes of what was sent to shards."""
     return dealt(layout, sent).mapInArrow(partial(frames.joined, join, layout), SCHEMA)
 
 
 def dealt(layout: Layout, frame: DataFrame, size: int = 1) -> DataFrame:
-    """Frames where they belong, groups of `size` indices in the place of one, and in their order."""
+    """Move frames to their partitions, groups of `size` indices in the place of one, and sort them."""
     partition = F.expr(f"cast((place div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
     return frame.repartitionById(layout.n_partitions, partition).sortWithinPartitions("place", "sender", "chunk")

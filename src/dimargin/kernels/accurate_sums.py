@@ -45,7 +45,7 @@ def weighted_row_sum(X: Any, weights: Floats) -> Floats:
 
 
 def weighted_row_sum_tail(n: int) -> float:
-    """Bound what `weighted_row_sum` of n rows lacks, relative to sums of absolute terms.
+    """Bound the error of `weighted_row_sum` over n rows, relative to the sums of absolute terms.
 
     Tails are summed in float64: those of the products of a batch of rows, and those of the sums of batches.
     """
@@ -54,7 +54,10 @@ def weighted_row_sum_tail(n: int) -> float:
 
 
 def polynomial_products_tail(n: int, n_features: int, degree: int) -> float:
-    """Bound what `polynomial_products` of n columns lack beside a few units in the last place, likewise."""
+    """Bound the error of `polynomial_products` over n columns, relative to the sums of absolute terms.
+
+    It comes on top of a few units in the last place of each product.
+    """
     return weighted_row_sum_tail(n) + 4 * _SQUARED_UNIT * (degree * (n_features + 4) ** 2 + n)
 
 
@@ -100,7 +103,7 @@ def _polynomial(X: Floats, Z: Floats, gamma: float, coef0: float, degree: int) -
 
 
 def _parts(X: Any, weights: Floats) -> list[Floats]:
-    """Column sums of products, as parts of falling size: the first two are exact."""
+    """Return the column sums of weighted rows as three parts of falling size, of which the first two are exact."""
     if sp.issparse(X):
         factors = np.repeat(weights, np.diff(X.indptr))
         values, columns, n = X.data.astype(np.float64), X.indices, X.shape[1]
@@ -124,20 +127,20 @@ def _parts(X: Any, weights: Floats) -> list[Floats]:
 
 
 def _cut(terms: Floats, n: int) -> float:
-    """A power of two so far above `n` terms that what they keep beside it is summed without rounding."""
+    """Return a power of two that, added to `n` terms, cuts them to leading bits whose sum is exact."""
     largest = float(np.abs(terms).max(initial=0.0))
     return float(np.ldexp(1.0, int(np.frexp(largest)[1]) + int(np.ceil(np.log2(n + 2))))) if largest else 0.0
 
 
 def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Sum, and its rounding (Knuth)."""
+    """Return a sum and its rounding error (Knuth)."""
     total = a + b
     other = total - a
     return total, (a - (total - other)) + (b - other)
 
 
 def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """Product, and its rounding (Dekker)."""
+    """Return a product and its rounding error (Dekker)."""
     product = a * b
     (a_head, a_tail), (b_head, b_tail) = _halves(a), _halves(b)
     return product, ((a_head * b_head - product) + a_head * b_tail + a_tail * b_head) + a_tail * b_tail

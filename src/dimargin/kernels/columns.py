@@ -14,12 +14,12 @@ _ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch m
 
 
 def row_chunks(n: int) -> Iterator[slice]:
-    """Return slices of so many rows that the scratch memory of what is done with each stays small."""
+    """Return slices that cut n rows into chunks small enough to bound the scratch memory of work on each."""
     return (slice(i, min(i + _ROWS_AT_ONCE, n)) for i in range(0, n, _ROWS_AT_ONCE))
 
 
 def stacked(parts: Sequence[Any]) -> Any:
-    """Rows of several arrays, or CSR arrays, one after the other."""
+    """Return the rows of several arrays, or CSR arrays, one after the other."""
     return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
@@ -55,7 +55,7 @@ def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
     X : array or CSR array of shape (n, n_features)
     order : {1, 2}
     center : ndarray of shape (n_features,), optional
-        Of dense rows.
+        Centre to subtract, of dense rows only.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def largest_column(X: Any, center: Floats | None = None) -> int:
 
 
 def narrowed(X: Any) -> tuple[Any, Indices]:
-    """Rows without the columns in which nothing is stored, where these are the most.
+    """Return rows without the columns in which nothing is stored, if columns outnumber the stored values.
 
     A line of text may name feature 2,000,000,000; what is computed for every column would then take as many numbers.
 
@@ -96,9 +96,9 @@ def narrowed(X: Any) -> tuple[Any, Indices]:
     Returns
     -------
     X : ndarray or CSR array of shape (n, n_kept)
-        As it is, unless it has more columns than stored values.
+        The rows given, unless they have more columns than stored values.
     columns : ndarray of shape (n_kept,)
-        Which columns these are, ascending; one at least.
+        Indices of the columns kept, ascending; at least one.
 
     Examples
     --------

@@ -11,7 +11,7 @@ KernelName = Literal["linear", "poly", "rbf", "laplacian"]
 KERNEL_NAMES: tuple[KernelName, ...] = ("linear", "poly", "rbf", "laplacian")
 
 MOST_DEGREE = 1024
-"""Of poly: powers are multiplied one by one, which for the degrees in use is the fastest way."""
+"""Largest degree of poly, whose powers are multiplied one by one: the fastest way for the degrees in use."""
 
 LOG2E = 1.4426950408889634
 """Logarithm of e to the base of two: the compiled core has exp2."""
@@ -21,8 +21,8 @@ LOG2E = 1.4426950408889634
 class Kernel:
     """A kernel function.
 
-    ``linear`` x.z; ``poly`` (gamma x.z + coef0)^degree; ``rbf`` exp(-gamma |x-z|^2); ``laplacian``
-    exp(-gamma |x-z|_1): the same conventions as scikit-learn.
+    The kernels are ``linear``, x.z; ``poly``, (gamma x.z + coef0)^degree; ``rbf``, exp(-gamma |x-z|^2); and
+    ``laplacian``, exp(-gamma |x-z|_1). These are the conventions of scikit-learn.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ class Kernel:
     gamma : float, default=1.0
         Positive; unused by ``linear``.
     degree : int, default=3
-        Of ``poly``; at most `MOST_DEGREE`.
+        Degree of ``poly``; at most `MOST_DEGREE`.
     coef0 : float, default=0.0
-        Of ``poly``.
+        Constant term of ``poly``.
     """
 
     name: KernelName
@@ -42,17 +42,17 @@ class Kernel:
 
     @property
     def stationary(self) -> bool:
-        """Whether k(x, z) depends on x - z alone; then k(x, x) = 1."""
+        """Return whether k(x, z) depends on x - z alone; then k(x, x) = 1."""
         return self.name in ("rbf", "laplacian")
 
     @property
     def power(self) -> int:
-        """Degree as a polynomial in the rows' product."""
+        """Degree of the kernel as a polynomial in the inner product of two rows."""
         return self.degree if self.name == "poly" else 1
 
     @property
     def row_scale(self) -> float:
-        """Factor on the rows that takes gamma (and the base of exp2) out of the tile."""
+        """Factor on the rows by which gamma (and the base of exp2) need not be applied in the tile."""
         if self.name == "rbf":
             return float(np.sqrt(2 * self.gamma * LOG2E))
         if self.name == "laplacian":

@@ -1,4 +1,4 @@
-"""The kernel matrix: values computed in fused tiles when asked for, never stored, and counted."""
+"""Kernel matrix whose values are computed in fused tiles on demand, never stored, and counted."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from dimargin.kernels.functions import KernelName
 from dimargin.kernels.rows import Rows, RowTransform
 from dimargin.system.arrays import Floats, Indices
 
-_CHEAP_NUMBERS = 128  # of a row, up to which its kernel values are cheap beside factorisations and memory
+_CHEAP_NUMBERS = 128  # numbers of a row up to which its kernel values are cheap beside factorisations and memory
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
-_MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those looked at, and the part of their values that is negligible
+_MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those of a sample, and the part of their values that is negligible
 _ROWS_AT_ONCE = 16384  # copied
 _LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
 _FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
@@ -37,7 +37,7 @@ _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is
 
 
 class _Prepared:
-    """Rows, and as the compiled core takes them from when it first asks for them; views share them."""
+    """Rows and, from their first use on, their form for the compiled core; views share them."""
 
     def __init__(self, transform: RowTransform, X: Any) -> None:
         self.X = X
@@ -70,7 +70,7 @@ class KernelMatrix:
     evaluations : int
         Kernel values computed by this view so far.
     left_out : int
-        Those that were known to be negligible, and not computed.
+        Kernel values that were known to be negligible and were not computed.
     local : bool
         Whether many kernel values between training rows are negligible beside ``k(x, x) = 1``: below 2^-40 in float32
         and 2^-69 in float64. They count as zero then, and those of rows that lie in boxes far apart are not computed:
@@ -111,12 +111,12 @@ class KernelMatrix:
 
     @property
     def double(self) -> bool:
-        """Whether values are computed in float64."""
+        """Return whether values are computed in float64."""
         return self.transform.dtype is np.float64
 
     @property
     def expensive(self) -> bool:
-        """Whether a value costs much more than reading a stored one: rows hold more than 128 numbers, on average."""
+        """Return whether a value costs much more to compute than to read: rows average more than 128 numbers."""
         return bool(self._X.size > _CHEAP_NUMBERS * self._X.shape[0])
 
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
@@ -130,9 +130,10 @@ class KernelMatrix:
         return view
 
     def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
-        """Return the matrix of other training rows, of the same kernel, and of these as columns, in this precision.
+        """Return the matrix of other training rows, with these as columns, for the same kernel and precision.
 
-        A view with a count of its own; the other rows are prepared again only where their precision differs.
+        The matrix is a view with a count of its own. The other rows are prepared again only where their precision
+        differs.
         """
         view = self.take(np.arange(len(self._column_index)), n_threads)
         if others.double == self.double:
@@ -155,9 +156,9 @@ class KernelMatrix:
 
     @staticmethod
     def joined(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
-        """Return the square matrix of the rows of several, one after the other, with a count of its own.
+        """Return the square matrix of the rows of several matrices, one after the other, with a count of its own.
 
-        A view where they are views of the same rows; where they have rows of their own, these are copied.
+        It is a view if all of them are views of the same rows; otherwise their rows are copied.
         """
         first = matrices[0]
         if all(matrix._X is first._X for matrix in matrices):
@@ -170,11 +171,11 @@ class KernelMatrix:
         return view
 
     def _own_rows(self) -> Any:
-        """The training rows of a square matrix."""
+        """Return the training rows of a square matrix."""
         return self._X[self._column_index]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: the rows of this view alone; its count begins again."""
+        """Return the state that another process needs: the rows of this view alone, without its count."""
         square = self._row_index is self._column_index
         queries = None if square else self._rows.X[self._row_index]
         own = {"transform": self.transform, "n_threads": self.n_threads, "local": self.local}
@@ -203,7 +204,7 @@ class KernelMatrix:
         return self._X[self._column_index[index]]
 
     def vectors(self, index: Indices) -> Any:
-        """Return what a model keeps of these training rows, to compute kernel values with others."""
+        """Return the part of these training rows that a model keeps, to compute kernel values with other rows."""
         return self.rows(index)
 
     def _spec(self) -> tuple[KernelName, float, int, bool, float]:
@@ -216,11 +217,11 @@ class KernelMatrix:
         self.left_out += wanted - computed
 
     def block(self, rows: Indices, columns: Indices) -> Floats:
-        """Kernel values of shape (len(rows), len(columns)), as float64."""
+        """Return kernel values of shape (len(rows), len(columns)), as float64."""
         return self.values(rows, columns).astype(np.float64, copy=False)
 
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Kernel values of shape (len(rows), len(columns)), in the precision of the matrix; into `out` if given."""
+        """Return kernel values of shape (len(rows), len(columns)) in the matrix's precision, in `out` if given."""
         if out is None:
             out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
         computed = _core.block(
@@ -233,7 +234,7 @@ class KernelMatrix:
         return out
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
-        """Products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
+        """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
 
         Parameters
         ----------
@@ -276,14 +277,14 @@ class KernelMatrix:
 
     @property
     def has_weights(self) -> bool:
-        """Whether a machine is one of weights, which can be summed up so that terms that cancel leave no rounding."""
+        """Return whether machines of this kernel are weights of features, summed nearly without rounding."""
         few = not sp.issparse(self._X) or self._X.shape[1] <= max(_MANY, self._X.size)  # columns that occur, or nearly
         return self.double and few and self.transform.kernel.name == "linear"
 
     def weights(self, columns: Indices, coefficients: Floats) -> Floats:
         """Return ``sum_j coefficients[q, j] x_columns[j]`` of a linear kernel, with the offset's entry last.
 
-        Of shape (n_outputs, n_features + 1), each correct to nearly the last place.
+        They are of shape (n_outputs, n_features + 1), and each is correct to nearly the last place.
         """
         X, offset = self.rows(columns), np.full((len(columns), 1), self.transform.offset**0.5)
         return np.array([np.append(weighted_row_sum(X, c), weighted_row_sum(offset, c)) for c in coefficients])
@@ -305,12 +306,12 @@ class KernelMatrix:
 
     @property
     def can_be_accurate(self) -> bool:
-        """Whether `accurate_products` are there, at a price: about a hundred times that of `multiply`."""
+        """Return whether `accurate_products` can be computed, at about a hundred times the cost of `multiply`."""
         kernel, few = self.transform.kernel, not sp.issparse(self._X) and self.shape[0] <= _FEW_ROWS
         return few and self.double and kernel.name == "poly" and kernel.degree <= _LOW_DEGREE
 
     def accurate_products(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Return what `multiply` does, each correct to nearly the last place."""
+        """Return the products that `multiply` gives for all rows, each correct to nearly the last place."""
         k, rows = self.transform.kernel, self._rows.X[self._row_index]
         products = polynomial_products(rows, self.rows(columns), k.gamma, k.coef0, k.degree, coefficients)
         self.evaluations += len(rows) * len(columns)
@@ -331,8 +332,8 @@ class KernelMatrix:
 
         A kernel value errs by at most ``eta r_i r_j``, where ``r_i r_j`` bounds the absolute products that it is the
         sum of (one for stationary kernels; for linear and poly ``r_i^2`` is k(x_i, x_i) with ``|coef0|``, whose kernel
-        is positive definite too), and a sum of products by as many units in the last place as additions follow one
-        another: together ``(eta + additions u) r_i sum_j |c_j| r_j``.
+        is positive definite too). A sum of products errs by as many units in the last place as additions follow one
+        another. Together the error is at most ``(eta + additions u) r_i sum_j |c_j| r_j``.
 
         Returns
         -------
@@ -342,11 +343,11 @@ class KernelMatrix:
         return np.asarray(self.rounding(len(columns)) * sums[:, None] * self.row_sizes)
 
     def product_sizes(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Sums of absolute coefficients times sizes of columns, of shape (n_outputs,): see `product_errors`."""
+        """Return sums of absolute coefficients times sizes of columns, of shape (n_outputs,): see `product_errors`."""
         return np.asarray(np.abs(coefficients) @ self.column_sizes[columns])
 
     def rounding(self, n_columns: int) -> float:
-        """Rounding of a sum of products with kernel values, relative to the sizes of rows and columns."""
+        """Bound the rounding of a sum of products with kernel values, relative to the sizes of rows and columns."""
         others = self._columns.X
         additions = _core.longest_product(n_columns, others.shape[1], sp.issparse(others))
         own = max(self.transform.value_rounding(X) for X in (self._rows.X, others))
@@ -366,7 +367,7 @@ class KernelMatrix:
         return self.transform.sizes(self._columns.X[self._column_index])
 
     def diagonal(self, index: Indices | None = None) -> Floats:
-        """k(x, x) of training rows: free of evaluations for stationary kernels, one a row otherwise."""
+        """Return k(x, x) of training rows, without evaluations for stationary kernels, else with one for each row."""
         index = np.arange(len(self._column_index)) if index is None else index
         offset = self.transform.offset
         if self.transform.kernel.stationary:
@@ -378,7 +379,7 @@ class KernelMatrix:
 
 
 def _is_local(transform: RowTransform, X: Any) -> bool:
-    """Whether a quarter of the kernel values of a sample of dense rows is negligible."""
+    """Return whether more than a quarter of the kernel values of a sample of dense rows is negligible."""
     if not transform.kernel.stationary or sp.issparse(X) or len(X) < _MANY:
         return False
     sample = np.asarray(X[np.linspace(0, len(X) - 1, _SAMPLE).astype(int)], dtype=np.float64)
@@ -390,7 +391,7 @@ def _is_local(transform: RowTransform, X: Any) -> bool:
 
 
 def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:
-    """Coefficients over a power of two, and its exponent: the tile may round them to float32."""
+    """Return coefficients over powers of two, and the exponents: the tile may round coefficients to float32."""
     coefficients = np.asarray(coefficients, dtype=np.float64)
     exponent = np.frexp(np.abs(coefficients).max(axis=1, initial=0.0, keepdims=True))[1]
     return np.ascontiguousarray(np.ldexp(coefficients, -exponent)), exponent

@@ -1,4 +1,4 @@
-"""Rows prepared so that float32 tiles compute kernel values right.
+"""Preparation of rows, so that float32 tiles compute accurate kernel values.
 
 Distances do not change when training column means are subtracted in float64, and ``gamma`` is multiplied into
 the rows. `RowTransform` then chooses the cheapest form whose error bound keeps kernel values within 1e-5 of
@@ -33,7 +33,7 @@ _FAR = {np.float32: 1e15, np.float64: 1e100}  # beyond any training row, and its
 
 
 def _longest_sum(X: Any) -> int:
-    """Additions one after the other in a kernel value of these rows (cpp/tile.hpp says why)."""
+    """Return the longest chain of additions in a kernel value of these rows (cpp/tile.hpp says why)."""
     if sp.issparse(X):
         return int(np.diff(X.indptr).max(initial=0))
     return _core.longest_sum(X.shape[1])
@@ -41,15 +41,15 @@ def _longest_sum(X: Any) -> int:
 
 @dataclass(frozen=True)
 class Extent:
-    """How far rows reach, which shards can tell each for itself.
+    """Extent of rows: their largest norms and longest sums, which every shard can compute for itself.
 
     Attributes
     ----------
     size, spread : float
-        Largest norm of a row, in the kernel's order and before gamma: about the kernel's centre, and about the means;
-        both about zero for sparse rows.
+        Largest norm of a row, in the kernel's order and before gamma, about the kernel's centre (`size`) and about the
+        means (`spread`). For sparse rows both are about zero.
     longest_sum : int
-        Additions one after the other in a kernel value.
+        Longest chain of additions in a kernel value.
     """
 
     size: float
@@ -58,7 +58,7 @@ class Extent:
 
     @classmethod
     def of(cls, X: Any, kernel: Kernel, means: Floats | None) -> Extent:
-        """Of rows, about the means of all dense ones."""
+        """Return the extent of rows, about the means of all dense rows."""
         with np.errstate(over="ignore", invalid="ignore"):
             size = _largest_norm(X, kernel, means if kernel.stationary else None)
             spread = size if kernel.stationary or means is None else _largest_norm(X, kernel, means)
@@ -66,29 +66,30 @@ class Extent:
 
     @staticmethod
     def joined(parts: Sequence[Extent]) -> Extent:
-        """Of the rows of several shards."""
+        """Return the extent of the rows of several shards together."""
         sizes, spreads, sums = zip(*((part.size, part.spread, part.longest_sum) for part in parts), strict=True)
         return Extent(max(sizes), max(spreads), max(sums))
 
 
 @dataclass(frozen=True)
 class RowTransform:
-    """How rows are prepared for the tile; made from training rows, applied to any rows.
+    """Preparation of rows for the tile, which is fitted to training rows and applied to any rows.
 
     Attributes
     ----------
     kernel : Kernel
     center : ndarray of shape (n_features,) or None
-        Subtracted in float64 before rounding; None where that would change the kernel (linear, poly) or the
+        Point subtracted in float64 before rounding; None where that would change the kernel (linear, poly) or the
         sparsity.
     dtype : {float32, float64}
-        Of the tile.
+        Precision of the tile.
     difference : bool
         Whether ``rbf`` sums squared differences instead of using norms and products.
     size : float
         Largest norm of a prepared training row.
     offset : float
-        Added to every kernel value, after the tile: one makes an intercept part of the regulariser.
+        Number added to every kernel value, after the tile; an offset of one makes an intercept part of the
+        regulariser.
     """
 
     kernel: Kernel
@@ -128,16 +129,16 @@ class RowTransform:
         ----------
         kernel : Kernel
         means : ndarray of shape (n_features,) or None
-            Of dense rows, weighted.
+            Weighted means of dense rows.
         extent : Extent
-            About these means.
+            Extent of the rows about these means.
         furthest : callable
-            Gives the column that reaches furthest from the centre, for a message.
+            Returns the column that reaches furthest from the centre, for a message.
 
         Raises
         ------
         ValueError
-            As `fit`.
+            As in `fit`.
         """
         center = means if kernel.stationary else None
         size, spread = extent.size * kernel.row_scale, extent.spread * kernel.row_scale
@@ -162,7 +163,7 @@ class RowTransform:
         return self.in_float64() if self.outgrown(X).any() else self
 
     def outgrown(self, X: Any) -> NDArray[np.bool_]:
-        """Which rows at prediction need float64, each judged alone; raises as `for_queries`."""
+        """Return which rows at prediction need float64, each judged alone; raise as `for_queries` does."""
         none = np.zeros(X.shape[0], dtype=bool)
         longest = _longest_sum(X)
         if self.kernel.stationary:
@@ -196,9 +197,10 @@ class RowTransform:
         return self._error_bound(_longest_sum(X))
 
     def sizes(self, X: Any) -> Floats:
-        """Square roots of what the rounding of k(x, x) is relative to: two rows' product bounds that of their value.
+        """Return the sizes of rows: the rounding of a kernel value is relative to the product of its rows' sizes.
 
-        One for stationary kernels. Of linear and poly the sums of absolute products: k(x, x) with ``|coef0|``.
+        A size is the square root of the sum of the absolute terms of k(x, x). That sum is one for stationary kernels
+        and k(x, x) with ``|coef0|`` for linear and poly, plus the absolute offset.
         """
         kernel = self.kernel
         if kernel.stationary:
@@ -209,7 +211,7 @@ class RowTransform:
         return np.asarray((squares + abs(self.offset)) ** 0.5)
 
     def _error_bound(self, longest_sum: int) -> float:
-        """Bound on the error of kernel values by rounding.
+        """Bound the error of kernel values by rounding.
 
         Entries err by a ``unit`` of themselves, sums by up to ``unit * longest_sum`` of their terms' sizes.
         The constants are of first order; adversarial searches reached 0.9 of the bounds.
@@ -235,13 +237,13 @@ class RowTransform:
         return self.kernel.power * math.log10(max(norm * self.size + constant, 1e-300))
 
     def _fits_float32(self, norm: float) -> bool:
-        """Whether float32 has the range for kernel values of a row of this norm with training rows."""
+        """Return whether float32 has the range for kernel values of a row of this norm with training rows."""
         if self.kernel.stationary:
             return True  # the error bound is stricter
         return norm < 1e36 and self._magnitude(self.size) > -25 and self._magnitude(norm) < 30
 
     def _check_size(self, norm: float, longest_sum: int, furthest: Callable[[], int]) -> None:
-        """Raise, naming the furthest column, where values for such rows overflow, or float64 does not resolve them."""
+        """Raise ValueError, naming the furthest column, if values of such rows overflow or drown in rounding."""
         if math.isfinite(norm):
             if self.kernel.stationary:
                 sound = self.size < 1e150 and self._error_bound(longest_sum) <= _TOLERATED
@@ -288,7 +290,7 @@ class RowTransform:
         return _core.Rows32(*arrays) if self.dtype is np.float32 else _core.Rows64(*arrays)
 
     def _scaled(self, values: Floats) -> Floats:
-        """In place."""
+        """Scale values in place; for stationary kernels clip them to a range whose squares are finite."""
         values *= self.kernel.row_scale
         far = _FAR[self.dtype] if self.kernel.stationary else np.inf
         return np.clip(values, -far, far, out=values)  # infinite squares would give nan
@@ -307,21 +309,21 @@ class StoredRows:
     Attributes
     ----------
     X : ndarray or CSR array of shape (n, n_features)
-        Of float32 or float64, with sorted columns.
+        Rows of float32 or float64, with sorted columns.
     span : tuple of StoredRows, int and int, or None
-        Where these are rows that follow one another in others: those, the first and one past the last.
+        If these are consecutive rows of others, those others, the index of the first and one past that of the last.
     """
 
     X: Any
     span: tuple[StoredRows, int, int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The rows, which another process prepares for its own core."""
+        """Return the rows alone, which another process prepares for its own core."""
         return {"X": self.X, "span": None}
 
     @cached_property
     def core(self) -> _core.Rows32 | _core.Rows64:
-        """The same arrays for the compiled core."""
+        """Rows for the compiled core, made of the same arrays."""
         make = cast("type[_core.Rows64]", _core.Rows32 if self.X.dtype == np.float32 else _core.Rows64)
         if sp.issparse(self.X):
             offsets, columns = self.X.indptr.astype(np.int64), self.X.indices.astype(np.int32, copy=False)
@@ -329,20 +331,20 @@ class StoredRows:
         return make(np.ascontiguousarray(self.X))
 
     def between(self, first: int, last: int) -> StoredRows:
-        """Rows that follow one another, without a copy."""
+        """Return the rows from `first` up to `last`, the latter excluded, without a copy."""
         span = self, first, last
         if not sp.issparse(self.X):
             return StoredRows(self.X[first:last], span)
         offsets = self.X.indptr[first : last + 1]
         stored = slice(offsets[0], offsets[-1])
         part = sp.csr_array((last - first, self.X.shape[1]), dtype=self.X.dtype)
-        # as attributes, because the constructor copies what is the smaller part of an array
+        # set as attributes, because the constructor copies what is the smaller part of an array
         part.data, part.indices, part.indptr = self.X.data[stored], self.X.indices[stored], offsets - offsets[0]
         return StoredRows(part, span)
 
     @staticmethod
     def joined(parts: Sequence[StoredRows]) -> StoredRows:
-        """The rows of several, one after the other: without a copy where they follow one another in others."""
+        """Return the rows of several, one after the other, without a copy if they are consecutive rows of others."""
         spans = [part.span for part in parts]
         whole, first, last = spans[0] or (parts[0], 0, 0)
         follow = all(b is not None and a is not None and b[0] is whole and b[1] == a[2] for a, b in pairwise(spans))

@@ -2,7 +2,7 @@
 
 Both are float64 and slower than the kernels of the compiled core, whose values are computed in fused tiles by all
 threads. They must be positive semi-definite: without that the dual is not concave, and a duality gap certifies nothing.
-What a block of values shows of it is checked.
+Blocks of the values of rows with one another are checked for violations of it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MANY = 2**26  # bytes, below which it is not worth asking whether they fit
 
 @dataclass(frozen=True)
 class UserKernel:
-    """A user's kernel in the place of a `RowTransform`.
+    """A user's kernel, which takes the place of a `RowTransform`.
 
     Attributes
     ----------
     function : callable or None
-        Takes rows of shape (a, n_features) and (b, n_features), returns (a, b) values; None for values computed
-        beforehand.
+        Function of rows of shape (a, n_features) and (b, n_features) that returns (a, b) values; None for values
+        computed beforehand.
     offset : float
-        As in `RowTransform`.
+        Number added to every kernel value, as in `RowTransform`.
     """
 
     function: KernelFunction | None
@@ -50,15 +50,15 @@ class UserKernel:
 
     @property
     def kernel(self) -> UserKernel:
-        """Itself: where a `RowTransform` names its kernel."""
+        """The kernel itself, in the place of the `Kernel` of a `RowTransform`."""
         return self
 
     def in_float64(self) -> UserKernel:
-        """Itself: it is."""
+        """Return the kernel itself: its values are float64 already."""
         return self
 
     def outgrown(self, X: Any) -> NDArray[np.bool_]:
-        """No row: values are float64 already."""
+        """Return False for every row: values are float64 already."""
         return np.zeros(X.shape[0], dtype=bool)
 
 
@@ -66,9 +66,9 @@ Transform = RowTransform | UserKernel
 
 
 def kernel_matrix(transform: Transform, X: Any, queries: Any = None, n_threads: int = 1) -> KernelMatrix:
-    """The matrix of kernel values of rows, whoever computes them.
+    """Return the matrix of kernel values of rows, of the class that the transform asks for.
 
-    Raises MemoryError where a place for every column of sparse rows, which the compiled core takes, does not fit.
+    Raises MemoryError if the array over all columns of sparse rows, which the compiled core needs, does not fit.
     """
     needed = 4 * n_threads * X.shape[1]  # hardly ever touched: a limit on addresses is what they may exceed
     if needed > _MANY and sp.issparse(X):
@@ -86,9 +86,9 @@ class UserKernelMatrix(KernelMatrix):
     X : array or CSR array of shape (n, n_features)
         Training rows; for values computed beforehand the values, of shape (n, n).
     queries : array or CSR array of shape (n_queries, n_features), optional
-        Other rows; the values of shape (n_queries, n).
+        Other rows; for values computed beforehand the values, of shape (n_queries, n).
     n_threads : int, default=1
-        Of what is done with the values.
+        Threads of work on the values.
 
     Examples
     --------
@@ -115,14 +115,14 @@ class UserKernelMatrix(KernelMatrix):
 
     @property
     def has_weights(self) -> bool:
-        """See `KernelMatrix`: nothing is known of what the kernel computes."""
+        """Return False (see `KernelMatrix`): nothing is known of the function that the kernel computes."""
         return False
 
     can_be_accurate = has_weights
 
     @property
     def expensive(self) -> bool:
-        """See `KernelMatrix`: functions are, looking up is not."""
+        """Return whether values are computed by a function, which is expensive, rather than looked up."""
         return self.transform.function is not None
 
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
@@ -148,7 +148,7 @@ class UserKernelMatrix(KernelMatrix):
         return self.take(np.arange(len(self._column_index)))
 
     def vectors(self, index: Indices) -> Any:
-        """See `KernelMatrix`: nothing of values computed beforehand, rows without features."""
+        """See `KernelMatrix`; for values computed beforehand the rows returned have no features."""
         return self.rows(index) if self.transform.function else np.empty((len(index), 0), dtype=self._X.dtype)
 
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -195,7 +195,7 @@ class UserKernelMatrix(KernelMatrix):
         return out
 
     def rounding(self, n_columns: int) -> float:
-        """See `KernelMatrix`: values are what the user says that they are, and BLAS may add one after the other."""
+        """See `KernelMatrix`; values count as exact, and BLAS may add the terms one after the other."""
         return (n_columns + _FEW) * float(np.finfo(float).eps) / 2
 
     @cached_property
@@ -211,7 +211,7 @@ class UserKernelMatrix(KernelMatrix):
         return self._sizes(self._X, self._column_index)
 
     def _sizes(self, rows: Any, index: Indices) -> Floats:
-        """Square roots of the values of rows with themselves, which bound all values of a positive kernel."""
+        """Return square roots of the values of rows with themselves, which bound all values of a positive kernel."""
         function, size = self.transform.function, _ROWS_AT_ONCE
         if function is None:
             squares = rows[index, index].astype(np.float64)
@@ -229,7 +229,7 @@ class UserKernelMatrix(KernelMatrix):
 
 
 def _check_semi_definite(values: Floats, indices: Indices) -> None:
-    """What every two rows must satisfy: k(x, z) = k(z, x), and k(x, z)^2 <= k(x, x) k(z, z)."""
+    """Raise ValueError unless every two rows satisfy k(x, z) = k(z, x) and k(x, z)^2 <= k(x, x) k(z, z)."""
     diagonal = values.diagonal()
     scale = np.sqrt(np.maximum(np.outer(diagonal, diagonal), 0)) + np.finfo(float).tiny
     for wrong, what in (

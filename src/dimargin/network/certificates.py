@@ -1,4 +1,4 @@
-"""What sites prove their names with."""
+"""Certificates by which sites authenticate themselves over TLS."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from dimargin.network.links import LinkError
 
 @dataclass(frozen=True)
 class Tls:
-    """What a site proves its name with, and whom it believes.
+    """TLS credentials of a site, and the names of the sites that it accepts.
 
-    The name of every site is the common name of its certificate. Host names are not verified: it is the name that
-    counts, wherever it is met.
+    The name of every site is the common name of its certificate. Host names are not verified, since
+    only the common name counts.
 
     Attributes
     ----------
     certificate, key : path
-        This site's, in PEM format.
+        Certificate and private key of this site, in PEM format.
     authority : path
-        The certificate of who signed those of all sites.
+        Certificate of the authority that signed the certificates of all sites.
     allowed : collection of str
-        Names of the sites that may take part; its own may be among them.
+        Names of the sites that may take part; this site's own may be among them.
     router : str, optional
-        Name of a router that is believed in whatever names it passes on.
+        Name of a router whose messages are accepted under whatever names of sites it forwards.
     """
 
     certificate: str | os.PathLike[str]
@@ -37,7 +37,10 @@ class Tls:
 
 
 def check_certificate(name: str, tls: Tls) -> None:
-    """Refuse at once what others would refuse without a word: shake hands with ourselves."""
+    """Raise LinkError unless the certificate is usable and bears the site's name.
+
+    A TLS handshake of the site with itself finds what other sites would refuse without a message.
+    """
     import ssl  # a site without TLS starts lighter without it
 
     for path in (tls.certificate, tls.key, tls.authority):

@@ -1,7 +1,7 @@
-"""How much other sites may say: limits of what messages hold and of the tables that they fill, each with its reason.
+"""Limits of what messages of other sites may hold and of the tables that they fill, each with its reason.
 
-Sites that learn reach none of these. Lengths and ranges are checked when a message is decoded, before anything is done
-with it.
+Sites in normal operation reach none of these. Lengths and ranges are checked when a message is decoded, before anything
+is done with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DIGEST = 64
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
-SITES = 1024  # that one site knows of: it tells all of them to its neighbours, and has a thread for each that is one
+SITES = 1024  # that one site knows of: it sends the list to its neighbours, and has a thread for each neighbour
 LABELS = 1024  # of all sites together: each is a machine with weights of its own
 FEATURES = 2**22  # whose limits fit into a message
 TERMS = 64  # parameters that all sites must share

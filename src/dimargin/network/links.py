@@ -1,4 +1,4 @@
-"""What carries bytes between named sites, and nothing else; a real network is one class."""
+"""Interface of links, which carry bytes between named sites and do nothing else."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 
 
 class LinkError(RuntimeError):
-    """A link cannot carry anything: a wrong address, a taken name, a refused certificate; the text says which."""
+    """Error for a link that cannot carry anything; the text says why.
+
+    The reason is, for one, a wrong address, a name that is taken, or a certificate that is refused.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A neighbour's bytes have come; `lost` messages of the same neighbour before them have not."""
+    """Event that bytes of a neighbour have come; `lost` messages of the same neighbour before them have not."""
 
     sender: str
     data: bytes
@@ -23,14 +26,14 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The names of all sites that can be reached now."""
+    """Event that gives the names of all sites that can be reached now."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The link has ended for good."""
+    """Event that the link has ended for good."""
 
     error: LinkError
 
@@ -39,16 +42,17 @@ Event = Received | Neighbours | Failed
 
 
 class Link(ABC):
-    """What carries bytes between sites.
+    """Abstract base class of links, which carry bytes between sites.
 
-    A message may come from a site that is not, or no longer, among the neighbours: nothing orders the two.
+    A message may come from a site that is not, or no longer, among the neighbours, since messages and
+    changes of the neighbours come in no particular order.
 
     Attributes
     ----------
     name : str
-        Of this site.
+        Name of this site.
     largest : int
-        Bytes that a message may have.
+        Most bytes that a message may have.
     """
 
     name: str
@@ -56,7 +60,7 @@ class Link(ABC):
 
     @abstractmethod
     def open(self, deliver: Callable[[Event], None]) -> None:
-        """Begin; `deliver`, which never blocks, may be called from any thread until `close` returns.
+        """Open the link; `deliver`, which never blocks, may be called from any thread until `close` returns.
 
         Raises
         ------
@@ -65,16 +69,19 @@ class Link(ABC):
 
     @abstractmethod
     def send(self, to: str, data: bytes) -> None:
-        """Give a site the bytes as soon as it takes them; returns at once, silently if there is no such site."""
+        """Send a site the bytes as soon as it takes them; return at once, silently if there is no such site."""
 
     @abstractmethod
     def neighbours(self) -> tuple[str, ...]:
-        """Names of the sites that can be reached now, sorted."""
+        """Return the names of the sites that can be reached now, sorted."""
 
     @abstractmethod
     def close(self) -> None:
-        """Hand over what was sent, within bounds, and end."""
+        """Send what is still waiting, as far as a time limit allows, and close the link."""
 
     def status(self) -> dict[str, Any]:
-        """Facts that JSON can hold; `dropped`, if there, counts by name the messages that were never handed over."""
+        """Return facts that JSON can hold.
+
+        Among them may be `dropped`, which counts by name the messages that never left this site.
+        """
         return {}

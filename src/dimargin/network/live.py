@@ -1,7 +1,7 @@
-"""One site program in real time: its clock, its timers, its file, and the link that carries its bytes.
+"""Execution of one site program in real time, with its clock, timers, state file and link.
 
 A `Link` moves bytes between named sites and knows nothing else. A `LiveSite` turns what the link delivers into calls of
-one program, all from one thread, and the program's actions into bytes, timers and a file to go on from.
+one program, all from one thread, and the program's actions into bytes, timers and a file to resume from.
 """
 
 from __future__ import annotations
@@ -30,41 +30,42 @@ _OTHERS = "(others)"  # whose traffic is counted together once the table is full
 
 
 class LiveSite:
-    """One site program on a link, in real time.
+    """Runner of one site program on a link, in real time.
 
     The program's clock counts the seconds since `run` began. Its methods are called by the thread of `run` alone. What
-    it has learnt is in `state` before a message that may tell of it leaves.
+    it has learnt is saved in `state` before a message that may depend on it is sent.
 
-    No message ends it: who sends one that says what no sound site says, or that the program fails at, is not listened
-    to any more, and the program is told to undo what it has brought. What it sends itself is read by the same rules
-    before it leaves, and stays here where it breaks them. The log takes so many lines about other sites and messages.
+    No message of another site ends the run. The sender of a message that is invalid, or at which the program fails, is
+    ignored from then on, and the program undoes what that sender has contributed. The site's own messages are checked
+    by the same rules, and those that break them are not sent. The log takes a limited number of lines about other sites
+    and messages.
 
     Parameters
     ----------
     program : SiteProgram
     link : Link
     decode : callable, optional
-        Turns bytes into messages; raises MessageError. By default the decoder of the program's kinds of messages.
+        Turns bytes into messages, or raises MessageError. By default the decoder of the program's kinds of messages.
     state : path, optional
-        The file that a killed site goes on from; nothing is remembered without it.
+        File from which a killed site resumes; nothing is kept without it.
     clock : callable
-        Seconds that never go back.
+        Returns seconds, which never go back.
     log : callable, optional
-        Is given every report: what happened, and a dictionary of facts. The site's own are "started", "undecodable",
+        Called with every report: what happened, and a dictionary of facts. Its own are "started", "undecodable",
         "broken" (the program has failed at a message; with the kind of the error and its place), "withheld", "flooded",
         "held back", "lines left out" and "stopped"; those of messages come at the first and every hundredth.
     largest : int, optional
-        Bytes that a message may have: what the link carries, unless less is wanted.
+        Most bytes that a message may have; by default what the link carries.
     bandwidth : float, optional
-        Bytes that may leave in a second, over any longer time. Beyond that only the newest message to each neighbour
+        Bytes that may be sent per second, on average. Beyond that only the newest message to each neighbour
         waits; older ones are dropped and counted.
 
     Raises
     ------
     ValueError
-        `bandwidth` or `largest` makes no sense.
+        If `bandwidth` or `largest` is out of range.
     StateError
-        The folder of `state` does not exist.
+        If the folder of `state` does not exist.
     """
 
     def __init__(
@@ -103,13 +104,13 @@ class LiveSite:
         self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
-        self._dropped: set[str] = set()  # who is not listened to any more, whatever the program thinks
+        self._dropped: set[str] = set()  # senders that are ignored, whatever the program thinks
         self._lines: dict[str, Allowance] = {}  # about messages, by what happened
 
     def run(self, stop: threading.Event | None = None, max_time: float | None = None) -> str:
-        """Run the program until it is told to stop; may be called once.
+        """Run the program until it is stopped; may be called once.
 
-        A program that has finished goes on answering its neighbours, as its `Stop` says.
+        A program that has answered `Stop` goes on answering its neighbours.
 
         Parameters
         ----------
@@ -126,11 +127,11 @@ class LiveSite:
         Raises
         ------
         StateError
-            The state cannot be gone on from.
+            If the program cannot resume from the state.
         LinkError
-            The link cannot be opened, or has ended for good.
+            If the link cannot be opened, or has ended for good.
         MessageError
-            The program wants to send a message that is too large.
+            If the program sends a message that is too large.
         """
         self._restore()
         self._link.open(self._inbox.put)
@@ -144,15 +145,15 @@ class LiveSite:
         return reason
 
     def status(self) -> dict[str, Any]:
-        """Counters, as JSON can hold them; may be asked for from any thread.
+        """Return counters that JSON can hold; may be called from any thread.
 
         Returns
         -------
         dict
-            The `site`, `seconds` of its clock, its `incarnation` (how often it has gone on from its state), why it
-            has `finished` or None, its `neighbours`, messages `flooded` (came faster than the program took them) and
-            `waiting` (held back), facts of the `link`, and `traffic` by the other's name: `messages_in`, `bytes_in`,
-            `messages_out`, `bytes_out`, how many were `lost` on the way here, `dropped` on this side and
+            The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its state), why it
+            has `finished` or None, its `neighbours`, messages `flooded` (dropped since they came too fast)
+            and `waiting` (held back), facts of the `link`, and `traffic` by the other's name: `messages_in`,
+            `bytes_in`, `messages_out`, `bytes_out`, how many were `lost` on the way here, `dropped` on this side and
             `undecodable`, and how many seconds ago the other was `heard`, or None.
         """
         link, now = self._link.status(), self._now()
@@ -228,14 +229,14 @@ class LiveSite:
             self._drop(now, sender, f"the program has failed at its message: {failed!r}")
 
     def _drop(self, now: float, sender: str, reason: str) -> None:
-        """Listen to a sender no more, and have the program undo what it has brought."""
+        """Ignore a sender from now on, and have the program undo what it has contributed."""
         self._dropped.add(sender)
         self._try(self._program.refuse, now, sender, reason)
 
     def _try(self, happen: Callable[..., Iterable[Action]], *what: Any) -> Exception | None:
-        """Tell the program of a message and do what it wants, up to where it fails; how it does, if it does.
+        """Call the program, carry out its actions up to where it fails, and return its exception, if any.
 
-        What it wanted before is done in any case: a site whose timer is lost has ended.
+        The actions before the failure are carried out in any case, since a site without its timer does nothing more.
         """
         actions: list[Action] = []
         failed = None
@@ -267,7 +268,7 @@ class LiveSite:
             self._post(to, data)
 
     def _encoded(self, action: Send) -> bytes | None:
-        """The bytes of a message; None where no sound site would send it, and its receiver would drop this one."""
+        """Return the bytes of a message; None where it is invalid, so that its receiver would refuse this site."""
         try:
             data = encode(action.message)
             if len(data) <= self._largest:
@@ -361,7 +362,7 @@ class LiveSite:
             self._tell_of_messages(what, facts)
 
     def _tell_of_messages(self, what: str, facts: dict[str, Any]) -> None:
-        """Log what others can make happen as often as they like; of each kind so many lines are written."""
+        """Log an event that other sites can cause at will; the number of lines of each kind is limited."""
         lines = self._lines.setdefault(what, Allowance(limits.LINES, limits.LINES_A_SECOND))
         if lines.take(self._now()):
             if left_out := lines.forget():
@@ -370,6 +371,6 @@ class LiveSite:
 
 
 def _location(error: BaseException) -> str:
-    """Where an error was raised, for who mends the program."""
+    """Return where an error was raised, for debugging."""
     location = traceback.extract_tb(error.__traceback__)[-1]
     return f"{os.path.basename(location.filename)}:{location.lineno} in {location.name}"

@@ -1,12 +1,12 @@
-"""What travels between sites: typed, versioned values of a bounded size, in which nothing can be executed.
+"""Messages between sites: typed, versioned values of bounded size, in which nothing can be executed.
 
 A message is a subclass of `Message` with annotated fields: numbers, texts, lists and dictionaries of them, and arrays.
 On the wire it is two bytes of `MAGIC`, one of `PROTOCOL_VERSION`, and MessagePack, in which an array is its dtype, its
 shape and its raw little-endian values.
 
-What a field may hold is said where it is declared, and checked once, when a message is decoded: by msgspec's `Meta` of
-numbers, texts, lists and dictionaries, by `Numbers` of arrays, and by `Message.contradiction` of fields that must fit
-one another.
+The values that a field may hold are declared with it, and checked once, when a message is decoded: by msgspec's `Meta`
+of numbers, texts, lists and dictionaries, by `Numbers` of arrays, and by `Message.contradiction` of fields that must
+fit one another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dimargin.network import limits
 
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
-LARGEST = limits.MESSAGE  # bytes of a message unless told otherwise
+LARGEST = limits.MESSAGE  # bytes of a message by default
 _DTYPES = ("<f8", "<f4", "<i8", "<i4", "|b1", "|u1")
 _NO_NUL = "^[^\\x00]*$"  # numpy cuts a text off at its last ones
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -35,23 +35,23 @@ _least, _largest = np.minimum.reduce, np.maximum.reduce  # NaN where there is on
 
 
 class MessageError(ValueError):
-    """Bytes are no message that this site understands; the text says why."""
+    """Error for bytes that are no message which this site understands; the text says why."""
 
 
 class UnsoundError(MessageError):
-    """Bytes are a message of a kind that this site understands, and say what no sound site would say."""
+    """Error for a message of a known kind with content that no correct site would send."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What an array in a message may be: annotates its field.
+    """Constraint on an array in a message, with which its field is annotated.
 
     Attributes
     ----------
     dimensions : tuple of int
-        How many there may be.
+        Numbers of dimensions that are allowed.
     low, high : float
-        Range of the values, NaN never being in it.
+        Range of the values; NaN is never in it.
     dtype : str
     """
 
@@ -61,7 +61,7 @@ class Numbers:
     dtype: str = "<f8"
 
     def fault(self, array: Array) -> str | None:
-        """Why it is another; None if it is not."""
+        """Return why an array breaks the constraint; None if it does not."""
         if array.dtype.str != self.dtype:
             return f"is of dtype {array.dtype.str}, expected {self.dtype}"
         if array.ndim not in self.dimensions:
@@ -79,10 +79,10 @@ Finite = Annotated[float, Meta(ge=-limits.SUM, le=limits.SUM)]
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="kind"):
-    """Base of everything that sites send to one another."""
+    """Base class of all messages between sites."""
 
     def contradiction(self) -> str | None:
-        """Why the fields, each of which may be as it is, do not fit one another; None if they do."""
+        """Return why fields that are valid one by one do not fit one another; None if they do."""
         return None
 
 
@@ -114,24 +114,24 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_array_out)
 
 
 def encode(message: Message) -> bytes:
-    """The message as bytes."""
+    """Encode a message as bytes."""
     return MAGIC + bytes([PROTOCOL_VERSION]) + _encoder.encode(message)
 
 
 def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
-    """What turns bytes into messages of these kinds, and lets nothing else in.
+    """Return a function that turns bytes into messages of these kinds, and refuses everything else.
 
     Parameters
     ----------
     kinds : tuple of subclasses of Message
     largest : int
-        Bytes that a message may have.
+        Most bytes that a message may have.
 
     Returns
     -------
     callable
         Raises MessageError for bytes that are too many, of another protocol version, damaged or of another kind, and
-        UnsoundError for a message that says what cannot be. The arrays of its messages are read-only.
+        UnsoundError for a message with invalid content. The arrays of its messages are read-only.
 
     Examples
     --------
@@ -182,7 +182,7 @@ _read_tag = msgspec.msgpack.Decoder(_Tagged).decode
 
 
 def _kind(body: memoryview) -> str | None:
-    """What kind of message these bytes say they are, if they can be read at all."""
+    """Return the kind of message that these bytes claim to be; None if they cannot be read at all."""
     try:
         return _read_tag(body).kind
     except (msgspec.DecodeError, ValueError, RecursionError, MemoryError):
@@ -191,7 +191,7 @@ def _kind(body: memoryview) -> str | None:
 
 @cache
 def _arrays(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...]:
-    """Fields of a kind to look at: with what an array may be, or None of a part that has fields itself."""
+    """Return the fields of a kind to check: arrays with their constraint, parts that are structs with None."""
     found: list[tuple[str, Numbers | None]] = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         options = [hint, *get_args(hint)]
@@ -204,7 +204,7 @@ def _arrays(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...
 
 
 def _fault(part: msgspec.Struct) -> str | None:
-    """Why a message, or a part of one, cannot be, as far as its arrays tell."""
+    """Return why an array of a message, or of a part of one, breaks its constraint; None if none does."""
     for name, numbers in _arrays(type(part)):
         value = getattr(part, name)
         fault = None if value is None else _fault(value) if numbers is None else numbers.fault(value)
@@ -214,12 +214,12 @@ def _fault(part: msgspec.Struct) -> str | None:
 
 
 def pack(state: Mapping[str, Any]) -> bytes:
-    """A dictionary of what messages may hold, and of dictionaries of it, as bytes."""
+    """Encode a dictionary as bytes; it may hold what messages may hold, and further dictionaries."""
     return _encoder.encode(_marked(state))
 
 
 def unpack(data: bytes) -> dict[str, Any]:
-    """What `pack` packed; raises MessageError for anything else."""
+    """Decode what `pack` has encoded; raises MessageError for anything else."""
     try:
         return _unmarked(msgspec.msgpack.decode(data))  # type: ignore[no-any-return]
     except (msgspec.DecodeError, ValueError, TypeError, RecursionError) as error:

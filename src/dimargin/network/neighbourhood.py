@@ -1,4 +1,4 @@
-"""Whom a site can talk to, whom it hears, and whom it has stopped listening to."""
+"""Neighbours of a site: those that it can reach, those that it hears, and those that it has refused."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _BUSY = 60.0  # seconds of messages that may be read at once
 
 @dataclass
 class Neighbourhood:
-    """The neighbours of one site, by name.
+    """Neighbours of one site, by name.
 
     Attributes
     ----------
     lease : float
-        Seconds of silence after which a neighbour counts as gone; infinite where those that one sends to need not send
-        back.
+        Seconds of silence after which a neighbour counts as gone; infinite where receivers need not send
+        anything back.
     most_messages : float
-        A second, of one neighbour, by this site's own clock; who sends more is refused. What came while the site was
-        busy for up to a minute, and is read all at once, is not more.
+        Messages per second that one neighbour may send, by this site's own clock, before it is refused. Those that came
+        while the site was busy for up to a minute, and are read all at once, do no harm.
     names : tuple of str
-        Whom the network can reach.
+        Sites that the network can reach.
     heard : dict from name to float
-        When each was heard last.
+        Time at which each neighbour was heard last.
     refused : dict from name to str
-        Who is not listened to any more, and why.
+        Neighbours that are ignored, with the reason.
     old : Counter
-        Messages by name that brought nothing new.
+        Number of messages of each neighbour that brought nothing new.
     """
 
     lease: float
@@ -44,23 +44,23 @@ class Neighbourhood:
     _excess: dict[str, tuple[float, float]] = field(default_factory=dict)  # messages beyond the rate, and when
 
     def change(self, names: Collection[str]) -> None:
-        """The network reaches others now."""
+        """Replace the names of the sites that the network can reach."""
         self.names = tuple(names)
 
     @property
     def spoken_to(self) -> list[str]:
-        """Who is sent messages."""
+        """Names of the neighbours that are sent messages."""
         return [name for name in self.names if name not in self.refused]
 
     def gone(self, now: float) -> list[str]:
-        """Who has been silent for longer than the lease, and is so once."""
+        """Return the neighbours that have been silent for longer than the lease, and count them as heard no more."""
         silent = [name for name, heard in self.heard.items() if now - heard > self.lease]
         for name in silent:
             del self.heard[name]
         return silent
 
     def hear(self, now: float, name: str) -> str | None:
-        """A message has come; why its sender is to be refused, if it is."""
+        """Record that a message has come; return why its sender is to be refused, or None."""
         self.heard[name] = now
         if math.isinf(self.most_messages):
             return None
@@ -77,7 +77,7 @@ class Neighbourhood:
         return None
 
     def judge(self, name: str, is_new: bool) -> str | None:
-        """Whether the message brought something new; why its sender is to be refused, if it is.
+        """Record whether a message brought something new; return why its sender is to be refused, or None.
 
         Networks repeat messages and let them overtake one another, but not most of them.
         """
@@ -87,6 +87,6 @@ class Neighbourhood:
         return None
 
     def refuse(self, name: str, reason: str) -> None:
-        """Listen to a neighbour no more."""
+        """Ignore a neighbour from now on."""
         self.refused[name] = reason
         self.heard.pop(name, None)

@@ -1,8 +1,8 @@
-"""A site program: a pure state machine, written once, that a simulator or a real network runs.
+"""Site programs: pure state machines, each written once, that a simulator or a real network runs.
 
-It is told what happens (`start`, `wake`, `receive`, `neighbours_changed`) and answers with actions: messages, timers,
-reports. It never asks for the time, opens nothing, waits for nothing and draws random numbers from its own generator
-only, so that the same events give the same actions, bit for bit, whatever carries them.
+A program is called at every event (`start`, `wake`, `receive`, `neighbours_changed`), and answers with actions, which
+are messages, timers and reports. It never asks for the time, opens nothing, waits for nothing and draws random numbers
+from its own generator only, so that the same events give the same actions, bit for bit, whatever carries them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dimargin.network.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Give a neighbour a message; it may arrive late, twice or never."""
+    """Action that sends a neighbour a message; it may arrive late, twice or never."""
 
     to: str
     message: Message
@@ -25,7 +25,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Call `wake` with this name in so many seconds; a later one of the same name replaces it."""
+    """Action that sets a timer, at whose end `wake` is called; a later one of the same name replaces it."""
 
     after: float
     name: str = "round"
@@ -33,7 +33,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A line for whoever watches this site: what happened, and facts that JSON can hold."""
+    """Action that logs what happened, with facts that JSON can hold."""
 
     what: str
     facts: dict[str, Any] = field(default_factory=dict)
@@ -41,7 +41,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The site has finished; it goes on answering its neighbours, but a run of which all sites have stopped ends."""
+    """Action of a site that has finished, but goes on answering its neighbours.
+
+    A simulated run of which all sites have stopped ends.
+    """
 
     reason: str
 
@@ -50,16 +53,16 @@ Action = Send | Wake | Report | Stop
 
 
 class SiteProgram(ABC):
-    """What a site does.
+    """Abstract base class of the programs of sites.
 
-    Every method gets the seconds that have passed on this site's own clock, which agrees with no other's.
+    The methods for events get the seconds that have passed on this site's own clock, which no other site shares.
 
     Attributes
     ----------
     shares : {"parameters", "rows"}
-        What leaves the site. Rows do only where its owner has allowed it.
+        What the site sends to others. Rows are sent only where its owner has allowed it.
     messages : tuple of subclasses of Message
-        All kinds that its sites send.
+        All kinds that sites with this program send.
     """
 
     shares: Literal["parameters", "rows"]
@@ -67,40 +70,40 @@ class SiteProgram(ABC):
 
     @abstractmethod
     def start(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:
-        """Begin, or go on after `restore`, beside these neighbours."""
+        """Begin, or resume after `restore`, with these neighbours."""
 
     @abstractmethod
     def wake(self, now: float, name: str) -> Iterable[Action]:
-        """A timer of this name has ended."""
+        """Handle the end of the timer of this name."""
 
     @abstractmethod
     def receive(self, now: float, sender: str, message: Message) -> Iterable[Action]:
-        """A message has come, of one of the kinds of `messages`; what can be wrong with it by itself is not.
+        """Handle a message of one of the kinds of `messages`, which is valid by itself.
 
-        What it says is compared with what this site knows before anything is changed: where a program fails midway, its
+        Its content is compared with what this site knows before anything is changed. Where a program fails midway, the
         sender is refused, and what was changed before stays.
         """
 
     def hears(self, sender: str) -> bool:
-        """Whether it would look at what this sender says; what it would not is not even decoded."""
+        """Return whether messages of a sender are read; those that are not are not even decoded."""
         return True
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterable[Action]:
-        """Listen to a sender no more, who has said what no sound site says, and undo what it has brought."""
+        """Ignore the sender of an invalid message from now on, and undo what it has contributed."""
         return ()
 
     @abstractmethod
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:
-        """The network knows other neighbours than before; those that are missing may return."""
+        """Handle a change of the neighbours; those that are missing may return."""
 
     @abstractmethod
     def checkpoint(self) -> dict[str, Any]:
-        """All that this site has learnt, for `dimargin.network.messages.pack`.
+        """Return all that this site has learnt, for `dimargin.network.messages.pack`.
 
-        It is written before the messages of the same event leave: a site that is killed remembers at least what it
-        has told others. One that is as the last was is not written.
+        It is written before the messages of the same event are sent, so that a site that is killed remembers at least
+        what it has sent to others. A checkpoint that is equal to the last one is not written.
         """
 
     @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
-        """Take the place of the site that `checkpoint` described; called before `start`."""
+        """Take over the state that `checkpoint` returned; called before `start`."""

@@ -1,16 +1,16 @@
 """Push-Sum of vectors that survives lost, repeated and reordered messages, and neighbours that come and go.
 
 Push-Sum (Kempe, Dobra, Gehrke, FOCS 2003; GADGET paper, section 3): site i holds a mass, at first its contribution
-``(n_i q_i, n_i)``. In every round it keeps a share of its mass and gives each neighbour one; what it is given it adds.
+``(n_i q_i, n_i)``. In every round it keeps a share of its mass and gives each neighbour one, and adds what it is given.
 The sum of all masses is the sum of all contributions, and everywhere the ratio of both parts tends to the weighted mean
 ``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
 
 As in the paper, a lost message is mass lost for ever. Here a message carries the *sum* of all shares that one site ever
 gave the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 2016); the receiver takes the difference
 from what it has had. A lost message is made good by the next, a repeated one gives nothing. Both ends of an edge
-can undo what went over it (`PushSum.forget`): the mean of those who are left is then exact, which is how a site that
-has gone, or a dropped one that told lies, leaves no trace. And a contribution may change at any time: what is new of it
-is added to the mass (dynamic average consensus), so that the mean of things that move is followed.
+can undo what went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that has
+gone, or was dropped for false messages, leaves no trace. A contribution may change at any time: its change is added to
+the mass (dynamic average consensus), so that the mean of changing contributions is followed.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
 
 
 class Mass(msgspec.Struct, frozen=True):
-    """The part of a message that Push-Sum needs.
+    """Part of a message that Push-Sum needs.
 
     Attributes
     ----------
     life : int
-        Grows when the sender forgets the edge, which starts it anew.
+        Counter that grows when the sender forgets the edge, which starts it anew.
     knows : int
-        Life of the receiver that the sender counts for; 0 where it has not heard from it yet.
+        Life of the receiver's end, as the sender knows it; 0 where it has not heard from the receiver yet.
     sequence : int
-        Of messages over this edge.
+        Number of the message among those over this edge.
     heard : int
-        Sequence of the last message that the sender has had from the receiver.
+        Sequence of the last message that the sender has received from the receiver.
     sent : ndarray of shape (k,)
         Sum of all shares since the edge started.
     """
@@ -56,9 +56,9 @@ class Mass(msgspec.Struct, frozen=True):
 
 @dataclass
 class Edge:
-    """What one end of an edge remembers; `life`, `knows`, `sequence` and `heard` as in `Mass`.
+    """State of one end of an edge; `life`, `knows`, `sequence` and `heard` are as in `Mass`.
 
-    `acknowledged` is the last of its messages that the other end has had.
+    `acknowledged` is the sequence of its last message that the other end has received.
     """
 
     sent: Floats
@@ -71,12 +71,12 @@ class Edge:
 
 
 class PushSum:
-    """The mass of one site.
+    """Push-Sum at one site: its mass, and its ends of the edges to neighbours.
 
     Parameters
     ----------
     contribution : ndarray of shape (k,)
-        What this site adds to the sum of all.
+        Vector that this site adds to the sum of all.
 
     Attributes
     ----------
@@ -107,13 +107,13 @@ class PushSum:
         self.contribution = np.array(contribution, dtype=np.float64)
 
     def edge(self, neighbour: str) -> Edge:
-        """What is remembered of an edge."""
+        """Return the state of the edge to a neighbour, made anew if there is none."""
         if neighbour not in self.edges:
             self.edges[neighbour] = Edge(np.zeros_like(self.mass), np.zeros_like(self.mass))
         return self.edges[neighbour]
 
     def shares(self, neighbours: Collection[str], keep: float | None = None) -> dict[str, Mass]:
-        """Deal the mass evenly to these neighbours and this site itself, or keep so much of it."""
+        """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here."""
         if not neighbours:
             return {}
         kept = 1 / (len(neighbours) + 1) if keep is None else keep
@@ -128,13 +128,16 @@ class PushSum:
         return given
 
     def sign_of_life(self, neighbour: str) -> Mass:
-        """What has been sent so far, without a new share."""
+        """Return a message with the shares sent so far, and no new one."""
         edge = self.edge(neighbour)
         edge.sequence += 1
         return Mass(edge.life, edge.knows, edge.sequence, edge.heard, edge.sent)
 
     def news(self, sender: str, mass: Mass) -> Floats | None:
-        """What a message would add to the mass; None where it brings nothing: repeated, or about an older life."""
+        """Return what a message would add to the mass; None if that is nothing.
+
+        A message adds nothing if it is repeated, or about an earlier life of the edge.
+        """
         edge = self.edge(sender)
         has_begun_anew = mass.life > edge.knows
         if self._has_lost_memory(edge, mass) or mass.life < edge.knows or mass.knows not in (0, edge.life):
@@ -144,7 +147,7 @@ class PushSum:
         return mass.sent - (0.0 if has_begun_anew else edge.received)
 
     def take(self, sender: str, mass: Mass) -> bool:
-        """Add what a message brings; False where that is nothing."""
+        """Add what a message brings to the mass; return whether it brought anything new."""
         edge, news = self.edge(sender), self.news(sender, mass)
         if self._has_lost_memory(edge, mass):
             self._undo(edge)
@@ -164,15 +167,15 @@ class PushSum:
 
     @staticmethod
     def _has_lost_memory(edge: Edge, mass: Mass) -> bool:
-        """Whether the sender has had messages that this site does not remember having sent."""
+        """Return whether the sender has received messages that this site does not remember to have sent."""
         return (mass.knows, mass.heard) > (edge.life, edge.sequence)
 
     def has_given(self, neighbour: str) -> bool:
-        """Whether any mass has gone to a neighbour since the edge started."""
+        """Return whether any mass has gone to a neighbour since the edge started."""
         return neighbour in self.edges and bool(self.edges[neighbour].sent.any())
 
     def unanswered(self, neighbour: str) -> int:
-        """Messages to a neighbour since the last that it is known to have had."""
+        """Return the number of messages to a neighbour since the last that it has acknowledged."""
         edge = self.edge(neighbour)
         return edge.sequence - edge.acknowledged
 
@@ -188,15 +191,15 @@ class PushSum:
         edge.sent, edge.received = np.zeros_like(self.mass), np.zeros_like(self.mass)
 
     def checkpoint(self) -> dict[str, Any]:
-        """For `restore`."""
+        """Return the state, for `restore`."""
         edges = {name: asdict(edge) for name, edge in self.edges.items()}
         return {"contribution": self.contribution, "mass": self.mass, "edges": edges}
 
     @classmethod
     def restore(cls, state: dict[str, Any]) -> PushSum:
-        """The mass that `checkpoint` described.
+        """Make a `PushSum` of the state that `checkpoint` returned.
 
-        What went over an edge whose counters no site can have is undone, for nobody would read of it.
+        An edge whose counters are out of range is undone, since other sites would refuse messages with them.
 
         Raises
         ------

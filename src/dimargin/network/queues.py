@@ -1,4 +1,4 @@
-"""What waits at a live site: events that have come, timers, messages that may not leave yet; and what it allows."""
+"""Queues of a live site for events, timers and outgoing messages, and a rate limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WAITING = 4096  # events that may wait
 
 
 class Inbox:
-    """Events in the order in which they came; in a flood the oldest messages make room."""
+    """Queue of events in the order in which they came; in a flood the oldest messages are dropped."""
 
     def __init__(self, room: int) -> None:
         self._events: deque[Event] = deque()
@@ -23,7 +23,7 @@ class Inbox:
         self.flooded = 0
 
     def put(self, event: Event) -> None:
-        """Never blocks."""
+        """Append an event; this never blocks."""
         with self._ready:
             self._events.append(event)
             self._bytes += len(event.data) if isinstance(event, Received) else 0
@@ -41,7 +41,7 @@ class Inbox:
         self._events.popleft()  # a newer event lists all neighbours again
 
     def take(self, seconds: float) -> Event | None:
-        """The next event, waited for so long; None without one."""
+        """Return the next event, for which this waits at most so many seconds; None if there is none."""
         with self._ready:
             if not self._events and seconds > 0:
                 self._ready.wait(seconds)
@@ -53,7 +53,7 @@ class Inbox:
 
 
 class Timers:
-    """Names and when to wake them, soonest first; of one name only the newest counts."""
+    """Timers by name, soonest first; of several with the same name only the newest counts."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, str]] = []
@@ -61,19 +61,19 @@ class Timers:
         self._order = 0
 
     def set(self, due: float, name: str) -> None:
-        """Wake this name then, and not when it was to be woken before."""
+        """Set the timer of this name, in place of an earlier one."""
         self._order += 1
         self._newest[name] = self._order
         heapq.heappush(self._heap, (due, self._order, name))
 
     def next(self) -> float:
-        """When the next is due; infinite without one."""
+        """Return the time at which the next timer is due; infinity if there is none."""
         while self._heap and self._newest.get(self._heap[0][2]) != self._heap[0][1]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
 
     def pop(self, now: float) -> str | None:
-        """A name that is due."""
+        """Remove a timer that is due, and return its name; None if there is none."""
         if self.next() > now:
             return None
         name = heapq.heappop(self._heap)[2]
@@ -82,7 +82,10 @@ class Timers:
 
 
 class Outbox:
-    """Holds messages back where a bandwidth is given: the newest to each neighbour, in the order of waiting."""
+    """Queue of outgoing messages within a bandwidth, which holds the newest message to each neighbour.
+
+    Neighbours are served in the order in which they began to wait.
+    """
 
     def __init__(self, bandwidth: float | None) -> None:
         self._bandwidth = bandwidth
@@ -94,13 +97,13 @@ class Outbox:
         return len(self._waiting)
 
     def put(self, to: str, data: bytes) -> bool:
-        """Whether an older message made room."""
+        """Add a message; return whether it replaces an older one to the same neighbour."""
         replaced = to in self._waiting
         self._waiting[to] = data
         return replaced
 
     def pop(self, now: float) -> tuple[str, bytes] | None:
-        """What may leave now."""
+        """Remove a message that may be sent now, and return it with its receiver; None if there is none."""
         if self._bandwidth is not None:
             # at most a second's worth is saved up; a message larger than that goes into debt
             self._credit = min(self._bandwidth, self._credit + self._bandwidth * (now - self._since))
@@ -113,14 +116,14 @@ class Outbox:
         return to, data
 
     def next(self) -> float:
-        """When to try again."""
+        """Return the time at which to call `pop` again; infinity if no message waits for bandwidth."""
         if not self._waiting or self._bandwidth is None:
             return math.inf
         return self._since + max(0.0, -self._credit) / self._bandwidth + 1e-3
 
 
 class Allowance:
-    """So many things at once, and so many a second on the average; what is beyond that is counted."""
+    """Rate limit, which allows so many things at once and so many a second on average."""
 
     def __init__(self, most: float, a_second: float) -> None:
         self._most, self._a_second = most, a_second
@@ -128,7 +131,7 @@ class Allowance:
         self._refused = 0
 
     def take(self, now: float) -> bool:
-        """Whether one more is allowed now."""
+        """Return whether one more is allowed now, and count it if it is refused."""
         self._left = min(self._most, self._left + self._a_second * (now - self._since))
         self._since = now
         if self._left < 1:
@@ -138,6 +141,6 @@ class Allowance:
         return True
 
     def forget(self) -> int:
-        """How many were refused since this was asked last."""
+        """Return the number of things refused since the last call."""
         refused, self._refused = self._refused, 0
         return refused

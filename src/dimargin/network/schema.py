@@ -1,6 +1,6 @@
-"""What the rows of all sites have in common: features, labels, limits of the values; agreed on before they learn.
+"""Schemas: the features, labels and limits of values on which sites agree before they learn.
 
-Schemas only ever grow: the union of two knows the labels, the features and the limits of both. So it does not matter in
+Schemas only ever grow: the union of two has the labels, the features and the limits of both. So it does not matter in
 which order sites hear of one another, or how often.
 """
 
@@ -26,23 +26,24 @@ _LEAST_SPREAD = 1e-100  # of a feature's values, below which they count as alike
 
 @dataclass(frozen=True)
 class Schema:
-    """What a site, or all of them, know of their rows.
+    """Description of the rows of one site, or of all sites together.
 
     Attributes
     ----------
     terms : mapping
-        What must be the same everywhere: program, loss, parameters, scaling.
+        Settings that must be the same at all sites: program, loss, parameters, scaling.
     feature_names : tuple of str or None
-        Of the columns; None for LIBSVM text, whose width may differ from site to site: what a line leaves out is zero.
+        Names of the columns; None for LIBSVM text, whose width may differ from site to site, as features that a line
+        leaves out are zero.
     labels : tuple
-        Sorted.
+        Sorted labels.
     low, high : ndarray of shape (n_features,)
         Least and largest value of every feature.
 
     Raises
     ------
     ValueError
-        No rows can be so: labels that are NaN or too many, limits that are none.
+        If no rows can have this schema: labels are NaN or too many, or limits are out of order.
     """
 
     terms: Mapping[str, Any]
@@ -73,7 +74,7 @@ class Schema:
     def of(
         cls, X: Any, y: NDArray[Any], terms: Mapping[str, Any], feature_names: tuple[str, ...] | None = None
     ) -> Schema:
-        """That of the rows of one site.
+        """Make the schema of the rows of one site.
 
         Parameters
         ----------
@@ -85,7 +86,7 @@ class Schema:
         Raises
         ------
         ValueError
-            There are more features than fit into a message.
+            If there are more features than fit into a message.
         """
         if X.shape[1] > limits.FEATURES:
             raise ValueError(f"rows have {X.shape[1]} features, and sites can tell one another of {limits.FEATURES}")
@@ -96,7 +97,7 @@ class Schema:
 
     @property
     def n_features(self) -> int:
-        """Width of the rows."""
+        """Number of features."""
         return len(self.low)
 
     @property
@@ -105,7 +106,7 @@ class Schema:
         return hashlib.sha256(pack(self.plain())).hexdigest()[:16]
 
     def plain(self) -> dict[str, Any]:
-        """For a message, a checkpoint or a model file."""
+        """Return the schema as a dictionary, for a message, a checkpoint or a model file."""
         names = None if self.feature_names is None else list(self.feature_names)
         terms = {name: self.terms[name] for name in sorted(self.terms)}
         return {
@@ -114,7 +115,7 @@ class Schema:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Schema:
-        """What `plain` described."""
+        """Make a schema of the dictionary that `plain` returned."""
         names = plain["feature_names"]
         return cls(
             dict(plain["terms"]), None if names is None else tuple(names), sorted_labels(plain["labels"]),
@@ -122,7 +123,7 @@ class Schema:
         )  # fmt: skip
 
     def difference(self, other: Schema) -> str | None:
-        """Why rows of the other schema cannot be learnt from together with these; None if they can."""
+        """Return why rows of the other schema cannot be learnt from together with these; None if they can."""
         for name in sorted({*self.terms, *other.terms}):
             here, there = (schema.terms.get(name, "missing") for schema in (self, other))
             if type(here) is not type(there) or here != there:  # True is one, and has another digest
@@ -141,7 +142,10 @@ class Schema:
         return None
 
     def union(self, other: Schema, limits: bool = True) -> Schema:
-        """Labels and features of both; limits of both, or of the other's only where a feature is new here."""
+        """Return a schema with the labels, features and limits of both.
+
+        Without `limits`, the other's limits count only for features that are new here.
+        """
         width = max(self.n_features, other.n_features)
         low, high = self._widened(width)
         other_low, other_high = other._widened(width)
@@ -158,18 +162,18 @@ class Schema:
 
     @property
     def factors(self) -> Floats:
-        """By which features are multiplied; one where all values are alike, or without scaling."""
+        """Factors by which features are multiplied; one where all values are equal, or without scaling."""
         spread = {"minmax": self.high - self.low, "maxabs": np.maximum(np.abs(self.low), np.abs(self.high))}
         size = spread.get(str(self.terms.get("scaling")), np.ones_like(self.low))
         return 1 / np.where(size > _LEAST_SPREAD, size, 1.0)
 
     @property
     def shifts(self) -> Floats:
-        """What is subtracted before."""
+        """Values that are subtracted from the features before they are multiplied by `factors`."""
         return self.low if self.terms.get("scaling") == "minmax" else np.zeros_like(self.low)
 
     def scaled(self, X: Any) -> Any:
-        """Rows of this width or less: scaled, and with a last feature of one if there is an intercept."""
+        """Return rows of at most this width scaled, with a last feature of one if there is an intercept."""
         missing = self.n_features - X.shape[1]
         if sp.issparse(X):
             X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.n_features))
@@ -180,18 +184,21 @@ class Schema:
 
     @property
     def has_intercept(self) -> bool:
-        """Whether rows get a last feature of one."""
+        """Return whether scaled rows get a last feature of one."""
         return bool(self.terms.get("fit_intercept"))
 
     def signs(self, y: NDArray[Any]) -> Floats:
-        """Plus or minus one, of shape (n_outputs, n): one output for two labels, else one a label."""
+        """Return the signs of rows, plus or minus one, of shape (n_outputs, n).
+
+        There is one output for two labels, else one per label.
+        """
         labels = self.labels[1:] if len(self.labels) == 2 else self.labels
         return np.array([np.where(y == label, 1.0, -1.0) for label in labels]).reshape(len(labels), len(y))
 
     def moved(self, weights: Floats, before: Schema) -> Floats:
-        """Weights that were learnt under an earlier schema, for this one: they answer all rows as they did.
+        """Convert weights of an earlier schema to this one, so that decision values of rows stay the same.
 
-        What is new, a feature or a label, begins at zero.
+        Weights of a new feature or label are zero.
         """
         n_old, n_outputs = before.n_features, 1 if len(self.labels) == 2 else len(self.labels)
         moved = np.zeros((n_outputs, self.n_features + self.has_intercept))
@@ -207,7 +214,7 @@ class Schema:
 
 
 def sorted_labels(labels: list[Any]) -> tuple[Label, ...]:
-    """Each once: of an integer and a floating-point number that are equal, the integer."""
+    """Return the labels sorted, each once; of an equal integer and floating-point number the integer stays."""
     if any(label != label for label in labels):  # NaN is unlike itself: every union would have one more
         raise ValueError("a label is NaN, which is no label")
     once: dict[Label, Label] = {}

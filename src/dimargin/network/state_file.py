@@ -1,4 +1,4 @@
-"""The file that a killed site goes on from: whole, checked, and no pickle."""
+"""State file from which a killed site resumes; it is replaced as a whole, has a checksum, and is no pickle."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ _DIGEST = 16
 
 
 class StateError(ValueError):
-    """A file is no state that this site can go on from; the text names the file."""
+    """Error for a file that is no state from which this site can resume; the text names the file."""
 
 
 def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What a site wrote last: its name as `site`, its `incarnation`, and its program's checkpoint as `program`.
+    """Read the state that a site has written last.
 
     Returns
     -------
     dict or None
-        None where there is no file.
+        The site's name as `site`, its `incarnation`, and its program's checkpoint as `program`; None where there is no
+        file.
 
     Raises
     ------
     StateError
-        The file is damaged or is no site's.
+        If the file is damaged or is not the state of a site.
     """
     try:
         data = Path(path).read_bytes()
@@ -53,7 +54,10 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def write_state(path: Path, body: bytes, sync: bool) -> None:
-    """Replace the file by a packed state; a kill leaves the old or the new one, with `sync` a loss of power, too."""
+    """Replace the file by a packed state.
+
+    A kill leaves the old file or the new one; with `sync`, so does a loss of power.
+    """
     part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
     # what a site has learnt may be its rows
     with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:

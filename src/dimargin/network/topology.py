@@ -1,4 +1,4 @@
-"""Who may talk to whom: networkx graphs of sites 0 .. n-1, and the matrices by which they mix."""
+"""Topologies of networks: graphs (networkx) of sites 0 .. n-1, and the matrices by which sites average."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dimargin.system.arrays import Floats
 
 
 def _sides(n: int) -> tuple[int, int]:
-    """Rows and columns of a rectangle of n sites, as square as it can be."""
+    """Return the numbers of rows and columns of a grid of n sites that is as square as possible."""
     rows = next(r for r in range(math.isqrt(n), 0, -1) if n % r == 0)
     return rows, n // rows
 
@@ -33,7 +33,7 @@ TOPOLOGIES: dict[str, Callable[[int, int], Any]] = {
 
 
 def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
-    """The graph of a topology.
+    """Return the graph of a topology.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
         its own order.
     n_sites : int
     random_state : int
-        Seed of the random ones.
+        Seed of the random topologies.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
     Raises
     ------
     ValueError
-        For an unknown name, or a graph of another number of nodes.
+        For an unknown name, or a graph with another number of nodes.
 
     Examples
     --------
@@ -77,7 +77,9 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
 
 
 def changing_digraphs(n_sites: int, p: float, random_state: int = 0) -> Callable[[float], Any]:
-    """Another directed Erdos-Renyi graph every second, as the simulator takes it (core-set paper, section V).
+    """Return a function that gives another random digraph every second (core-set paper, section V).
+
+    The graphs are directed Erdos-Renyi graphs; the simulator takes such a function.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def changing_digraphs(n_sites: int, p: float, random_state: int = 0) -> Callable
 
 
 def check_reachable(graph: Any, names: list[str]) -> None:
-    """Raise ValueError, naming a site, unless what any site knows can reach all others."""
+    """Raise ValueError, naming two sites, unless every site can reach all others."""
     pieces = list((nx.strongly_connected_components if graph.is_directed() else nx.connected_components)(graph))
     if len(pieces) > 1:
         smallest = min(pieces, key=lambda piece: (len(piece), min(piece)))
@@ -117,11 +119,11 @@ def check_reachable(graph: Any, names: list[str]) -> None:
 
 
 def metropolis_weights(graph: Any) -> Floats:
-    """Doubly stochastic weights for plain averaging on an undirected graph.
+    """Return doubly stochastic weights for plain averaging on an undirected graph.
 
-    ``w_ij = 1 / (1 + max(deg_i, deg_j))`` for neighbours, the rest on the diagonal: their fixed point is the mean,
-    whatever the degrees. The GADGET paper's ``b_ij = 1 / deg_i`` is not doubly stochastic where degrees differ, and
-    on bipartite graphs (even rings, grids, stars) it does not converge at all.
+    ``w_ij = 1 / (1 + max(deg_i, deg_j))`` for neighbours, with the rest on the diagonal. Their fixed point is the
+    mean, whatever the degrees. The GADGET paper's ``b_ij = 1 / deg_i`` is not doubly stochastic where degrees differ,
+    and on bipartite graphs (even rings, grids, stars) it does not converge at all.
 
     Returns
     -------
@@ -136,12 +138,12 @@ def metropolis_weights(graph: Any) -> Floats:
 
 
 def uniform_weights(graph: Any) -> Floats:
-    """Column-stochastic weights of Push-Sum: every site deals its mass evenly to itself and those it can send to.
+    """Return the column-stochastic weights by which Push-Sum splits the mass of every site evenly.
 
     Returns
     -------
     ndarray of shape (n, n)
-        Entry (i, j) is the share of j that i gets.
+        Entry (i, j) is the share of j's mass that i gets; a site shares with itself and those that it can send to.
     """
     weights = np.eye(len(graph))
     for j in graph:
@@ -151,10 +153,10 @@ def uniform_weights(graph: Any) -> Floats:
 
 
 def mixing_rounds(weights: Floats, tolerance: float = 1e-6) -> float:
-    """Rounds in which differences shrink by a factor of `tolerance`.
+    """Return the number of rounds in which differences shrink by a factor of `tolerance`.
 
-    ``log(1/tolerance) / log(1/|lambda_2|)``, and at least one. Infinite where they do not: where a graph is
-    disconnected, or periodic.
+    It is ``log(1/tolerance) / log(1/|lambda_2|)``, and at least one. It is infinite where differences do not shrink, as
+    a graph is disconnected or periodic.
     """
     sizes = np.sort(np.abs(np.linalg.eigvals(weights)))[::-1]
     second = float(sizes[1]) if len(sizes) > 1 else 0.0

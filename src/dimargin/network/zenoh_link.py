@@ -1,18 +1,18 @@
-"""The link between sites on a real network: Zenoh, over TCP or mutually authenticated TLS.
+"""Link between sites on a real network by Zenoh, over TCP or mutually authenticated TLS.
 
 Only this file and `zenoh_settings` know Zenoh.
 
-What was seen of Zenoh 1.10 over loopback, nearly all of it in `tests/network/test_zenoh.py`:
+Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/network/test_zenoh.py`:
 
 * Sites that know one address find all others. A site that is killed is missed within tens of milliseconds, one that is
   frozen after about the lease; a frozen site that goes on is found again.
 * While a neighbour is frozen, a message to it blocks the thread that gives it to Zenoh until the lease ends, and now
   and then the threads of other neighbours for most of that; so every neighbour has a thread, and `send` never waits.
-* With TLS, who has no certificate of the authority, or one that has expired, or speaks plain TCP, gets no connection in
-  either direction. Who has one but is not in `allowed` gets a connection, over which Zenoh tells it addresses of sites
-  and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
-* With TLS, access control at the receiving site drops what a member says in another's name, as message or as sign of
-  life, and its wish to hear what is sent to others. Names are the certificates' common names.
+* With TLS, a peer that has no certificate of the authority, or an expired one, or speaks plain TCP, gets no connection
+  in either direction. A peer that has one but is not in `allowed` gets a connection, over which Zenoh sends addresses
+  of sites and nothing else: it receives nothing, is nobody's neighbour, and what it sends is dropped.
+* With TLS, access control at the receiving site drops what a member sends in another's name, as message or as sign of
+  life, and its subscriptions to what is sent to others. Names are the certificates' common names.
 * Without TLS a name is a claim: whoever reaches the port can take any name, and read and write everything.
 """
 
@@ -36,43 +36,43 @@ from dimargin.network.messages import LARGEST
 from dimargin.network.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
 
 _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_ROUND = 0.01  # seconds between two looks at what cannot be waited for
+_ROUND = 0.01  # seconds between two checks of what cannot be waited for
 _PENDING = 256  # messages that may wait for one neighbour
 _MARKS = 16  # signs of life of one name at a time: two while one replaces another
 _MET = 16 * limits.SITES  # signs of life that are remembered
 
 
 class ZenohLink(Link):
-    """Carries bytes between the sites of a swarm.
+    """Link that carries bytes between the sites of a swarm.
 
     Parameters
     ----------
     name : str
-        Of this site: letters, digits, dots, hyphens and underscores.
+        Name of this site, of letters, digits, dots, hyphens and underscores.
     swarm : str
-        What all sites of a network call it; sites of different swarms do not hear one another.
+        Name of the network; sites of different swarms do not hear one another.
     listen : sequence of str, optional
         Addresses such as "tcp/192.0.2.1:7447", or "tls/..." with `tls`; port 0 takes a free one. By default a free port
         that only this machine reaches.
     connect : sequence of str
-        Addresses of some other sites; one that is reached tells of all others. They need not be there yet.
+        Addresses of some other sites, of which one leads to all others. They need not be running yet.
     tls : Tls, optional
-        Authenticates and encrypts.
+        Credentials by which connections are authenticated and encrypted.
     neighbours : collection of str, optional
-        Sites to have to do with; by default all.
+        Sites to exchange messages with; by default all.
     lease : float
         Seconds of silence after which a site counts as gone.
     largest : int
-        Bytes that a message may have.
+        Most bytes that a message may have.
     router : bool
-        Go through the router at `connect` instead of to the other sites.
+        Whether to go through the router at `connect` instead of to the other sites.
 
     Raises
     ------
     ValueError
-        A parameter makes no sense.
+        If a parameter is out of range.
     ImportError
-        Zenoh is not installed.
+        If Zenoh is not installed.
     """
 
     def __init__(
@@ -116,8 +116,8 @@ class ZenohLink(Link):
         Raises
         ------
         LinkError
-            An address cannot be listened on, a file of `tls` does not serve, or the name is taken: a live site of the
-            swarm has it. That takes longer than the lease to find out: a site may follow its own killed self.
+            If an address cannot be listened on, a file of `tls` cannot be used, or a live site of the swarm has the
+            name already. The latter takes longer than the lease to find out, as a site may succeed its killed self.
         """
         self._deliver = deliver
         if self._tls is not None:
@@ -126,12 +126,12 @@ class ZenohLink(Link):
         threading.Thread(target=self._watch, daemon=True).start()
 
     def send(self, to: str, data: bytes) -> None:
-        """Give a site the bytes as soon as it takes them; of those that wait the newest are kept.
+        """Send a site the bytes as soon as it takes them; of those that wait the newest are kept.
 
         Raises
         ------
         ValueError
-            They are more than `largest`.
+            If there are more than `largest`.
         """
         if len(data) > self.largest:
             raise ValueError(f"{self.name} sends {to} {len(data)} bytes, expected at most {self.largest}")
@@ -146,29 +146,29 @@ class ZenohLink(Link):
                 sender.start()
 
     def neighbours(self) -> tuple[str, ...]:
-        """Names of the live sites of the swarm that this one has to do with, sorted."""
+        """Return the names of the live sites of the swarm that this one exchanges messages with, sorted."""
         with self._lock:
             return self._names()
 
     @property
     def listening(self) -> tuple[str, ...]:
-        """The addresses that others may connect to, with the ports that were taken."""
+        """Addresses that others may connect to, with the ports that were chosen."""
         return self._listen
 
     def status(self) -> dict[str, Any]:
-        """Facts that JSON can hold.
+        """Return facts that JSON can hold.
 
         Returns
         -------
         dict
-            The addresses it is `listening` on; `dropped`, messages that were not handed over by name of the receiver;
-            `refused`, messages that came from who is no neighbour.
+            The addresses it is `listening` on; `dropped`, the number of messages that were not sent, by receiver; and
+            `refused`, the number of messages of senders that are no neighbours.
         """
         with self._lock:
             return {"listening": list(self._listen), "dropped": dict(self._dropped), "refused": self._refused}
 
     def close(self) -> None:
-        """Hand over what was sent, within the lease, and leave; more than once does no harm."""
+        """Send what is waiting, within the lease, and leave the swarm; further calls do nothing."""
         self._closed.set()
         with self._changing:
             self._leave(time.monotonic() + self._lease)
@@ -213,7 +213,7 @@ class ZenohLink(Link):
             session.close()
 
     def _watch(self) -> None:
-        """Begin a new life when a site that is connected has shown no sign of life for longer than the lease.
+        """Open a new session when a connected site has shown no sign of life for longer than the lease.
 
         If only one end of a connection has noticed that it is lost, as when a site was frozen, and a new one is made
         before the other does, Zenoh 1.10 joins the two: the sites are connected, but one knows nothing of the other.
@@ -282,7 +282,7 @@ class ZenohLink(Link):
         return LinkError(f"swarm {self._swarm} has a live site named {self.name} already: names must differ")
 
     def _hear(self, sample: Any) -> None:
-        """Runs in a thread of Zenoh's: must not call it."""
+        """Deliver a message; this runs in a thread of Zenoh, and must not call Zenoh."""
         sender = self._last_of(sample, "inbox", self.name)
         number = bytes(sample.attachment) if sample.attachment is not None else b""
         with self._lock:
@@ -295,7 +295,7 @@ class ZenohLink(Link):
         self._deliver(Received(sender, sample.payload.to_bytes(), max(0, sequence - before - 1)))
 
     def _notice(self, life: int, sample: Any) -> None:
-        """Runs in a thread of Zenoh's: must not call it."""
+        """Handle a sign of life, or its end; this runs in a thread of Zenoh, and must not call Zenoh."""
         parts = str(sample.key_expr).split("/")
         if len(parts) != 4 or not NAME.fullmatch(parts[2]) or not _MARK.fullmatch(parts[3]):
             return
@@ -326,7 +326,7 @@ class ZenohLink(Link):
             patience.start()
 
     def _has_room_for(self, name: str) -> bool:
-        """Whether the tables may get this name, for which they lose those of whom there is no sign of life."""
+        """Return whether the tables have room for a name; if they are full, sites that have gone are removed."""
         if name in self._alive or name in self._heard:
             return True
         if len({*self._alive, *self._heard}) >= limits.SITES:
@@ -367,9 +367,9 @@ class ZenohLink(Link):
 
 
 class _Sender(threading.Thread):
-    """Gives one neighbour what is for it, and alone waits when that neighbour takes nothing.
+    """Thread that sends one neighbour its messages, and alone waits when that neighbour takes none.
 
-    Keeps the newest messages that fit into the size of a single one.
+    It keeps the newest messages, as many as fit into the largest size of a single one.
     """
 
     def __init__(self, link: ZenohLink, to: str) -> None:
@@ -382,7 +382,7 @@ class _Sender(threading.Thread):
         self._ended = False
 
     def put(self, data: bytes) -> bool:
-        """Whether this thread is there to take it; what is too old to keep is dropped."""
+        """Append a message, and drop the oldest beyond the limit; return whether the thread still takes messages."""
         with self._ready:
             if self._ended or self._deadline < math.inf:
                 return False
@@ -395,13 +395,13 @@ class _Sender(threading.Thread):
             return True
 
     def finish(self, deadline: float) -> None:
-        """End once everything is handed over, or when a clock that never goes back passes the deadline."""
+        """Let the thread end once all is sent, or when `time.monotonic` passes the deadline."""
         with self._ready:
             self._deadline = deadline
             self._ready.notify()
 
     def run(self) -> None:
-        """Hand over until told to finish, or until nobody has listened for a lease."""
+        """Send messages until `finish` is called, or until nobody has listened for a lease."""
         link, to = self._link, self._to
         with contextlib.suppress(link._zenoh.ZError):  # the session was closed meanwhile
             block = link._zenoh.CongestionControl.BLOCK  # the default drops bursts without a word
@@ -429,7 +429,7 @@ class _Sender(threading.Thread):
             return data
 
     def _is_heard(self, publisher: Any) -> bool:
-        """Whether the neighbour listens, or does so within a lease; Zenoh throws away what nobody listens to."""
+        """Return whether the neighbour listens within a lease; Zenoh discards what nobody listens to."""
         patience = time.monotonic() + self._link._lease
         while not publisher.matching_status.matching:
             if time.monotonic() > min(patience, self._deadline):

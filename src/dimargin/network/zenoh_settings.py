@@ -1,4 +1,4 @@
-"""What Zenoh is told when a site opens its session: addresses, times, certificates, and who may say what."""
+"""Configuration of the Zenoh session of a site: addresses, times, certificates and access control."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from dimargin.network.certificates import Tls
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-"""Names of sites and swarms: they are parts of Zenoh's keys."""
+"""Pattern of the names of sites and swarms, which are parts of Zenoh's keys."""
 
 SETTLING = 0.1
-"""Part of the lease that a site takes to meet the others, before its name is used."""
+"""Share of the lease in which a site finds the others, before its name is used."""
 
 
 def checked_addresses(
@@ -61,7 +61,7 @@ def _check_names(**names: Collection[str]) -> None:
 
 
 def with_free_port(address: str) -> str:
-    """The address with a free port for port 0: Zenoh would take one too, but cannot be asked which."""
+    """Return the address with a free port in place of port 0, as Zenoh cannot be asked which one it takes."""
     head, _, port = address.rpartition(":")
     if int(port) != 0:
         return address
@@ -119,7 +119,7 @@ def _tls_settings(tls: Tls) -> dict[str, Any]:
 
 
 def _access_control(name: str, swarm: str, tls: Tls) -> dict[str, Any]:
-    """Rules by which this site says to, and hears from, every other only what is between the two of them."""
+    """Return rules that limit the traffic with every other site to messages between the two of them."""
     voices = {other: other for other in tls.allowed if other != name}
     if tls.router is not None:
         voices[tls.router] = "*"

@@ -1,4 +1,4 @@
-"""Which rows go together."""
+"""Partitions of rows: at random, by strata of landmarks or clusters, and by clusters in the kernel's space."""
 
 from dimargin.partition.clusters import Clustered, cluster_rows, largest_sample
 from dimargin.partition.dealing import Dealt, Partition, Strata

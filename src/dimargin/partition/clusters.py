@@ -6,15 +6,15 @@
 A row costs m kernel values, whatever the number of clusters, and the same formula takes rows that were not there in
 training: `KernelClusters` is that rule, and nothing else decides which model of a level answers.
 
-Where the paper is mended. *The kernel*: to a local one (large gamma) nearly all rows of a sample are equally far from
-each other, so that any clustering of it is as good as another, and most rows end where the centre is most diffuse. On
-covtype with gamma = 32 and 64 clusters from a sample of 1,000, one cluster took 298,016 of 464,809 rows, and 0.59 of
-the kernel's sum lay inside clusters; with clusters by the same kernel with gamma = 0.25 none had more than 4 times
-the mean, and 0.88 lay inside. Theorem 1's bound is what lies between clusters: the second clustering is better *for
-the first kernel*. So a stationary kernel clusters with gamma lowered to one over the median distance in the sample
-(``wide=False`` is the paper's way). *The start* is k-means++ in the kernel's space, the best of five, for random
-labels collapse. *Empty clusters* take the row furthest from its centre, and those that no row is nearest to are
-dropped.
+The paper is mended in three ways. *The kernel*: to a local one (large gamma) nearly all rows of a sample are equally
+far from each other, so that any clustering of it is as good as another, and most rows end where the centre is most
+diffuse. On covtype with gamma = 32 and 64 clusters from a sample of 1,000, one cluster took 298,016 of 464,809 rows,
+and 0.59 of the kernel's sum lay inside clusters; with clusters by the same kernel with gamma = 0.25 none had more than
+4 times the mean, and 0.88 lay inside. Theorem 1 bounds the loss by the kernel's sum between clusters, so that the
+second clustering is better *for the first kernel*. So a stationary kernel clusters with gamma lowered to one over the
+median distance in the sample (``wide=False`` is the paper's way). *The start* is k-means++ in the kernel's space, the
+best of five, for random labels collapse. *Empty clusters* take the row furthest from its centre, and those that no row
+is nearest to are dropped.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Clustered:
     ----------
     rule : KernelClusters
     parts : Shards of Part
-        A part a cluster, the largest first: pieces of the whole problem, with its mass.
+        One part for each cluster, the largest first; parts are pieces of the whole problem, with its mass.
     evaluations : int
-        Kernel values that it took.
+        Number of kernel values that the clustering took.
     spent : Shards
-        What is no longer needed once the parts are there.
+        Shards that are no longer needed once the parts are there.
     """
 
     rule: KernelClusters
@@ -78,23 +78,24 @@ def cluster_rows(
     wide: bool = True,
     max_size: int | None = None,
 ) -> Clustered:
-    """Two-step kernel k-means on all rows.
+    """Cluster all rows by two-step kernel k-means.
 
     Parameters
     ----------
     rows : Shards of Part
-        With kernels of rows, not of values computed beforehand.
+        All rows; their kernel must not be one of values computed beforehand.
     n_rows : int
     n_clusters : int
-        Wanted; fewer where fewer rows of the sample differ, or no row is nearest to a centre. More than 256 are found
-        in steps, 256 parts that are then divided in proportion to their rows, and there may be some more or fewer.
+        Number of clusters wanted; fewer are found where fewer rows of the sample differ, or no row is nearest to a
+        centre. More than 256 are found in steps, 256 parts that are then divided in proportion to their rows, and there
+        may be some more or fewer.
     rng : numpy.random.Generator
     sample : Part, optional
         Rows that the first clusters are found on; the first `sample_size` in the order of their keys by default. A
         weight of two equals the row given twice.
     sample_size : int, default=1000
-        Rows of a sample, as in the paper; ten a cluster where that is more (the paper's 1,000 for 256 clusters are
-        four a cluster, which leaves many empty).
+        Number of rows of a sample, as in the paper; ten for each cluster where that is more (the paper's 1,000 for 256
+        clusters are four for each, which leaves many empty).
     wide : bool, default=True
         Whether a stationary kernel is widened, see the module.
     max_size : int, optional
@@ -106,7 +107,7 @@ def cluster_rows(
         sample = first_rows(rows, largest_sample(sample_size, n_clusters), n_rows)
     sample = _by_content(sample)
     transform, n_threads = _transform(sample, wide), rows.n_threads * rows.n_together
-    # centres are numbered over all splits; all rows begin at one of their own, number 0, and go on to the first split
+    # centres are numbered over all splits; all rows begin at an extra one, number 0, and go on to the first split
     targets, evaluations, n_found, splits = np.array([-1]), 0, 0, list[tuple[int, Split, Indices]]()
     met: Shards[Any] = rows.map(_begun)
     waiting = [(sample, n_clusters)]
@@ -141,7 +142,7 @@ def cluster_rows(
 
 
 def _parts_of(inside: Indices, n_parts: int, max_size: int | None) -> list[int]:
-    """Clusters that the rows of every centre shall be: in proportion where there shall be many, and small enough."""
+    """Return into how many clusters the rows of every centre are divided: in proportion if many, and small enough."""
     if np.count_nonzero(inside) == 1:  # they cannot be told apart
         return [1] * len(inside)
     share = n_parts / inside.sum() if n_parts > _AT_ONCE else 0.0
@@ -151,7 +152,7 @@ def _parts_of(inside: Indices, n_parts: int, max_size: int | None) -> list[int]:
 def _samples(
     met: Shards[_Met], sizes: Indices, divided: dict[int, int], sample_size: int, n_rows: int
 ) -> list[tuple[Part, int]]:
-    """For every centre whose rows are divided further the rows that this is done on, and the clusters wanted."""
+    """Return, for every centre whose rows are divided further, a sample of them and the number of clusters wanted."""
     if not divided:
         return []
     centres, groups = list(divided), np.full(len(sizes), -1)
@@ -162,12 +163,12 @@ def _samples(
 
 
 def largest_sample(sample_size: int, n_clusters: int) -> int:
-    """Rows of the sample, if there are so many, that so many clusters are found on."""
+    """Return the size of the sample that so many clusters are found on, if there are so many rows."""
     return max(sample_size, _PER_CLUSTER * min(n_clusters, _AT_ONCE))
 
 
 def _transform(sample: Part, wide: bool) -> Transform:
-    """Rows prepared for the kernel to cluster with."""
+    """Return the transform of rows for the kernel to cluster with."""
     kernel, weights = sample.problem.kernel, sample.problem.weights
     if isinstance(kernel.transform, UserKernel):
         return kernel.transform
@@ -180,7 +181,7 @@ def _transform(sample: Part, wide: bool) -> Transform:
 
 
 def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
-    """One over the median of the positive distances between rows, if that is less than gamma."""
+    """Return one over the median of the positive distances between rows, or gamma if that is less."""
     some = slice(None, None, -(-X.shape[0] // _FOR_A_MEDIAN))
     X, weights = X[some], weights[some]
     if kernel.name == "rbf":
@@ -200,7 +201,7 @@ def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
 def _split(
     transform: Transform, sample: Part, n_clusters: int, rng: np.random.Generator, n_threads: int
 ) -> tuple[Split, int]:
-    """Centres by kernel k-means on the sample, and the kernel values that it took."""
+    """Return centres by kernel k-means on the sample, and the number of kernel values that it took."""
     every, weights = np.arange(sample.n_rows), sample.problem.weights
     X = sample.problem.kernel.rows(every)
     matrix = kernel_matrix(transform.in_float64(), X, n_threads=n_threads)
@@ -216,7 +217,7 @@ def _split(
 
 
 def _by_content(sample: Part) -> Part:
-    """The rows in an order that depends on their content alone."""
+    """Return the sample with its rows in an order that depends on their content alone."""
     X = sample.problem.kernel.rows(np.arange(sample.n_rows))
     if sp.issparse(X):
         keys = [(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in pairwise(X.indptr)]
@@ -231,7 +232,7 @@ def _by_content(sample: Part) -> Part:
 
 @dataclass(frozen=True)
 class _Met:
-    """Rows, and the centre that each was nearest to in the last split that it met."""
+    """Rows, and the centre that each is nearest to in the last split that it has come to."""
 
     part: Part
     centres: Indices
@@ -243,7 +244,7 @@ def _begun(part: Part, _: None) -> _Met:
 
 
 def _met(before: _Met, value: tuple[Transform, Indices, int, list[tuple[int, Split]], int]) -> _Met:
-    """Let rows whose centre sends them on meet the next split."""
+    """Send rows on from their centres, where those are divided further, to the centres of the next splits."""
     transform, targets, first, meeting, n_threads = value
     centres, evaluations, kernel = before.centres.copy(), 0, before.part.problem.kernel
     for number, (base, split) in enumerate(meeting, start=first):

@@ -1,10 +1,11 @@
-"""How rows are dealt to parts where they are: by their number.
+"""Dealing of rows to parts, by a number of each row that is computed where the row is.
 
 A row's number is its index in the order of the keys (`dimargin.sharding.keys`) or, where strata shall be dealt evenly,
-its index in that order inside its stratum, after all strata before: every shard counts its rows of each, and the caller
-adds up.
-A part *represents* the whole data set, so its local problem carries the weight of its own rows as mass (design:
-``W_k``), and coefficients are rescaled by ``W_k / W_merged`` when parts are merged.
+its index in that order inside its stratum, after all strata before. Every shard counts its rows of each stratum, and
+the caller adds these counts up.
+
+A part *represents* the whole data set, so its local problem carries the weight of its own rows as mass (``W_k``), and
+coefficients are rescaled by ``W_k / W_merged`` when parts are merged.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ from dimargin.system.arrays import Indices
 
 
 class Strata(Protocol):
-    """What tells the stratum of a row, wherever the row is."""
+    """Rule that gives the stratum of a row, wherever the row is."""
 
     @property
     def n_strata(self) -> int:
-        """How many there may be."""
+        """Number of strata, at most."""
 
     def of(self, part: Part) -> tuple[Indices, int]:
-        """Stratum of every row of a part, and the kernel values that it took."""
+        """Return the stratum of every row of a part, and the number of kernel values that it took."""
 
 
 @dataclass(frozen=True)
 class Dealt:
-    """What a partition gives.
+    """Parts that rows have been dealt to.
 
     Attributes
     ----------
     parts : Shards of Part
     evaluations : int
-        Kernel values that it took.
+        Number of kernel values that dealing took.
     spent : tuple of Shards
-        What is no longer needed once the parts are there.
+        Shards that are no longer needed once the parts are there.
     """
 
     parts: Shards[Part]
@@ -50,23 +51,23 @@ class Dealt:
     spent: tuple[Shards[Any], ...] = ()
 
     def keep(self) -> None:
-        """Ask for the parts alone, so that an engine keeps them, and release what they are made of."""
+        """Have the parts computed, so that an engine keeps them, and release what they are made of."""
         self.parts.collect(_asked)
         for handle in self.spent:
             handle.release()
 
 
 class Partition(ABC):
-    """Deals rows into parts whose sizes differ by at most one."""
+    """Rule that deals rows into parts whose sizes differ by at most one."""
 
     @abstractmethod
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[Strata | None, int]:
-        """What is dealt evenly, crossed with the label, and the kernel values that it took; None for nothing."""
+        """Return strata to deal evenly, crossed with the label, or None for none, and the kernel values computed."""
 
     def deal(
         self, rows: Shards[Part], n_rows: int, n_parts: int, rng: np.random.Generator, rescale: bool = True
     ) -> Dealt:
-        """Parts that represent the whole, rows in the order of their keys.
+        """Deal rows to parts that represent the whole, each with its rows in the order of their keys.
 
         Parameters
         ----------
@@ -139,14 +140,14 @@ def _by_index(part: Part, value: tuple[int, bool]) -> list[tuple[int, Part]]:
 
 
 def sent(part: Part, destinations: Indices, n_parts: int) -> list[tuple[int, Part]]:
-    """Rows of a part and where they go, for `Shards.shuffle`."""
+    """Return pairs of a destination and the rows of a part that go there, for `Shards.shuffle`."""
     bounds = np.cumsum(np.bincount(destinations, minlength=n_parts))[:-1]
     groups = np.split(np.argsort(destinations, kind="stable"), bounds)
     return [(index, part.take(rows, part.problem.mass)) for index, rows in enumerate(groups) if len(rows)]
 
 
 def _represent(pieces: Sequence[Part], value: tuple[Any, ...]) -> Part:
-    """A part that represents the whole by the weight of its rows."""
+    """Join pieces into a part that represents the whole by the weight of its rows."""
     mass = float(sum(piece.problem.weights.sum() for piece in pieces))
     part = Part.joined(pieces, mass).in_order()
     if part.dual is None or not value[1]:
@@ -155,4 +156,4 @@ def _represent(pieces: Sequence[Part], value: tuple[Any, ...]) -> Part:
 
 
 def _asked(part: Part, _: None) -> None:
-    """Nothing: that it is asked for is enough."""
+    """Return nothing: that an engine has to run this task is enough."""

@@ -29,8 +29,8 @@ class Split:
     norms : ndarray of shape (n_centres,)
         Squared norms of the centres in the kernel's space.
     targets : ndarray of shape (n_centres,)
-        Where a row goes whose nearest centre this is: to the cluster of this number, or, if it is negative, on to the
-        split ``-1 - target``.
+        Target of the rows that are nearest to each centre: the number of a cluster or, if it is negative, ``-1 - j``
+        for the split j that they go on to.
     """
 
     vectors: Any
@@ -40,7 +40,7 @@ class Split:
     targets: Indices
 
     def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
-        """Index of the centre nearest to every row, and the number of kernel values that it took."""
+        """Return the index of the centre nearest to every row, and the number of kernel values that it took."""
         matrix = kernel_matrix(transform, self.vectors, X, n_threads)
         smallest, nearest = np.full(X.shape[0], np.inf), np.zeros(X.shape[0], dtype=np.int64)
         for first in range(0, len(self.norms), _SIDE_BY_SIDE):
@@ -56,7 +56,7 @@ class Split:
         return nearest, matrix.evaluations
 
     def keep(self, centres: Indices, targets: Indices) -> Split:
-        """These centres alone, with targets."""
+        """Return a split of these centres alone, with new targets."""
         kept = np.concatenate([np.arange(self.bounds[c], self.bounds[c + 1]) for c in centres])
         bounds = np.concatenate([[0], np.cumsum(np.diff(self.bounds)[centres])])
         return Split(self.vectors[kept], self.shares[kept], bounds, self.norms[centres], targets)
@@ -69,9 +69,9 @@ class KernelClusters:
     Attributes
     ----------
     transform : RowTransform or UserKernel
-        Of the kernel that the rows are clustered with.
+        Transform of rows for the kernel that they are clustered with.
     splits : tuple of Split
-        All rows meet the first; parts that were to be divided further meet another.
+        Splits of rows: the first is for all of them, each other for a part that was divided further.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class KernelClusters:
         return 1 + max(int(split.targets.max()) for split in self.splits)
 
     def assign(self, X: Any, n_threads: int = 1) -> Indices:
-        """Cluster of every row of X, of shape (n,); the same for a row whatever the others are."""
+        """Return the cluster of every row of X, of shape (n,), which does not depend on the other rows."""
         clusters = np.full(X.shape[0], -1)
         for s, split in enumerate(self.splits):
             rows = np.flatnonzero(clusters == -1 - s)

@@ -7,23 +7,23 @@ import scipy.sparse as sp
 
 from dimargin.system.arrays import Floats, Indices
 
-_STARTS, _ITERATIONS = 5, 30  # it has settled after 5 to 20 on real data
+_STARTS, _ITERATIONS = 5, 30  # it converges after 5 to 20 iterations on real data
 _SAME = 1e-12  # squared distance, of the largest |phi(x)|^2, that is rounding
 
 
 def kernel_kmeans(gram: Floats, weights: Floats, n_clusters: int, rng: np.random.Generator) -> Indices:
-    """Kernel k-means by Lloyd's iterations on a Gram matrix, the best of five starts of k-means++.
+    """Cluster by kernel k-means: Lloyd's iterations on a Gram matrix, the best of five starts of k-means++.
 
-    Minimises ``sum_i w_i |phi(x_i) - mu_c(i)|^2``, by ``|phi(x) - mu|^2 = k(x,x) - 2 sum_j s_j k(x,x_j) + sum_jk
+    They minimise ``sum_i w_i |phi(x_i) - mu_c(i)|^2``, by ``|phi(x) - mu|^2 = k(x,x) - 2 sum_j s_j k(x,x_j) + sum_jk
     s_j s_k k(x_j,x_k)`` with ``s`` the weights of a cluster's rows, summing to one.
 
     Parameters
     ----------
     gram : ndarray of shape (m, m)
     weights : ndarray of shape (m,)
-        Positive.
+        Positive weights of the rows.
     n_clusters : int
-        At least one.
+        Number of clusters, at least one.
     rng : numpy.random.Generator
 
     Returns
@@ -49,7 +49,7 @@ def kernel_kmeans(gram: Floats, weights: Floats, n_clusters: int, rng: np.random
 
 
 def _seeds(gram: Floats, weights: Floats, n_clusters: int, rng: np.random.Generator) -> Indices:
-    """k-means++: rows drawn in proportion to weight times squared distance to the nearest row drawn before."""
+    """Draw rows by k-means++, in proportion to weight times squared distance to the nearest row drawn before."""
     diagonal = gram.diagonal()
     distances = np.ones(len(gram))
     chosen: list[int] = []
@@ -63,7 +63,7 @@ def _seeds(gram: Floats, weights: Floats, n_clusters: int, rng: np.random.Genera
 
 
 def _lloyd(gram: Floats, weights: Floats, seeds: Indices) -> tuple[Indices, float]:
-    """Labels, and the sum that they minimise."""
+    """Return labels, and the sum that they minimise."""
     diagonal, every, k = gram.diagonal(), np.arange(len(gram)), len(seeds)
     labels = (diagonal[seeds] - 2 * gram[:, seeds]).argmin(axis=1)
     for _ in range(_ITERATIONS):
@@ -81,7 +81,7 @@ def _lloyd(gram: Floats, weights: Floats, seeds: Indices) -> tuple[Indices, floa
 
 
 def _squares(gram: Floats, weights: Floats, labels: Indices, k: int) -> Floats:
-    """Squared distances of shape (m, k) to the means of the clusters; infinite where one is empty."""
+    """Return squared distances, of shape (m, k), to the means of the clusters; infinite where a cluster is empty."""
     sums, every = np.bincount(labels, weights, k), np.arange(len(gram))
     shares = weights / sums[labels]
     products = sp.csr_array((shares, (labels, every)), shape=(k, len(gram))) @ gram

@@ -25,7 +25,7 @@ def pivoted_cholesky(
     rng: np.random.Generator,
     choice: Literal["greedy", "random"] = "greedy",
 ) -> Indices:
-    """Rows that span the others best.
+    """Choose landmarks: rows that span the others best.
 
     Parameters
     ----------
@@ -33,11 +33,12 @@ def pivoted_cholesky(
     candidates : ndarray of shape (m,)
         Rows to choose from.
     n_landmarks : int
-        Wanted; fewer are returned where the rank of the kernel is lower.
+        Number of landmarks wanted; fewer are returned where the rank of the kernel is lower.
     rng : numpy.random.Generator
         Breaks the tie of the first landmark, and draws all of them when `choice` is "random".
     choice : {"greedy", "random"}
-        The largest Schur complement as in the paper (which likes outliers), or a draw in proportion to it.
+        Choice of the largest Schur complement as in the paper (which favours outliers), or of a draw in proportion to
+        it.
 
     Returns
     -------
@@ -67,10 +68,10 @@ def pivoted_cholesky(
 
 
 def nearest_landmark(kernel: KernelMatrix, landmarks: Indices) -> Indices:
-    """Stratum of every row: the index of the landmark, among the columns, nearest to it in the kernel's space.
+    """Return the stratum of every row: the index, among the landmarks, of the one nearest in the kernel's space.
 
-    Minimises ``k(z,z) - 2 k(x,z)``, which is the squared distance but for ``k(x,x)``. Without landmarks (all rows are
-    zero for the kernel) there is one stratum.
+    That one minimises ``k(z,z) - 2 k(x,z)``, which is the squared distance but for ``k(x,x)``. Without landmarks (all
+    rows are zero for the kernel) there is one stratum.
     """
     own = kernel.diagonal(landmarks)
     n = kernel.shape[0]

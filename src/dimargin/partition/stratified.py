@@ -23,25 +23,25 @@ _ROWS_AT_ONCE = 65_536
 
 @dataclass(frozen=True)
 class RandomPartition(Partition):
-    """Rows dealt in the order of their keys, which is random."""
+    """Partition that deals rows in the order of their keys, which is random."""
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[None, int]:
-        """None."""
+        """Return no strata: rows are dealt by the order of their keys alone."""
         return None, 0
 
 
 @dataclass(frozen=True)
 class StratifiedPartition(Partition):
-    """Rows dealt stratum by stratum, a stratum being a landmark crossed with a label.
+    """Partition that deals rows stratum by stratum, a stratum being a landmark crossed with a label.
 
     The paper ignores the label; with few positives and small parts a class could then vanish from a part.
 
     Parameters
     ----------
     n_landmarks : int, default=50
-        As in the authors' released code; the paper does not say.
+        Number of landmarks. The default is that of the authors' released code; the paper does not say.
     sample_size : int or None, default=None
-        Rows from which landmarks are chosen: ``max(2000, 10 n_landmarks)`` when None.
+        Number of rows from which landmarks are chosen: ``max(2000, 10 n_landmarks)`` when None.
     choice : {"greedy", "random"}, default="greedy"
         See `pivoted_cholesky`.
     """
@@ -51,7 +51,7 @@ class StratifiedPartition(Partition):
     choice: Literal["greedy", "random"] = "greedy"
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
-        """By landmarks."""
+        """Return strata by the nearest landmark, and the number of kernel values that the landmarks took."""
         size = _sample_size(self.n_landmarks) if self.sample_size is None else self.sample_size
         sample = first_rows(rows, size, n_rows)
         kernel = sample.problem.kernel
@@ -83,24 +83,25 @@ class NearestLandmark:
 
 @dataclass(frozen=True)
 class InputClusterPartition(Partition):
-    """Rows dealt cluster by cluster, clusters being those of k-means on the features, crossed with the label.
+    """Partition that deals rows cluster by cluster: those of k-means on the features, crossed with the label.
 
-    The distribution preserving partition of DiP-SVM, which clusters every class for itself; here the clusters of all
-    rows are crossed with the labels.
+    This is the distribution preserving partition of DiP-SVM, but for one difference. DiP-SVM clusters every class for
+    itself; here the clusters of all rows are crossed with the labels.
 
     Parameters
     ----------
     n_clusters : int, default=200
-        As in the authors' released code of SODM; fewer where the sample has fewer different rows.
+        Number of clusters, fewer where the sample has fewer different rows. The default is that of the authors'
+        released code of SODM.
     sample_size : int or None, default=None
-        Rows that clusters are found on: half of them when None, as in that code, but 20,000 at most.
+        Number of rows that clusters are found on: half of them when None, as in that code, but 20,000 at most.
     """
 
     n_clusters: int = 200
     sample_size: int | None = None
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestCentre, int]:
-        """By clusters."""
+        """Return strata by the nearest centre of a cluster, which take no kernel values."""
         size = min(max(n_rows // 2, 1), _LARGEST_SAMPLE) if self.sample_size is None else min(self.sample_size, n_rows)
         sample = first_rows(rows, size, n_rows)
         seed = int(rng.integers(2**31))

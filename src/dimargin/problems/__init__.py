@@ -1,1 +1,1 @@
-"""What is minimised: losses, the dual problem with its certificate, and linear hinge problems."""
+"""Optimisation problems: losses, the dual problem with its certificate, and linear hinge problems."""

@@ -40,7 +40,7 @@ class DualProblem(MarginLosses):
         )
 
     def restrict(self, index: Indices, mass: float, n_threads: int | None = None) -> DualProblem:
-        """The local problem of some rows that represent a weight of `mass`."""
+        """Return the local problem of some rows that represent a weight of `mass`."""
         return replace(
             self,
             kernel=self.kernel.take(index, n_threads),
@@ -50,14 +50,14 @@ class DualProblem(MarginLosses):
         )
 
     def select(self, outputs: Indices) -> DualProblem:
-        """The same problem for some of the outputs."""
+        """Return the same problem for some of the outputs."""
         return self if len(outputs) == len(self.labels) else replace(self, labels=self.labels[outputs])
 
     def margins(self, dual: Floats, accurately: bool = False) -> Floats:
-        """``m = Qg``, of shape (n_outputs, n), without intercept: one pass over the columns of nonzero coefficients.
+        """Return margins ``m = Qg`` of shape (n_outputs, n), without intercept, in one pass over the support vectors.
 
-        A linear machine's are those of its weights, in float64. Others' can be had `accurately` at a price, where the
-        kernel says so.
+        Margins of a linear machine in float64 are computed from its weights. Those of others can be computed
+        `accurately`, at a price, where the kernel allows that (`KernelMatrix.can_be_accurate`).
         """
         columns, signed = self._support(dual)
         if accurately:
@@ -67,12 +67,12 @@ class DualProblem(MarginLosses):
         return self.labels * self.kernel.multiply(columns, signed)
 
     def _support(self, dual: Floats) -> tuple[Indices, Floats]:
-        """Rows with a coefficient, and these, signed."""
+        """Return the rows with a nonzero coefficient, and these coefficients times their labels."""
         columns = np.flatnonzero(dual.any(axis=0))
         return columns, (self.labels * dual)[:, columns]
 
     def _margin_errors(self, dual: Floats, margins: Floats, travelled: Floats | None, accurately: bool) -> Floats:
-        """Bounds of the rounding of margins in float64."""
+        """Bound the rounding of margins in float64."""
         kernel, (columns, signed) = self.kernel, self._support(dual)
         if travelled is None and accurately:
             return kernel.accurate_product_errors(columns, signed, margins)
@@ -84,13 +84,14 @@ class DualProblem(MarginLosses):
         return np.asarray(kernel.rounding(n_columns) * reach[:, None] * kernel.row_sizes)
 
     def reach(self, dual: Floats) -> Floats:
-        """Sums of absolute coefficients times sizes of rows, (n_outputs,): they bound ``|sum_i g_i phi(x_i)|``."""
+        """Bound ``|sum_i g_i phi(x_i)|`` by absolute coefficients times sizes of rows, of shape (n_outputs,)."""
         return np.asarray(np.abs(dual) @ self.kernel.column_sizes)
 
     def at_feasible(self, dual: Floats, margins: Floats) -> tuple[Floats, Floats]:
-        """Return the coefficients themselves with their margins if they are feasible, else what is near and feasible.
+        """Return feasible coefficients and their margins: those given or, if they are not feasible, some near them.
 
-        Margins change by the columns of the coefficients that do; those of a linear machine are computed afresh.
+        Margins are updated by the columns of the coefficients that change; those of a linear machine are computed
+        afresh.
         """
         near = self.feasible(dual)
         moved = np.flatnonzero((near != dual).any(axis=0))
@@ -109,9 +110,9 @@ class DualProblem(MarginLosses):
         travelled: Floats | None = None,
         accurately: bool = False,
     ) -> Objectives:
-        """Primal and dual objective and their gap, for the best intercepts if none are given.
+        """Return primal and dual objective and their gap, for the best intercepts if none are given.
 
-        On float64 kernel values rounding is bounded, and counts in the gap; on float32 ones it is not: see
+        On float64 kernel values rounding is bounded, and counts in the gap. On float32 ones it is not, see
         `dimargin.solvers.precision`.
 
         Parameters
@@ -121,10 +122,10 @@ class DualProblem(MarginLosses):
             Without intercept.
         intercepts : ndarray of shape (n_outputs,), optional
         travelled : ndarray of shape (n_outputs,), optional
-            Sums of absolute changes of coefficients, times the sizes of their rows, by which margins have come to what
-            they are (`KernelMatrix.product_sizes`); by default they were computed at once, by `margins`.
+            Sums, over all updates that led to these margins, of absolute changes of coefficients times the sizes of
+            their rows (`KernelMatrix.product_sizes`); by default margins were computed at once, by `margins`.
         accurately : bool
-            Whether `margins` were computed so.
+            Whether `margins` were computed accurately.
         """
         if intercepts is None:
             intercepts = self.intercepts(margins)
@@ -135,9 +136,9 @@ class DualProblem(MarginLosses):
         return self.objective_sums(dual, margins, intercepts, errors).objectives(intercepts, self.reach(dual))
 
     def certified(self, dual: Floats, margins: Floats | None = None, intercepts: Floats | None = None) -> Objectives:
-        """Objectives at feasible coefficients near `dual`, on float64 kernel values, and rounded as little as can be.
+        """Return objectives at feasible coefficients near `dual`, on float64 kernel values, with the least rounding.
 
-        `margins` are those of `dual`, as `margins` computes them.
+        The argument `margins` holds the margins of `dual`, as the method of that name computes them.
         """
         dual, margins = self.at_feasible(dual, self.margins(dual) if margins is None else margins)
         objectives = self.objectives(dual, margins, intercepts)

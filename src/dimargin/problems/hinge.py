@@ -1,4 +1,4 @@
-"""The rows of one site, and what the hinge loss says of them."""
+"""Rows of one site, and the hinge loss with its subgradient on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW = 8  # roundings of a term, beside those of the sum that it is in
 
 @dataclass(frozen=True)
 class HingeEvaluation:
-    """What rows say of some weights.
+    """Hinge loss of rows, and its subgradient, at some weights.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class HingeEvaluation:
     loss, active : ndarray of shape (n_outputs,)
         Sum of the hinge losses, and rows of margin below one.
     inside : boolean ndarray of shape (n_outputs, n)
-        Which rows these are.
+        Whether the margin of a row is below one.
     """
 
     pull: Floats
@@ -55,15 +55,15 @@ class HingeRows:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.X.shape[0])
 
     def with_more(self, rows: HingeRows) -> HingeRows:
-        """These and more rows."""
+        """Return these rows, followed by others."""
         return HingeRows(stacked(self.X, rows.X), np.concatenate([self.signs, rows.signs], axis=1))
 
     def evaluate(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> HingeEvaluation:
-        """Pull, loss and active rows at some weights, of all rows or the chosen ones."""
+        """Return pull, loss and active rows at some weights, over all rows or the chosen ones."""
         X, signs = (self.X, self.signs) if chosen is None else (self.X[chosen], self.signs[:, chosen])
         short = 1 - signs * (X @ weights.T).T
         inside = short > 0
@@ -74,7 +74,7 @@ class HingeRows:
 
     @cached_property
     def lengths(self) -> Floats:
-        """Of all rows, of shape (n,)."""
+        """Euclidean lengths of all rows, of shape (n,)."""
         return np.sqrt(power_sums(self.X, 2))
 
     def loss_rounding(self, weights: Floats) -> Floats:
@@ -86,16 +86,17 @@ class HingeRows:
         return np.asarray((self.X.shape[1] + _FEW) * _UNIT * scores + ROUNDINGS * (self.n_rows + scores))
 
     def pull_rounding(self, dual: Floats) -> Floats:
-        """Bound the length of what rounding does to ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
+        """Bound the norm of the rounding error of ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
         return np.asarray((self.n_rows + _FEW) * _UNIT * (np.abs(dual) @ self.lengths))
 
     def curvature(self, centre: Floats) -> Floats:
-        """``sum_i |z_ij| |z_i|_1`` of every feature j, ``z = x - centre``, of shape (n_features,).
+        """Return ``sum_i |z_ij| |z_i|_1`` for every feature j, where ``z = x - centre``, of shape (n_features,).
 
-        Their diagonal is above ``sum_i z_i z_i'``: ``(z.v)^2 <= |z|_1 sum_j |z_j| v_j^2`` by Cauchy and Schwarz.
+        As a diagonal matrix they are an upper bound of ``sum_i z_i z_i'``, since by Cauchy and Schwarz
+        ``(z.v)^2 <= |z|_1 sum_j |z_j| v_j^2``.
         """
-        far = np.abs(centre)  # of a zero
-        if sp.issparse(self.X):  # by how much more or less others are away
+        far = np.abs(centre)  # distance of an entry that is zero
+        if sp.issparse(self.X):  # by how much stored entries are farther, or nearer
             X = sp.csr_array(self.X)
             more = np.abs(X.data - centre[X.indices]) - far[X.indices]
             sizes, rest = sp.csr_array((more, X.indices, X.indptr), shape=X.shape), far
@@ -105,12 +106,12 @@ class HingeRows:
         return np.asarray(sizes.T @ norms + rest * norms.sum(), dtype=np.float64)
 
     def moments(self) -> tuple[Floats, Floats]:
-        """``sum_i x_ij`` and ``sum_i x_ij^2`` of every feature j, of shape (n_features,) each."""
+        """Return ``sum_i x_ij`` and ``sum_i x_ij^2`` for every feature j, of shape (n_features,) each."""
         return np.asarray(self.X.sum(axis=0)).ravel(), np.asarray((self.X * self.X).sum(axis=0)).ravel()
 
 
 def stacked(above: Any, below: Any) -> Any:
-    """Rows of both, as wide as the wider; sparse where either is."""
+    """Return the rows of both arrays, as wide as the wider one, and sparse if either is."""
     width = max(above.shape[1], below.shape[1])
     if sp.issparse(above) or sp.issparse(below):
         parts = [sp.csr_array(part) for part in (above, below)]
@@ -120,10 +121,10 @@ def stacked(above: Any, below: Any) -> Any:
 
 
 def hinge_dual(activity: Floats, pull: Floats, alpha: float, rounding: Floats | float = 0.0) -> Floats:
-    """Dual objective of coefficients in [0, 1] of this mean activity and this mean pull, each scaled down at best.
+    """Return the dual objective of coefficients in [0, 1] with this mean activity and mean pull, optimally scaled down.
 
-    ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)``; with a scaled by s in [0, 1], best at
-    ``s = min(1, alpha mean(a) / |pull|^2)``.
+    The objective ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)`` is that of ``s a``, where the factor s in
+    [0, 1] that makes it largest is ``s = min(1, alpha mean(a) / |pull|^2)``.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def hinge_dual(activity: Floats, pull: Floats, alpha: float, rounding: Floats | 
     pull : ndarray of shape (n_outputs, n_features)
     alpha : float
     rounding : ndarray of shape (n_outputs,), optional
-        Bound of the length of what rounding has done to `pull`; the objective is no larger than without any.
+        Bound of the norm of the rounding error of `pull`; it never raises the objective.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a loss is: its value on margins, and the piecewise conjugate that the dual solver steps on.
+"""Losses: their values on margins, and the piecewise conjugates on which the dual solvers step.
 
 Every loss here gives the dual (``DualProblem``)
 
@@ -20,14 +20,14 @@ from dimargin import _core
 from dimargin.system.arrays import Floats
 
 LEAST, MOST = 1e-50, 1e50
-"""Magnitudes of parameters, weights and features: products of several of them stay within the range of float64."""
+"""Least and largest magnitude of parameters, weights and features: products of several stay in float64's range."""
 
 _ROUNDING = 1e-12  # of sums of weights
 
 
 @dataclass(frozen=True)
 class PiecewiseConjugate:
-    """The conjugate ``phi`` of a loss, one entry a row.
+    """The conjugate ``phi`` of a loss, with one entry for each row.
 
     ``phi(g) = slope_right g + curvature_right g^2 / 2`` for ``g >= 0``, with the ``left`` pair for ``g < 0``, on
     ``[lower, upper]`` with ``lower <= 0 <= upper``.
@@ -42,7 +42,7 @@ class PiecewiseConjugate:
 
     @property
     def rows(self) -> list[Floats]:
-        """All six, as compiled passes over rows take them: one number may stand for all rows by a stride of zero."""
+        """The six arrays, as compiled passes over rows take them; a stride of zero repeats one number for all rows."""
         return [
             self.slope_right,
             self.curvature_right,
@@ -53,43 +53,43 @@ class PiecewiseConjugate:
         ]
 
     def between(self, part: slice) -> PiecewiseConjugate:
-        """Those of rows that follow one another, without a copy."""
+        """Return the conjugate of the loss on consecutive rows, without a copy."""
         return PiecewiseConjugate(*(array[part] for array in self.rows))
 
     @property
     def largest_curvature(self) -> Floats:
-        """Largest second derivative of a row's loss, where it is smooth."""
+        """Largest second derivative of the loss of every row, if the loss is smooth."""
         left = np.where(self.lower < 0, self.curvature_left, np.inf)
         return np.asarray(1 / np.minimum(self.curvature_right, left))
 
     def stack(self) -> Floats:
-        """All six as one contiguous (6, n) array, as the compiled block solver takes them."""
+        """Return the six arrays as one contiguous (6, n) array, as the compiled block solver takes them."""
         return np.ascontiguousarray(self.rows)
 
     def value(self, dual: Floats) -> Floats:
-        """``phi`` of dual coefficients of shape (..., n)."""
+        """Return ``phi`` at dual coefficients of shape (..., n)."""
         right = dual >= 0
         slope = np.where(right, self.slope_right, self.slope_left)
         curvature = np.where(right, self.curvature_right, self.curvature_left)
         return (slope + 0.5 * curvature * dual) * dual
 
     def slopes(self, dual: Floats) -> Floats:
-        """``phi'`` at dual coefficients of shape (..., n); at the kink that to the right."""
+        """Return ``phi'`` at dual coefficients of shape (..., n), and at the kink the slope to its right."""
         right = dual >= 0
         return np.where(right, self.slope_right, self.slope_left) + dual * np.where(
             right, self.curvature_right, self.curvature_left
         )
 
     def magnitude(self, dual: Floats) -> Floats:
-        """Sums of the absolute terms of `value`, which its rounding is relative to."""
+        """Return the sums of the absolute terms of `value`, to which its rounding is relative."""
         right, size = dual >= 0, np.abs(dual)
         slope = np.abs(np.where(right, self.slope_right, self.slope_left))
         return (slope + 0.5 * size * np.where(right, self.curvature_right, self.curvature_left)) * size
 
     def response(self, margins: Floats) -> tuple[Floats, Floats, Floats]:
-        """Of a smooth loss, minus its derivative, its second derivative and its value at margins of shape (..., n).
+        """Return minus the derivative of a smooth loss, its second derivative, and its value at margins (..., n).
 
-        The first is the dual coefficient that answers a margin: the g with ``m + phi'(g) = 0``, where
+        The first is the dual coefficient that answers a margin, the g with ``m + phi'(g) = 0``, at which
         ``loss(m) = max_g -(g m + phi(g))`` is reached.
         """
         margins = np.ascontiguousarray(margins, dtype=np.float64)
@@ -100,10 +100,10 @@ class PiecewiseConjugate:
         return dual, curvature, value
 
     def subgradient_distance(self, gradient: Floats, dual: Floats) -> Floats:
-        """How far, and in which direction, zero is from ``gradient + phi'(dual)``: positive where `dual` must rise.
+        """Return the signed distance of zero from ``gradient + phi'(dual)``, positive where `dual` must rise.
 
-        Zero where the optimality condition holds: to the right the objective must not fall, nor to the left, and a
-        bound excuses its side.
+        It is zero where the optimality condition holds: the objective falls neither to the right nor to the left,
+        except beyond a bound.
         """
         right = self.slope_right + self.curvature_right * dual
         left = self.slope_left + self.curvature_left * dual
@@ -119,8 +119,8 @@ class Loss(ABC):
     Attributes
     ----------
     selection : {"permutation", "greedy"}
-        How a solver chooses its blocks: all rows in random order where most dual coefficients move (the optimal
-        margin distribution loss), the worst violators where few do (the hinge).
+        Rule by which a solver chooses its blocks: all rows in random order where most dual coefficients move (the
+        optimal margin distribution loss), the worst violators where few do (the hinge).
     smooth : bool
         Whether the loss has a derivative everywhere, so that Newton's method can minimise the primal.
     """
@@ -130,7 +130,7 @@ class Loss(ABC):
 
     @abstractmethod
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
-        """Loss of every row.
+        """Return the loss of every row.
 
         Parameters
         ----------
@@ -150,10 +150,10 @@ class Loss(ABC):
 
     @abstractmethod
     def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
-        """Piecewise conjugate ``phi_i(g) = loss_i*(-g)``; parameters as in `value`."""
+        """Return the piecewise conjugate ``phi_i(g) = loss_i*(-g)``; parameters are those of `value`."""
 
     def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
-        """The ``b`` that minimises ``sum_i loss_i(y_i (f_i + b))``; only losses of one side have it.
+        """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b))``; only one-sided losses implement this.
 
         Parameters
         ----------
@@ -161,14 +161,14 @@ class Loss(ABC):
             ``f`` without an intercept.
         labels : ndarray of shape (n,)
         conjugate : PiecewiseConjugate
-            Of this loss on these rows.
+            Conjugate of this loss on these rows.
         """
         raise NotImplementedError(f"{type(self).__name__} is not solved with an unregularised intercept")
 
 
 @dataclass(frozen=True)
 class ODMLoss(Loss):
-    r"""Loss of the Optimal margin Distribution Machine.
+    r"""The loss of the Optimal margin Distribution Machine.
 
     ``lam s_i / (2 W (1-theta)^2) [ (1-theta-m)_+^2 + upsilon (m-1-theta)_+^2 ]``: margins are wanted within
     ``theta`` of one, those that fall short weighted 1, those beyond weighted ``upsilon`` (DiODM paper, section 2; its
@@ -218,7 +218,7 @@ def _one_sided(slope: float, curvature: Floats, upper: Floats) -> PiecewiseConju
 
 @dataclass(frozen=True)
 class HingeLoss(Loss):
-    """``C_i (1 - m)_+`` with ``C_i = C s_i W / W_k``; conjugate ``-g`` on ``[0, C_i]``.
+    """The hinge loss, ``C_i (1 - m)_+`` with ``C_i = C s_i W / W_k``; its conjugate is ``-g`` on ``[0, C_i]``.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class HingeLoss(Loss):
         return _one_sided(-1.0, np.zeros_like(weights), self.C * total / mass * weights)
 
     def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
-        """See `Loss`: a weighted quantile of ``y_i - f_i``; where all of an interval minimise, its middle."""
+        """Return a weighted quantile of ``y_i - f_i`` or, if a whole interval minimises, its middle; see `Loss`."""
         # row i pulls with C_i: up while b < y_i - f_i if positive, down while b > y_i - f_i if negative
         kinks = labels - decision
         order = np.argsort(kinks)
@@ -253,7 +253,9 @@ class HingeLoss(Loss):
 
 @dataclass(frozen=True)
 class SquaredHingeLoss(Loss):
-    """``C_i (1 - m)_+^2`` with ``C_i = C s_i W / W_k``; conjugate ``-g + g^2 / (4 C_i)`` on ``[0, inf)``.
+    """The squared hinge loss, ``C_i (1 - m)_+^2`` with ``C_i = C s_i W / W_k``.
+
+    Its conjugate is ``-g + g^2 / (4 C_i)`` on ``[0, inf)``.
 
     Parameters
     ----------
@@ -274,7 +276,7 @@ class SquaredHingeLoss(Loss):
         return _one_sided(-1.0, 1 / (2 * box), np.broadcast_to(np.inf, weights.shape))
 
     def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
-        """See `Loss`: the zero of a piecewise linear derivative."""
+        """Return the zero of a derivative that is piecewise linear; see `Loss`."""
         kinks, stiffness = labels - decision, 1 / conjugate.curvature_right
         order = np.argsort(kinks)
         t, k = kinks[order], stiffness[order]

@@ -1,4 +1,4 @@
-"""The part of a problem that knows no kernel: losses of margins, for rows of any place."""
+"""Losses of margins: the part of a problem that depends on no kernel, for rows wherever they are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it al
 
 @dataclass(frozen=True)
 class MarginLosses:
-    """Loss of every row's margin, for every output: the part of a problem that knows no kernel.
+    """Loss of every row's margin, for every output: the part of a problem that depends on no kernel.
 
     Attributes
     ----------
@@ -31,8 +31,9 @@ class MarginLosses:
         Positive row weights ``s_i``.
     loss : Loss
     mass : float
-        Weight of the rows that this problem represents (``W_k``), rows filtered out included. One that differs from
-        `total` by no more than the rounding of sums is `total`: coefficients of the whole must not be rounded again.
+        Weight of the rows that this problem represents (``W_k``), rows filtered out included. A mass that differs from
+        `total` by no more than the rounding of sums is set to `total`, so that coefficients of the whole problem are
+        not rounded again.
     total : float
         Weight of the rows of the whole problem (``W``).
     intercept : bool, default=False
@@ -51,12 +52,12 @@ class MarginLosses:
             object.__setattr__(self, "mass", self.total)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What defines it, without what was computed from that."""
+        """Return the fields, without what was computed from them."""
         return {own.name: self.__dict__[own.name] for own in fields(self)}
 
     @property
     def n_rows(self) -> int:
-        """Rows of this problem."""
+        """Number of rows of this problem."""
         return int(self.labels.shape[1])
 
     @cached_property
@@ -65,20 +66,20 @@ class MarginLosses:
         return self.loss.conjugate(self.weights, self.mass, self.total)
 
     def of_rows(self, index: Indices | slice, mass: float) -> MarginLosses:
-        """Those of some rows, in a problem of this mass."""
+        """Return the losses of some rows, in a problem of this mass."""
         labels = np.ascontiguousarray(self.labels[:, index])
         return MarginLosses(labels, self.weights[index], self.loss, mass, self.total, self.intercept)
 
     @staticmethod
     def joined(parts: Sequence[MarginLosses]) -> MarginLosses:
-        """Those of the rows of several, one after the other, in a problem of the first one's mass."""
+        """Return the losses of the rows of several problems, one after the other, with the mass of the first."""
         labels = np.concatenate([part.labels for part in parts], axis=1)
         return replace(parts[0], labels=labels, weights=np.concatenate([part.weights for part in parts]))
 
     def feasible(self, dual: Floats) -> Floats:
-        """Coefficients near `dual` in the box, and with an intercept of ``sum_i y_i g_i = 0`` up to rounding.
+        """Return coefficients near `dual` in the box and, with an intercept, with ``sum_i y_i g_i = 0`` up to rounding.
 
-        Where the sum is nearly zero few coefficients change, else all of the heavier class shrink.
+        Where the sum is nearly zero few coefficients change, else all those of the heavier class shrink.
         """
         dual = np.clip(dual, self.conjugate.lower, self.conjugate.upper)
         if not self.intercept:
@@ -93,7 +94,7 @@ class MarginLosses:
         return dual
 
     def _balance(self, dual: Floats, labels: Floats, excess: float) -> None:
-        """Take an excess from the sum of signed coefficients: from one or few with room, rather inside their box."""
+        """Take an excess out of the sum of signed coefficients, in place, by changing few of them, free ones first."""
         lower, upper = (np.broadcast_to(bound, dual.shape) for bound in (self.conjugate.lower, self.conjugate.upper))
         falls = labels * excess > 0
         room = np.where(falls, dual - lower, upper - dual)
@@ -106,16 +107,17 @@ class MarginLosses:
                 break
 
     def intercepts(self, margins: Floats) -> Floats:
-        """Intercepts that minimise the primal for given margins (without one), of shape (n_outputs,)."""
+        """Return the intercepts, of shape (n_outputs,), that minimise the primal for margins without intercept."""
         if not self.intercept:
             return np.zeros(len(margins))
         pairs = zip(self.labels, margins, strict=True)
         return np.array([self.loss.best_intercept(y * m, y, self.conjugate) for y, m in pairs])
 
     def middle_intercepts(self, dual: Floats, margins: Floats) -> Floats:
-        """Halfway between the largest score that may rise and the smallest that may fall; they meet at the optimum.
+        """Return intercepts halfway between the largest score that may rise and the smallest that may fall.
 
-        A score is ``-y`` times the derivative of the dual objective: where signed coefficients ``y g`` want to go.
+        The two meet at the optimum. A score is ``-y`` times the derivative of the dual objective: the direction in
+        which a signed coefficient ``y g`` improves it.
         """
         if not self.intercept:
             return np.zeros(len(margins))
@@ -131,24 +133,24 @@ class MarginLosses:
         return middle
 
     def shifted(self, margins: Floats, intercepts: Floats) -> Floats:
-        """Margins with intercepts."""
+        """Return the margins with intercepts."""
         return margins + self.labels * intercepts[:, None] if self.intercept else margins
 
     def gaps(self, dual: Floats, margins: Floats) -> Floats:
-        """Every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young).
+        """Return every row's part of the gap, ``loss_i(m_i) + phi_i(g_i) + g_i m_i >= 0`` (Fenchel-Young).
 
         Margins are those with intercept, which adds nothing to the sum: ``sum_i y_i g_i b = 0``.
         """
         return np.maximum(self.values(margins) + self.conjugate.value(dual) + dual * margins, 0.0)
 
     def values(self, margins: Floats) -> Floats:
-        """Loss of every row at margins with intercept."""
+        """Return the loss of every row at margins with intercept."""
         return self.loss.value(margins, self.weights, self.mass, self.total)
 
     def objective_sums(
         self, dual: Floats, margins: Floats, intercepts: Floats, errors: Floats | None = None
     ) -> ObjectiveSums:
-        """Sum what objectives are made of over these rows.
+        """Sum the terms of the objectives over these rows.
 
         Parameters
         ----------

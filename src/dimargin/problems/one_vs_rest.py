@@ -1,4 +1,4 @@
-"""Binary problems of classes: one for two of them, else each class against the rest."""
+"""Binary problems of a classification: one problem for two classes, else each class against the rest."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def codes_of(values: Floats) -> Any:
 
 
 def codes_of_labels(labels: Floats) -> Any:
-    """Return what `labels_of` has been given: the index of every row's class, from labels of shape (n_outputs, n)."""
+    """Return the index of every row's class from labels of shape (n_outputs, n): the inverse of `labels_of`."""
     return codes_of(labels[0] if len(labels) == 1 else labels.T)

@@ -1,4 +1,4 @@
-"""The value that every solver returns."""
+"""Solution of a dual problem, and the status and history that solutions have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ History = list[dict[str, Any]]  # an entry a check, or a level
 
 @dataclass(frozen=True)
 class Solution:
-    """What every solver returns.
+    """Solution of a dual problem, as its solvers return it.
 
     Attributes
     ----------
@@ -23,18 +23,18 @@ class Solution:
     margins : ndarray of shape (n_outputs, n)
         ``Qg``, without intercept.
     objectives : Objectives
-        With the intercept that belongs to them.
+        Objectives at these coefficients, with the intercept that belongs to them.
     status : {"converged", "max_iter", "max_time", "stopped", "precision"}
     reason : str
         The status in words.
     passes : int
         Passes over the rows, at least one.
     kernel_evaluations : int
-        All of them: warm start and certificate included.
+        Number of kernel values computed, warm start and certificate included.
     history : list of dict
-        One entry a check: ``kernel_evaluations``, ``seconds``, ``objective``, ``relative_gap``.
+        One entry for each check, with ``kernel_evaluations``, ``seconds``, ``objective`` and ``relative_gap``.
     travelled : ndarray of shape (n_outputs,) or None
-        By which the margins have come to what they are, as of `DualProblem.objectives`.
+        Sums over the updates that led to these margins, see `DualProblem.objectives`.
     """
 
     dual: Floats
@@ -49,5 +49,5 @@ class Solution:
 
     @property
     def converged(self) -> bool:
-        """Whether the relative gap of every output is within the tolerance asked for."""
+        """Return whether the relative gap of every output is within the tolerance asked for."""
         return self.status == "converged"

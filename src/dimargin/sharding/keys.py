@@ -1,4 +1,4 @@
-"""Keys of rows: what sampling and dealing go by, so that they do not depend on the order in which rows were given.
+"""Keys of rows, by which rows are sampled and dealt whatever the order in which they were given.
 
 A key is a seeded 64-bit hash of a row's features, label and weight, which sorts rows at random: the first m rows in the
 order of their keys are a random sample, and every p-th of them a random part, on one machine or on a cluster, wherever
@@ -24,7 +24,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: int) -> Keys:
-    """Keys of rows.
+    """Return the keys of rows.
 
     Features that are zero add nothing, so that sparse and dense rows of the same values, float32 or float64, have the
     same keys.
@@ -32,13 +32,13 @@ def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: in
     Parameters
     ----------
     X : ndarray or CSR array of shape (n, n_features)
-        Finite; sparse rows without duplicates.
+        Rows of finite numbers; sparse ones without duplicates.
     codes : ndarray of shape (n,)
         Indices of the labels among the classes.
     weights : ndarray of shape (n,)
-        Of the rows, before those of their classes.
+        Weights of the rows, before they are multiplied by the weights of their classes.
     random_state : int
-        Other seeds, other orders.
+        Seed; another one gives another order.
 
     Returns
     -------
@@ -64,12 +64,12 @@ def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: in
 
 
 def order_of_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: int) -> NDArray[np.int64]:
-    """Indices of the rows in the order of their keys; see `row_keys`."""
+    """Return the indices of the rows in the order of their keys; see `row_keys`."""
     return np.argsort(row_keys(X, codes, weights, random_state), kind="stable")
 
 
 def keys_of_ids(ids: NDArray[Any], random_state: int) -> Keys:
-    """Keys of rows that have a column of their own for it.
+    """Return the keys of rows that have a column of identifiers.
 
     Parameters
     ----------

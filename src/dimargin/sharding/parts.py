@@ -1,4 +1,4 @@
-"""Rows that are solved together: what trees climb with, on every engine."""
+"""Parts of a problem: rows that are solved together, and that trees merge, on every engine."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from dimargin.sharding.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
 _ROWS_OF_SHARD, _MOST_SHARDS = 8192, 512
-_SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and beyond, that are likely among those asked for
+_SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and rows more, that the request covers on average
 
 Groups = Callable[[Any], tuple["Part", Indices]]
 
 
 def n_shards_for(n_rows: int) -> int:
-    """Shards that so many rows are stored in: whatever the number of threads or workers, for the same sums."""
+    """Return the number of shards for so many rows, which depends on nothing else, so that sums are always the same."""
     return min(_MOST_SHARDS, -(-n_rows // _ROWS_OF_SHARD))
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows, and where their solve stands.
+    """Rows that are solved together, with their local problem and their coefficients so far.
 
     Attributes
     ----------
     problem : DualProblem
-        With a mass of its own. On a cluster its kernel owns its rows; in one process it is a view of all rows.
+        Local problem, with a mass of its own. On a cluster its kernel owns its rows; in one process the kernel is a
+        view of all rows.
     indices : ndarray of shape (n,)
-        Of the rows, in the order of the keys of all rows.
+        Indices of the rows in the order of the keys of all rows.
     dual : ndarray of shape (n_outputs, n) or None
         Coefficients: a warm start, or a solution.
 
@@ -59,42 +60,42 @@ class Part:
 
     @property
     def n_rows(self) -> int:
-        """Rows of this part."""
+        """Number of rows of this part."""
         return len(self.indices)
 
     @property
     def key(self) -> int:
-        """The smallest place: what tells a part from others that share no row with it."""
+        """Smallest index of a row, by which a part differs from others that share no row with it."""
         return int(self.indices.min())
 
     @property
     def coefficients(self) -> Floats:
-        """Of all rows, zero where there are none."""
+        """Coefficients of all rows, zero if none are known yet."""
         return np.zeros(self.problem.labels.shape) if self.dual is None else self.dual
 
     @property
     def support(self) -> Indices:
-        """Which rows have a nonzero coefficient."""
+        """Positions, in this part, of the rows with a nonzero coefficient."""
         return np.flatnonzero(self.coefficients.any(axis=0))
 
     def with_threads(self, n_threads: int) -> Part:
-        """The same part, whose kernel values are computed by so many threads, and counted apart."""
+        """Return the same part, whose kernel values are computed by so many threads and counted apart."""
         every = np.arange(self.n_rows)
         return replace(self, problem=DualProblem.of(self.problem, self.problem.kernel.take(every, n_threads)))
 
     def in_order(self) -> Part:
-        """The rows in the order of their keys."""
+        """Return the same part with its rows in the order of their keys."""
         order = np.argsort(self.indices)
         return self if (np.diff(order) == 1).all() else self.take(order, self.problem.mass)
 
     def take(self, index: Indices, mass: float) -> Part:
-        """Some of the rows, as a part of this mass."""
+        """Return some of the rows, as a part of this mass."""
         dual = None if self.dual is None else np.ascontiguousarray(self.dual[:, index])
         return Part(self.problem.restrict(index, mass), self.indices[index], dual)
 
     @staticmethod
     def joined(parts: Sequence[Part], mass: float) -> Part:
-        """The rows of several, one part after the other, as a part of this mass; with coefficients if all have them."""
+        """Join the rows of several parts into one of this mass, with coefficients if all of the parts have them."""
         problem = replace(
             parts[0].problem,
             kernel=KernelMatrix.joined([part.problem.kernel for part in parts]),
@@ -108,22 +109,22 @@ class Part:
 
     @classmethod
     def split(cls, problem: DualProblem, n_parts: int, dual: Floats | None = None) -> list[Part]:
-        """Rows of a problem, in the order of their keys, as parts of the same mass that follow one another."""
+        """Split a problem, whose rows are in the order of their keys, into consecutive parts of the problem's mass."""
         whole = cls(problem, np.arange(problem.n_rows), dual)
         return [whole.take(rows, problem.mass) for rows in np.array_split(whole.indices, n_parts)]
 
     def first(self, n_rows: int) -> Part:
-        """The rows whose indices are below a number."""
+        """Return the rows whose indices are below `n_rows`."""
         return self.take(np.flatnonzero(self.indices < n_rows), self.problem.mass)
 
 
 def whole_of(parts: Sequence[Part], _: None = None) -> Part:
-    """All rows, in the order of their keys, as one part."""
+    """Join all parts into one of the total mass, with its rows in the order of their keys."""
     return Part.joined(parts, parts[0].problem.total).in_order()
 
 
 def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
-    """The first rows in the order of their keys, which are a random sample: on the caller's machine.
+    """Collect the first rows in the order of their keys, which are a random sample, on the caller's machine.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
         Rows that follow one another in their order.
     n_wanted : int
     n_rows : int
-        Of all.
+        Number of all rows.
     """
     n_shards = -(-_SPARE * n_wanted * rows.n_shards // n_rows)  # which are enough unless some have few rows
     while True:
@@ -144,20 +145,20 @@ def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
 def first_of_groups(
     items: Shards[Any], groups: Groups, wanted: Sequence[int], sizes: Sequence[int], n_rows: int
 ) -> list[Part]:
-    """Of every group of rows the first ones in the order of their keys: on the caller's machine.
+    """Collect the first rows of every group, in the order of their keys, on the caller's machine.
 
-    Since that order is random, those of a group that is a tenth of all rows are, nearly always, among ten times as many
-    of all; where they are not, all rows are asked.
+    Since that order is random, those of a group that is a tenth of all rows are, nearly always, among little more than
+    twenty times as many of all. Where they are not, all rows are searched.
 
     Parameters
     ----------
     items : Shards
     groups : callable
-        Gives the part of an item, and the number of the group of every row, -1 for none.
+        Returns the part of an item, and the number of the group of every row, -1 for none.
     wanted, sizes : sequences of n_groups int
-        Rows that are wanted of every group, and that it has: at least one each.
+        Number of rows that are wanted of every group, and that the group has; at least one each.
     n_rows : int
-        Of all.
+        Number of all rows.
     """
     counts = np.minimum(wanted, sizes)
     below = np.ceil((_SPARE * counts + _MORE) * (n_rows / np.asarray(sizes))).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What an algorithm may ask of the engine that holds its data: the operations, whoever carries them out."""
+"""Operations that an algorithm may ask of the engine that holds its data, whichever engine that is."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Shards(Protocol[Item]):
 
     @property
     def n_shards(self) -> int:
-        """How many there are."""
+        """Number of shards."""
 
     @property
     def n_threads(self) -> int:
-        """Threads that a task may use, beside the others."""
+        """Number of threads that a task may use while others run beside it."""
 
     @property
     def n_together(self) -> int:
-        """Tasks that share the memory of a machine."""
+        """Number of tasks that share the memory of a machine."""
 
     def map(
         self,
@@ -41,14 +41,15 @@ class Shards(Protocol[Item]):
         done: Callable[[int], None] | None = None,
         cheap: bool = False,
     ) -> Shards[Any]:
-        """New shards: ``task(shard, value)`` of every one.
+        """Return new shards, ``task(shard, value)`` of every shard.
 
-        `done` is told the index of every shard whose task has ended, by engines that know it while others run. `cheap`
-        says that to run the task again costs less than to keep what it gives, so that an engine may do that.
+        Engines that know it while other tasks run call `done` with the index of every shard whose task has ended.
+        `cheap` means that running the task again costs less than keeping its result, so that an engine may run it
+        again.
         """
 
     def merge(self, join: Callable[[Sequence[Any], Any], Any], size: int, value: Any = None) -> Shards[Any]:
-        """New shards: ``join(shards, value)`` of every `size` that follow one another."""
+        """Return new shards, ``join(shards, value)`` of every `size` consecutive shards."""
 
     def shuffle(
         self,
@@ -57,16 +58,16 @@ class Shards(Protocol[Item]):
         n_shards: int,
         value: Any = None,
     ) -> Shards[Any]:
-        """New shards, of what all shards send them.
+        """Return new shards, each joined from the pieces that all shards send to it.
 
-        ``split(shard, value)`` gives pairs of a place among the new shards and what is sent there; ``join(pieces,
-        value)`` makes a shard of what came, in the order of the senders. Every new shard must be sent something.
+        ``split(shard, value)`` returns pairs of the index of a new shard and a piece for it. ``join(pieces, value)``
+        makes a shard of its pieces, which are in the order of the senders. Every new shard must be sent a piece.
         """
 
     def aggregate(self, task: Callable[[Any, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
-        """Sums over the shards, in the order of `in_tree`, of the arrays ``task(shard, value)``.
+        """Sum the arrays ``task(shard, value)`` over the shards, in the order of `in_tree`.
 
-        `wide` says that the arrays are large, so that an engine may sum them on their way.
+        `wide` means that the arrays are large, so that an engine may sum them on their way.
         """
 
     def fold(self, task: Callable[[Any, Value], Value], value: Value) -> Value:
@@ -75,10 +76,10 @@ class Shards(Protocol[Item]):
     def collect(
         self, task: Callable[[Any, Any], Any] | None = None, value: Any = None, n_shards: int | None = None
     ) -> list[Any]:
-        """``task(shard, value)`` of every shard, or of the first `n_shards`, in order; the shards without a task."""
+        """Return ``task(shard, value)`` of all shards, or the first `n_shards`, in order; shards without a task."""
 
     def release(self) -> None:
-        """Give back the memory that the engine holds for this handle, once nothing that is made of it is needed."""
+        """Free the memory that the engine holds for this handle, once nothing that is made of it is needed."""
 
 
 # ---- sums, in an order that depends on the number of shards only ---------------------------------------------------
@@ -86,12 +87,12 @@ class Shards(Protocol[Item]):
 
 @dataclass(frozen=True)
 class Node:
-    """Sums over shards that follow one another: a node of the binary tree over all indices.
+    """Node of the binary tree over all shards, with the sums over the consecutive shards below it.
 
     Attributes
     ----------
     level : int
-        0 is a shard; a node has two of the level below, as far as there are shards.
+        Zero for a shard; a node has two children on the level below, as far as there are shards.
     first : int
         Index of the first shard.
     sums : tuple of ndarray
@@ -103,15 +104,15 @@ class Node:
 
 
 def added(sums: Sums, others: Sums) -> Sums:
-    """Sums of the arrays."""
+    """Add the arrays of one tuple to those of another."""
     return tuple(a + b for a, b in zip(sums, others, strict=True))
 
 
 def in_tree(nodes: Iterable[Node], n_shards: int, add: Callable[[Any, Any], Any] = added) -> list[Node]:
-    """The same sums in as few nodes as there are, of nodes in the order of their shards.
+    """Add up nodes, given in the order of their shards, to as few as possible.
 
-    Whatever comes together first, a node is always the sum of the same two: so the sum of all is the same to the bit,
-    however shards are spread.
+    A node is always the sum of the same two children, whichever are added first, so that the sum of all shards is the
+    same to the bit, however they are distributed.
 
     Examples
     --------
@@ -127,13 +128,13 @@ def in_tree(nodes: Iterable[Node], n_shards: int, add: Callable[[Any, Any], Any]
 
 
 def tree_sum(nodes: Iterable[Node], n_shards: int, add: Callable[[Any, Any], Any] = added) -> Node:
-    """The node of all shards."""
+    """Return the node of the sum over all shards."""
     (root,) = in_tree(nodes, n_shards, add)
     return root
 
 
 def _parent(waiting: list[Node], node: Node, n_shards: int, add: Callable[[Any, Any], Any]) -> Node | None:
-    """The node above, where all of it is there."""
+    """Return the parent of a node, with its left child taken from `waiting`, or None while a child is missing."""
     width = 1 << node.level
     if node.first // width % 2 == 0:  # the left one of two
         alone = node.first + width >= n_shards and node.first > 0

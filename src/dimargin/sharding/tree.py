@@ -1,4 +1,4 @@
-"""Levels of local solves, merged from the leaves to the root. Knows no loss, no kernel and no engine."""
+"""Levels of local solves, merged from the leaves to the root, whatever the loss, the kernel and the engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Level(Generic[Result]):
     ----------
     level : int
     results : sequence
-        What the caller was told of every part.
+        Result of every part, on the caller's machine.
     parts : Shards
         The parts with their solutions, wherever they are.
     """
@@ -51,7 +51,8 @@ def climb(
         A task that makes a part of `branching` solved ones, given `value`.
     value : object, optional
     spent : sequence of Shards
-        What is released as soon as the leaves are solved; the parts of other levels are, as soon as those above are.
+        Shards that are released as soon as the leaves are solved. The parts of a level are released as soon as those of
+        the level above are solved.
     """
     parts = leaves
     for number in range(n_levels, -1, -1):

@@ -1,4 +1,4 @@
-"""Networks of sites that are simulated in one process, and machines that are learnt on them."""
+"""Networks of sites that are simulated in one process, and machines that are trained on them."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a simulated network does to its messages and its sites."""
+"""Conditions of a simulated network: faults of its links and its sites, and speeds of the clocks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class LinkFaults:
-    """What happens to messages on their way.
+    """Delays and faults of the messages on a link.
 
     Attributes
     ----------
     delay : (float, float)
-        Least and most seconds of the way, evenly distributed; messages overtake one another where these differ.
+        Least and most seconds that a message takes, uniformly distributed; messages overtake one another where these
+        differ.
     loss, duplication : float
         Probabilities that a message vanishes, and that it arrives twice.
     """
@@ -34,7 +35,10 @@ class LinkFaults:
 
 @dataclass(frozen=True)
 class Outage:
-    """A site is down from `at` to `until` (for ever by default); it returns from its checkpoint, or without memory."""
+    """Outage of a site from `at` to `until` (for ever by default).
+
+    The site returns from its checkpoint, or without memory.
+    """
 
     site: str
     at: float
@@ -44,14 +48,17 @@ class Outage:
 
 @dataclass(frozen=True)
 class NetworkSplit:
-    """From `at` to `until`, sites of different groups do not reach one another; those in no group are one more."""
+    """Split of the network from `at` to `until`, when sites of different groups do not reach one another.
+
+    Sites that are in no group form one more.
+    """
 
     groups: tuple[frozenset[str], ...]
     at: float
     until: float = math.inf
 
     def cuts(self, now: float, a: str, b: str) -> bool:
-        """Whether these two are apart now."""
+        """Return whether this split separates two sites now."""
         if not self.at <= now < self.until:
             return False
         return [a in group for group in self.groups] != [b in group for group in self.groups]
@@ -59,17 +66,17 @@ class NetworkSplit:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Weather of a simulated network; the default is synchronous rounds of a second without a fault.
+    """Conditions of a simulated network; by default synchronous rounds of a second without a fault.
 
     Attributes
     ----------
     link : LinkFaults
-        Of all links that `links` does not name.
+        Faults of all links that `links` does not name.
     links : mapping from (sender, receiver) to LinkFaults
     jitter : float
         Share by which a timer may end later than it was set to: 0 keeps sites in step.
     speeds : mapping from site to float
-        Clocks that go faster or slower than others; 1 by default.
+        Speeds of the sites' clocks; 1 by default.
     joins : mapping from site to float
         Seconds at which late sites start; 0 by default.
     outages : tuple of Outage
@@ -91,9 +98,9 @@ class Conditions:
 
     @classmethod
     def asynchronous(cls, loss: float = 0.0, duplication: float = 0.0, **others: object) -> Conditions:
-        """Messages take up to a second and overtake one another, and no two sites keep step."""
+        """Make conditions in which messages take up to a second and no two sites keep step."""
         return cls(LinkFaults((0.0, 1.0), loss, duplication), jitter=0.5, **others)  # type: ignore[arg-type]
 
     def cut(self, now: float, a: str, b: str) -> bool:
-        """Whether a split is between two sites."""
+        """Return whether any split separates two sites now."""
         return any(split.cuts(now, a, b) for split in self.splits)

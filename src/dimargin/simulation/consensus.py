@@ -1,4 +1,4 @@
-"""Machines whose core-set is agreed on by sites of a simulated network."""
+"""Training of machines by core-set consensus of sites on a simulated network."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def agree(
     limits: Limits,
     random_state: int,
 ) -> Agreed:
-    """Let sites agree, on a network that stays as it is, until all of them have stopped.
+    """Let sites agree on a core-set, on a network that stays as it is, until all of them have stopped.
 
     Parameters
     ----------
     X : ndarray or CSR array of shape (n, n_features)
     signs, masses : ndarray of shape (n,)
     settings : CoreSetSettings
-        But for `quiet_rounds`, which follows from the diameter.
+        Settings of the sites; `quiet_rounds` is replaced, as it follows from the diameter.
     site : ndarray of shape (n,)
         Number of every row's site.
     n_sites : int
@@ -53,7 +53,7 @@ def agree(
     Raises
     ------
     ValueError
-        If what some site knows cannot reach all others.
+        If some site cannot reach all others.
     """
     graph = make_graph(topology, n_sites, random_state)
     check_reachable(graph, site_names(n_sites))
@@ -64,7 +64,10 @@ def agree(
 
 
 def dealt(shards: Any, codes: Any, given: Any, n_sites: int) -> Any:
-    """The site of every row; rows are in random order, `given` says where they were in the caller's."""
+    """Return the site of every row.
+
+    Rows are in random order, and `given` has their places in the caller's order, which is that of `shards`.
+    """
     if not isinstance(shards, str):
         shards = np.asarray(shards)
         if shards.ndim != 1 or len(shards) <= given.max():
@@ -77,7 +80,7 @@ _TINY = 1e-300  # rho that is rounding
 
 
 class Consensus(Strategy):
-    """Sites agree on the core-set of an L2-SVM; one machine after the other for several outputs.
+    """Strategy in which sites agree on the core-set of an L2-SVM, for one output after the other.
 
     Parameters
     ----------
@@ -95,11 +98,11 @@ class Consensus(Strategy):
         self.shards = shards
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """No tree."""
+        """Return 0, since there is no tree of partitions."""
         return 0
 
     def train(self, training: Training) -> Outcome:
-        """Train; the history has one entry."""
+        """Train the machines; the history has one entry."""
         began, limits = time.perf_counter(), training.limits
         training.progress.level_begin(0, None)
         (part,) = training.rows.merge(whole_of, training.rows.n_shards).collect(_itself)
@@ -118,7 +121,7 @@ class Consensus(Strategy):
         return self._outcome(training, part, runs, time.perf_counter() - began)
 
     def _outcome(self, training: Training, part: Part, runs: list[Agreed], seconds: float) -> Outcome:
-        """The machines of the core-sets, certified over all rows."""
+        """Return the machines of the core-sets, certified over all rows."""
         problem, limits = part.problem, training.limits
         weights = np.zeros(problem.labels.shape)
         for own, run in zip(weights, runs, strict=True):

@@ -1,4 +1,4 @@
-"""A whole simulated run of sites that agree on a core-set, watched from above."""
+"""Simulated run of sites that agree on a core-set, observed as a whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dimargin.system.arrays import Floats
 
 @dataclass(frozen=True)
 class CoreSetRun:
-    """Points dealt to sites, what these look for, and the network between them.
+    """Points assigned to sites, settings of the consensus, and the network between the sites.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class CoreSetRun:
         ----------
         max_rounds : int
         deadline : float, optional
-            On the clock of `time.perf_counter`.
+            Time on the clock of `time.perf_counter` at which the run ends.
         interrupted : threading.Event, optional
-            Set it to end the run.
+            Event that ends the run once it is set.
         watch : callable, optional
             Called with every entry of the history, one a round; True ends the run.
         """
@@ -93,7 +93,7 @@ class CoreSetRun:
 
 
 class Agreed:
-    """What a run has come to so far.
+    """Result of a run so far.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Agreed:
 
     @property
     def chosen(self) -> list[Chosen]:
-        """The sites' core-sets, of those that have one; of a site that is down the one that it had."""
+        """Core-sets of the sites that have one; for a site that is down, the one that it had."""
         return [program.chosen for program in self._programs if program.chosen is not None]
 
     @property
@@ -121,29 +121,29 @@ class Agreed:
 
     @property
     def best(self) -> Chosen:
-        """The best of them, which is that of all sites in the end."""
+        """Best core-set of any site, on which all sites agree in the end."""
         return max(self.chosen, key=lambda one: one.rank)
 
     @property
     def agreed_after(self) -> int | None:
-        """The round from which on all sites had the same core-set; None if they do not."""
+        """Round from which on all sites had the same core-set; None if they do not have it."""
         rounds = [entry["round"] for entry in self.history if entry["core_sets"] > 1]
         last = self.history[-1]
         return None if last["core_sets"] != 1 else max(rounds, default=0) + 1
 
     @property
     def rows_shared(self) -> int:
-        """How many rows have left their site."""
+        """Number of rows that have left their site."""
         return sum(program.rows_shared for program in self._programs)
 
     def indices(self, one: Chosen) -> NDArray[np.int64]:
-        """Of the points of a core-set among all."""
+        """Return the indices, among all points, of the points of a core-set."""
         run, index = self.run, {name: i for i, name in enumerate(site_names(self.run.n_sites))}
         own = [np.flatnonzero(run.site == i) for i in range(run.n_sites)]
         return np.array([own[index[site]][row] for site, row in one.points.names], dtype=np.int64)
 
     def check(self, seconds: float) -> dict[str, Any]:
-        """An entry of the history, about now; one a round."""
+        """Add an entry about the present to the history, at most one a round, and return the last entry."""
         rounds = max((program.rounds for program in self._programs), default=0)
         if self.history and self.history[-1]["round"] == rounds:
             return self.history[-1]
@@ -162,11 +162,11 @@ class Agreed:
         return entry
 
     def _farthest(self, one: Chosen) -> float:
-        """Distance of the farthest of all points from the centre of a ball."""
+        """Return the distance of the farthest of all points from the centre of a ball."""
         return float(self._space.distances(self.indices(one), one.weights).max() ** 0.5)
 
     @cached_property
     def _space(self) -> Points:
-        """All points."""
+        """All points, in the space of the machine."""
         run = self.run
         return run.settings.space(Named.of("", 0, run.X, run.signs, run.masses))

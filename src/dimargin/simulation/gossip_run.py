@@ -1,4 +1,4 @@
-"""A whole simulated run of learning sites, watched from above: what no site can see, a simulation can."""
+"""Simulated run of sites that learn by gossip, with measures of all sites together that no site could take."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ _BETWEEN_LOOKS = 1.25  # factor by which rounds grow from one entry of the histo
 
 
 def site_names(n_sites: int) -> list[str]:
-    """Names of the sites of a simulation."""
+    """Return the names of the sites of a simulation."""
     return [f"site{i}" for i in range(n_sites)]
 
 
 def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], n_sites: int) -> NDArray[np.int64]:
-    """Which site every row goes to.
+    """Return the number of the site that every row goes to.
 
     Parameters
     ----------
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n,)
-        At random and evenly; so that sizes grow evenly, the largest 200 times the smallest; sorted by label, so that
-        nearly all sites hold one class only; both; or the numbers of the sites.
+        Rows go to the sites at random, in equal numbers ("random") or with sizes that grow geometrically, the largest
+        200 times the smallest ("unequal"). They may be sorted by label before, so that nearly all sites hold one class
+        only ("sorted", "sorted_unequal"). An array has the numbers of the sites.
     codes : ndarray of shape (n,)
-        Of the labels.
+        Codes of the labels.
     order : ndarray of shape (n,)
-        A permutation: the order of chance.
+        Random permutation of the rows.
     n_sites : int
 
     Returns
@@ -51,7 +52,7 @@ def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], 
     Raises
     ------
     ValueError
-        For an array of another length, or with a site that does not exist.
+        For an array of another length, or with the number of a site that does not exist.
     """
     n = len(codes)
     if not isinstance(shards, str):
@@ -81,19 +82,19 @@ def watched(
     deadline: float | None = None,
     interrupted: Event | None = None,
 ) -> Status:
-    """Run sites until all have stopped by themselves, or something ends the run before; the first tells which.
+    """Run sites until all have stopped by themselves or something else ends the run; return which.
 
     Parameters
     ----------
     simulator : Simulator
-        Of sites with a round a second.
+        Simulator of sites with a round a second.
     max_rounds : int
     check : callable
         Called after every second of the simulation; True ends the run.
     deadline : float, optional
-        On the clock of `time.perf_counter`.
+        Time on the clock of `time.perf_counter` at which the run ends.
     interrupted : threading.Event, optional
-        Set it to end the run.
+        Event that ends the run once it is set.
     """
     early: Status = "max_iter"
 
@@ -110,7 +111,7 @@ def watched(
 
 @dataclass(frozen=True)
 class Learning:
-    """Rows dealt to sites, what the sites do, and the network between them.
+    """Rows assigned to sites, settings of the sites, and the network between them.
 
     Attributes
     ----------
@@ -148,13 +149,13 @@ class Learning:
         ----------
         max_rounds : int
         deadline : float, optional
-            On the clock of `time.perf_counter`.
+            Time on the clock of `time.perf_counter` at which the run ends.
         interrupted : threading.Event, optional
-            Set it to end the run.
+            Event that ends the run once it is set.
         watch : callable, optional
             Called with every entry of the history; True ends the run.
         evaluate : callable, optional
-            Gives the accuracies of all sites, of shape (n_sites,), for every entry of the history.
+            Returns the accuracies of all sites, of shape (n_sites,), for every entry of the history.
         """
         began = time.perf_counter()
         simulator = Simulator(self._programs(), self.graph, self.conditions, self.random_state)
@@ -184,7 +185,7 @@ class Learning:
 
 
 class Learnt:
-    """What a run has come to so far.
+    """Result of a run so far.
 
     Attributes
     ----------
@@ -201,27 +202,30 @@ class Learnt:
 
     @property
     def programs(self) -> list[Gadget]:
-        """The sites' programs; of a site that is down the one that fell."""
+        """Programs of all sites; for a site that is down, the one that ran last."""
         last = [site.last for site in self.simulator.sites.values()]
         return [program if isinstance(program, Gadget) else self._nothing for program in last]
 
     @property
     def _nothing(self) -> Gadget:
-        """Of a site that has not come yet."""
+        """Program of a site that has not started yet."""
         signs = self.learning.signs[:, :0]
         return Gadget(HingeRows(self.learning.X[:0], signs), self.learning.settings)
 
     def weights(self, average: bool = False) -> Floats:
-        """Of all sites, of shape (n_sites, n_outputs, n_features): the last iterates, or the averages."""
+        """Return the weights of all sites, of shape (n_sites, n_outputs, n_features).
+
+        They are the last iterates, or the averages.
+        """
         return np.array([program.average if average else program.weights for program in self.programs])
 
     @property
     def n_rounds(self) -> int:
-        """Of the site that has gone through most."""
+        """Largest number of rounds that any site has run."""
         return max(program.rounds for program in self.programs)
 
     def objectives(self, weights: Floats) -> Floats:
-        """Objective of all rows.
+        """Return the objectives over all rows.
 
         Parameters
         ----------
@@ -237,7 +241,10 @@ class Learnt:
         return np.asarray(0.5 * learning.settings.alpha * (weights**2).sum(axis=2) + losses)
 
     def dual_objective(self) -> Floats:
-        """Of the dual coefficients that the sites have, together; below every objective. Shape (n_outputs,)."""
+        """Return the dual objective of the dual coefficients of all sites together, of shape (n_outputs,).
+
+        It is below every objective.
+        """
         programs, n = self.programs, self.learning.X.shape[0]
         activity = np.sum([program.dual.sum(axis=1) for program in programs], axis=0) / n
         pull = sum((program.rows.X.T @ (program.rows.signs * program.dual).T).T for program in programs) / n
@@ -245,7 +252,7 @@ class Learnt:
         return hinge_dual(activity, np.asarray(pull), self.learning.settings.alpha, np.asarray(rounding))
 
     def check(self, seconds: float) -> dict[str, Any]:
-        """An entry of the history, about now; one a round."""
+        """Add an entry about the present to the history, at most one a round, and return the last entry."""
         rounds = self.n_rounds
         if self.history and self.history[-1]["round"] == rounds:
             return self.history[-1]

@@ -1,7 +1,7 @@
-"""A network in one process: a virtual clock, messages that are really encoded, faults by the seed.
+"""Simulator of a network in one process, with a virtual clock, encoded messages and seeded faults.
 
-Everything that happens is an event in a heap, taken in the order of its time and, at the same time, of its making: the
-same programs, conditions and seed give the same run, bit for bit.
+Everything that happens is an event in a heap. Events are taken in the order of time and, at equal times, of creation,
+so that the same programs, conditions and seed give the same run, bit for bit.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class SimulatedSite:
     Attributes
     ----------
     program : SiteProgram or None
-        None while the site is down.
+        Program that runs; None while the site is down.
     last : SiteProgram or None
-        The one that ran last, whether the site is up or not.
+        Program that ran last, whether the site is up or not.
     gone : bool
         Whether it is down for good.
     neighbours : tuple of str
-        Whom it can send to.
+        Sites that it can send to.
     stopped : str or None
-        Why it has finished.
+        Reason why it has finished.
     state : bytes or None
         Its last checkpoint.
     """
@@ -55,20 +55,20 @@ class SimulatedSite:
 
 
 class Simulator:
-    """Runs site programs.
+    """Simulator that runs site programs on a virtual clock.
 
     Parameters
     ----------
     programs : mapping from name to a function that makes a program
-        A site that was down is made anew and given its checkpoint.
+        Makers of the programs. The program of a site that was down is made anew and given its checkpoint.
     graph : networkx graph, or function from seconds to one
-        Nodes 0, 1, ... are the sites in the order of `programs`. A function is asked every second; who may send to whom
-        changes with it.
+        Nodes 0, 1, ... are the sites in the order of `programs`. A function is called every second, and
+        the neighbours of the sites change with it.
     conditions : Conditions
     random_state : int
         Seed of delays, losses and jitter.
     largest : int
-        Bytes that a message may have.
+        Most bytes that a message may have.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Simulator:
             self._at(1.0, self._rewire)
 
     def run(self, until: float = math.inf, watch: Callable[[Simulator], bool] | None = None) -> str:
-        """Let things happen.
+        """Process events until the run ends.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Simulator:
         Returns
         -------
         {"stopped", "watch", "until", "silence"}
-            All sites have stopped, `watch` said so, the time has come, or nothing is left that could happen.
+            All sites have stopped, `watch` returned True, the time has come, or no event is left.
         """
         second = math.floor(self.now) + 1
         while self._events:
@@ -151,7 +151,7 @@ class Simulator:
 
     @property
     def programs(self) -> dict[str, SiteProgram]:
-        """Of the sites that are up."""
+        """Programs of the sites that are up."""
         return {name: site.program for name, site in self.sites.items() if site.program is not None}
 
     # ---- events --------------------------------------------------------------------------------------------------

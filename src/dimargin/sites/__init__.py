@@ -1,1 +1,1 @@
-"""Real sites: a data file that may grow goes in, a model file that is always current comes out."""
+"""Real sites, each of which learns from a data file that may grow and keeps a model file up to date."""

@@ -1,4 +1,4 @@
-"""Sites that agree on the few rows which determine a machine or a detector, and share these."""
+"""Options of sites that agree on the few rows which determine a machine or a detector, and share these."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ _QUIET = 4.0  # leases without news, after which sites have agreed
 
 @dataclass(frozen=True)
 class CoreSetOptions(SiteOptions):
-    """Of core-set consensus.
+    """Options of core-set consensus.
 
     Attributes
     ----------
     kind : {"svm", "svdd", "one-class"}
-        As `dimargin.CoreSetSVMClassifier`, `dimargin.CoreSetSVDD` and `dimargin.OneClassCoreSetSVM`; the last two use
-        no labels.
+        Machine, as `dimargin.CoreSetSVMClassifier`, `dimargin.CoreSetSVDD` and `dimargin.OneClassCoreSetSVM`; the last
+        two use no labels.
     C, kernel, degree, coef0, tol
-        As there; C is infinite for the smallest ball that has no row outside.
+        Parameters as there; C is infinite for the smallest ball that has no row outside.
     gamma : float or None
-        None is ``1 / n_features``, which all sites know: the spread of the features of all rows nobody knows.
+        None for ``1 / n_features``, which all sites know, while no site knows the variance of the features over all
+        rows.
     """
 
     program, shares, messages = "coreset", "rows", (Candidates,)
@@ -53,7 +54,7 @@ class CoreSetOptions(SiteOptions):
 
     @property
     def least_labels(self) -> int:
-        """Two of the classifier, none of detectors."""
+        """Least number of labels: two for the classifier, none for detectors."""
         return 2 if self.kind == "svm" else 0
 
     def __post_init__(self) -> None:
@@ -65,11 +66,11 @@ class CoreSetOptions(SiteOptions):
             raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
 
     def own_terms(self) -> dict[str, Any]:
-        """Those of the program."""
+        """Return the terms that only this program has."""
         return {name: getattr(self, name) for name in ("kind", "C", "kernel", "gamma", "degree", "coef0", "tol")}
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> CodedRows:
-        """Scaled, with codes of labels; stored alike at all sites, by what the schema says."""
+        """Return rows scaled, with codes of their labels, and stored dense or sparse as the schema decides."""
         X = schema.scaled(X)
         if schema.terms["features_counted_from"] is not None and schema.n_features > _DENSE:
             X = sp.csr_array(X)
@@ -79,11 +80,11 @@ class CoreSetOptions(SiteOptions):
         return CodedRows(X, codes.astype(np.float64))
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> CoreSetMachines:
-        """A site of core-set consensus, which draws nothing at random."""
+        """Return the learner of a site, which draws nothing at random."""
         return CoreSetMachines(name, rows, self.settings(schema))
 
     def settings(self, schema: Schema) -> CoreSetSettings:
-        """With bounds of what a sound site can say about such rows."""
+        """Return the settings under a schema, with bounds of what a correct site can send."""
         agreed = CoreSetSettings.for_gap(
             "ball" if self.kind == "svdd" else "margin", self.C, self.tol, self._kernel(schema), self.kind == "svm"
         )
@@ -101,7 +102,7 @@ class CoreSetOptions(SiteOptions):
     # ---- model ---------------------------------------------------------------------------------------------------
 
     def machine(self, learner: CoreSetMachines, schema: Schema, counts: Mapping[str, int]) -> Step | None:
-        """None before there is a core-set of every output."""
+        """Return the model's last step; None before there is a core-set for every output."""
         chosen = [machine.chosen for machine in learner.machines]
         if any(one is None or not np.isfinite(one.value) for one in chosen):
             return None
@@ -153,7 +154,7 @@ class CoreSetOptions(SiteOptions):
 
 
 def _union(found: list[Chosen]) -> Named:
-    """The points of all outputs, each once and in the order of their names."""
+    """Return the points of all outputs, each once and in the order of their names."""
     joined = Named.joined([one.points for one in found])
     first = {name: k for k, name in reversed(list(enumerate(joined.names)))}
     return joined.take([first[name] for name in sorted(first)])

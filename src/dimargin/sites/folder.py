@@ -1,4 +1,4 @@
-"""The folder of a site, and what is in it."""
+"""Folder of a site, and the files in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SiteFolder:
-    """Where a site keeps what it knows.
+    """Folder in which a site keeps its files.
 
     Attributes
     ----------
@@ -22,21 +22,21 @@ class SiteFolder:
 
     @property
     def state(self) -> Path:
-        """What a killed site goes on from."""
+        """State file, from which a killed site resumes."""
         return self.path / "state"
 
     @property
     def status(self) -> Path:
-        """JSON, written every second."""
+        """Status file in JSON, which is written every second."""
         return self.path / "status.json"
 
     @property
     def model(self) -> Path:
-        """For ``dimargin predict``; replaced as a whole."""
+        """Model file for ``dimargin predict``, which is replaced as a whole."""
         return self.path / "model.dimargin"
 
     def read_status(self) -> dict[str, Any]:
-        """What the site wrote last, and the seconds since then as ``age``.
+        """Read the status that the site has written last, and the seconds since then as ``age``.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Sites that learn a linear machine by gossip, and share no row."""
+"""Options of sites that learn a linear machine by gossip, and share no row."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from dimargin.sites.options import SiteOptions, certificate, longest_row, width_
 
 @dataclass(frozen=True)
 class GossipOptions(SiteOptions):
-    """Of GADGET.
+    """Options of GADGET.
 
     Attributes
     ----------
     alpha, gradient, batch_size, gossip_rounds, step_size, fit_intercept
-        As in `dimargin.GossipSVMClassifier`.
+        Parameters as in `dimargin.GossipSVMClassifier`.
     """
 
     program, shares, messages = "gadget", "parameters", (Exchange,)
@@ -45,31 +45,31 @@ class GossipOptions(SiteOptions):
 
     @property
     def least_labels(self) -> int:
-        """Two."""
+        """Least number of labels, which is two."""
         return 2
 
     def own_terms(self) -> dict[str, Any]:
-        """Those of the program."""
+        """Return the terms that only this program has."""
         return {
             "loss": "hinge", "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
             "fit_intercept": self.fit_intercept,
         }  # fmt: skip
 
     def message_size(self, schema: Schema) -> int:
-        """Weights, what the labels pull at, and statistics of features."""
+        """Return the bytes of a message with weights, gradient sums and statistics of features."""
         n_outputs, width = 1 if len(schema.labels) == 2 else len(schema.labels), schema.n_features + 1
         return 8 * ((2 * n_outputs + 3) * width + 2 * n_outputs + 1)
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
-        """Scaled, with signs."""
+        """Return rows scaled, with the signs of their labels."""
         return HingeRows(schema.scaled(X), schema.signs(y))
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Gadget:
-        """A site of GADGET."""
+        """Return the learner of a site."""
         return Gadget(rows, self.settings(schema, n_rows), seed)
 
     def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
-        """With bounds of what a sound site can say about such rows."""
+        """Return the settings under a schema, with bounds of what a correct site can send."""
         radius = max(longest_row(schema), 1.0)
         return GadgetSettings(
             alpha=self.alpha, gradient=self.gradient, batch_size=self.batch_size, gossip_rounds=self.gossip_rounds,
@@ -81,7 +81,10 @@ class GossipOptions(SiteOptions):
         )  # fmt: skip
 
     def machine(self, learner: Gadget, schema: Schema, counts: Mapping[str, int]) -> Step | None:
-        """None before the first step, and while there is no estimate of the objective: a neighbour's part is undone."""
+        """Return the model's last step; None before the first step or without an estimate of the objective.
+
+        There is no estimate while a neighbour's part is being undone.
+        """
         weights = learner.weights
         if not (learner.steps and np.isfinite(weights).all() and np.isfinite(learner.objective).all()):
             return None

@@ -1,4 +1,4 @@
-"""The program of a real site: what it learns by, and the files that go in and come out.
+"""Program of a real site, which learns from a data file and writes a model file and a status file.
 
 The program that learns knows nothing of files; a wrapper around it reads, writes and reports between two of its rounds.
 """
@@ -30,7 +30,7 @@ _TIMER = "files"
 
 
 class LearningSite(SiteProgram):
-    """The program of a site with its files: new rows in, model and status out.
+    """Site program that reads rows from a file as they come, and writes the model and its status to files.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class LearningSite(SiteProgram):
     Attributes
     ----------
     live : LiveSite or None
-        What runs this, for its counters.
+        Runner of this program, for its counters.
 
     Raises
     ------
@@ -68,12 +68,12 @@ class LearningSite(SiteProgram):
         self._written = b""  # the model that is in the file
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Begin, or go on."""
+        """Start or resume learning, and set the timer for the files."""
         yield from self.agreement.start(now, neighbours)
         yield Wake(1.0, _TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """The program's timers, and every second the files."""
+        """Read and write the files that are due, every second; other timers are those of the agreement."""
         if name != _TIMER:
             yield from self.agreement.wake(now, name)
             return
@@ -87,33 +87,33 @@ class LearningSite(SiteProgram):
         yield Wake(1.0, _TIMER)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
-        """For the program."""
+        """Pass a message on to the agreement."""
         yield from self.agreement.receive(now, sender, message)
 
     def hears(self, sender: str) -> bool:
-        """As the program does."""
+        """Return whether the agreement reads messages of a sender."""
         return self.agreement.hears(sender)
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
-        """By the program."""
+        """Have the agreement refuse a sender."""
         yield from self.agreement.refuse(now, sender, reason)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """For the program."""
+        """Pass a change of the neighbours on to the agreement."""
         yield from self.agreement.neighbours_changed(now, neighbours)
 
     def checkpoint(self) -> dict[str, Any]:
-        """Of the program."""
+        """Return the checkpoint of the agreement."""
         return self.agreement.checkpoint()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """For the program."""
+        """Have the agreement resume from a checkpoint."""
         self.agreement.restore(state)
 
     # ---- files -------------------------------------------------------------------------------------------------
 
     def _take_rows(self, now: float) -> Iterator[Action]:
-        """Rows that were appended; what is wrong with them is said once, and tried again."""
+        """Add rows that were appended to the file; an error is reported once, and reading is tried again later."""
         try:
             new = self._data.read()
             if new.X.shape[0]:
@@ -126,7 +126,7 @@ class LearningSite(SiteProgram):
                 yield Report("data refused", {"file": str(self._data.path), "reason": str(error)})
 
     def _labels(self, data: DataSet) -> Any:
-        """Those of the file, or ones where the program has no use for them."""
+        """Return the labels of the file, or ones where the program uses no labels."""
         if not self.options.uses_labels:
             return np.ones(data.X.shape[0], dtype=np.int64)
         assert data.y is not None  # files without labels have been refused
@@ -151,11 +151,11 @@ class LearningSite(SiteProgram):
 
     @property
     def _has_finished(self) -> bool:
-        """Whether the site's own rule for stopping has held; it goes on all the same, for the others and new rows."""
+        """Return whether the rule for stopping has held; the site goes on, for the others and for new rows."""
         return self.agreement.learner is not None and self.agreement.learner.has_finished
 
     def write_model(self, durable: bool = False) -> None:
-        """Replace the model file, if there is anything to predict with."""
+        """Replace the model file, if there is a model yet."""
         learner, schema, counts = self.agreement.learner, self.agreement.schema, self.agreement.counts
         machine = None if learner is None else self.options.machine(learner, schema, counts)
         if machine is None:
@@ -179,7 +179,10 @@ class LearningSite(SiteProgram):
 
 
 def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[str, Any]], None]:
-    """A log of one JSON object a line: time of this site's own clock, site, what happened, facts."""
+    """Return a log that writes one JSON object a line.
+
+    It has the time by this site's own clock, the site, what happened, and the facts.
+    """
 
     def log(what: str, facts: dict[str, Any]) -> None:
         now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z"

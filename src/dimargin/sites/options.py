@@ -1,4 +1,4 @@
-"""What the owners of sites choose, whatever the sites learn."""
+"""Options that the owner of a site chooses, whatever the site learns."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
 
 @dataclass(frozen=True)
 class SiteOptions(LearnerFactory):
-    """What all sites must have alike (`terms`), and what each may choose; base of the programs.
+    """Abstract base class of options: those that all sites must share (`terms`), and those that each may choose.
 
     Attributes
     ----------
     scale : bool
         Whether features are scaled by the least and largest values of all sites.
     interval, lease : float
-        Seconds between rounds, and of silence after which a neighbour counts as gone.
+        Seconds between rounds, and seconds of silence after which a neighbour counts as gone.
     n_sites : int or None
         See `dimargin.network.programs.agreement.Agreement`, as for `least_sites` and `settle`.
     least_sites : int
     settle : float
     poll : float
-        Seconds between looks at the data file, and between model files.
+        Seconds between reads of the data file, and between model files.
     """
 
     program: ClassVar[str]
@@ -49,11 +49,11 @@ class SiteOptions(LearnerFactory):
 
     @property
     def uses_labels(self) -> bool:
-        """Whether rows need one."""
+        """Return whether rows need labels."""
         return self.least_labels > 0
 
     def terms(self, data: DataSet) -> dict[str, Any]:
-        """What must be the same everywhere."""
+        """Return the settings that must be the same at all sites."""
         return {
             "program": self.program,
             # what LIBSVM text leaves out is zero, and has to stay zero
@@ -64,35 +64,35 @@ class SiteOptions(LearnerFactory):
 
     @abstractmethod
     def own_terms(self) -> dict[str, Any]:
-        """Those of the program, which decide what is learnt."""
+        """Return the terms that only this program has, which decide what is learnt."""
 
     @abstractmethod
     def machine(self, learner: Any, schema: Schema, counts: Mapping[str, int]) -> Step | None:
-        """The model's last step, without its status; None while there is nothing to predict with.
+        """Return the model's last step, without its status; None while there is no model.
 
         Parameters
         ----------
         learner : Learner
-            Of this factory.
+            Learner that these options have made.
         schema : Schema
         counts : mapping from site to int
-            Rows of each.
+            Number of rows of each site.
         """
 
     @property
     def most_messages(self) -> float:
-        """A second, of one neighbour; who sends more is refused."""
+        """Messages per second that one neighbour may send before it is refused."""
         return max(_LEAST_MESSAGES, _TIMES_THE_INTERVAL / self.interval)
 
 
 def longest_row(schema: Schema) -> float:
-    """Length that no scaled row within the limits exceeds."""
+    """Return the norm that no scaled row within the limits exceeds."""
     limits = [np.abs((values - schema.shifts) * schema.factors) for values in (schema.low, schema.high)]
     return float(np.sqrt((np.maximum(*limits) ** 2).sum() + schema.has_intercept))
 
 
 def width_of(schema: Schema) -> dict[str, Any]:
-    """Attributes of any fitted step."""
+    """Return the attributes of any fitted step that describe its features."""
     width: dict[str, Any] = {"n_features_in_": schema.n_features}
     if schema.feature_names is not None:
         width["feature_names_in_"] = np.array(schema.feature_names, dtype=object)
@@ -100,7 +100,10 @@ def width_of(schema: Schema) -> dict[str, Any]:
 
 
 def certificate(primal: Any, dual: Any) -> dict[str, Any]:
-    """What a site believes of its model, which no one can know without all rows; of one output or several."""
+    """Return the attributes of the certificate of one output or several.
+
+    A site can only estimate them, since no site knows all rows.
+    """
     gap = float(relative(primal - dual, primal).max())
     single = len(primal) == 1
     return {
@@ -110,7 +113,7 @@ def certificate(primal: Any, dual: Any) -> dict[str, Any]:
 
 
 def scaler(schema: Schema, n_rows: int) -> list[Step]:
-    """The agreed scaling, as the first step of a pipeline, if there is any."""
+    """Return the agreed scaling as the first step of a pipeline; an empty list without scaling."""
     kind, factors, width = schema.terms["scaling"], schema.factors, width_of(schema)
     if kind == "minmax":
         limits = {"data_min_": schema.low, "data_max_": schema.high, "data_range_": schema.high - schema.low}

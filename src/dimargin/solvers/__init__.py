@@ -1,4 +1,4 @@
-"""One problem in, one `Solution` out, on one machine."""
+"""Solvers, each of which takes one problem and returns its solution."""
 
 from dimargin.solvers.block_coordinate_descent import CACHE, BlockCoordinateDescent
 from dimargin.solvers.core_set_svrg import CoreSetSVRG

@@ -1,4 +1,4 @@
-"""Rows whose margins are kept up to date while others rest: shrinking, undone before anything is certified."""
+"""Shrinking: only active rows' margins are kept up to date while others rest, until a gap is to be certified."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ROWS_AT_ONCE = 64
 
 
 class RowCache:
-    """Kernel rows of the coefficients that move, over the columns of the active rows.
+    """Cache of the kernel rows of coefficients that move, over the columns of the active rows.
 
-    Where few rows move, and often, remembering beats computing. Rows are stored until the memory is full and stay:
-    passes visit rows in turn, and whatever would be thrown out for a new row is wanted again just as soon.
+    Where few rows move, and often, remembering beats computing. Rows are stored until the memory is full, and stay
+    there, because passes visit rows in turn: whatever would be thrown out for a new row is needed again just as soon.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class RowCache:
     columns : ndarray
         Active rows.
     memory : int
-        Bytes.
+        Bytes, at most.
     """
 
     def __init__(self, kernel: KernelMatrix, columns: Indices, memory: int) -> None:
@@ -44,7 +44,7 @@ class RowCache:
         self._used = 0
 
     def move(self, columns: Indices, wanted: NDArray[np.bool_]) -> None:
-        """Change the columns; stored rows that are `wanted` (of shape (n,)) are kept, if the new ones are not more."""
+        """Change the columns; stored rows that are `wanted` (of shape (n,)) are kept, unless columns become more."""
         old, old_columns = self._values, self._columns
         rows = np.flatnonzero((self._slot >= 0) & wanted)
         rows = rows[np.argsort(self._slot[rows])]
@@ -66,7 +66,7 @@ class RowCache:
         self._used = len(rows)
 
     def multiply(self, rows: Indices, coefficients: Floats) -> Floats:
-        """``sum_j coefficients[q, j] k(x_rows[j], x_c)`` of shape (n_outputs, len(columns)).
+        """Return ``sum_j coefficients[q, j] k(x_rows[j], x_c)`` for the columns c, of shape (n_outputs, len(columns)).
 
         Rows that are not stored yet are computed in one batch and stored as far as there is room.
         """
@@ -86,14 +86,14 @@ class RowCache:
 
 @dataclass
 class ActiveRows:
-    """Some rows of a problem, active; the margins of the others belong to earlier coefficients.
+    """Active rows of a problem, while the margins of its other rows belong to earlier coefficients.
 
     Attributes
     ----------
     rows : ndarray
         Indices of the active rows.
     problem : DualProblem
-        Of these rows alone. While the others' coefficients are zero its dual objective is the whole one.
+        Problem of these rows alone. While the others' coefficients are zero its dual objective is the whole one.
     reference : ndarray of shape (n_outputs, n)
         Coefficients to which the margins of the resting rows belong.
     cache : RowCache
@@ -108,9 +108,10 @@ class ActiveRows:
     def choose(
         cls, problem: DualProblem, dual: Floats, margins: Floats, distance: float, cache: RowCache | int
     ) -> ActiveRows | None:
-        """All rows but those whose zero coefficient is sure of itself: by `distance`, in units of the slope at zero.
+        """Choose all rows but those whose coefficients stay at zero, by `distance` in units of the slope at zero.
 
-        None if that would be nearly all. `cache` is that of the last time, or the memory of a first one.
+        Returns None if that would be nearly all rows, or none. `cache` is the cache of the last active rows, or the
+        bytes of a first one.
         """
         slope = problem.conjugate.slope_right
         shifted = problem.shifted(margins, problem.intercepts(margins))
@@ -122,7 +123,7 @@ class ActiveRows:
 
     @classmethod
     def of(cls, problem: DualProblem, dual: Floats, rows: Indices, cache: RowCache | int) -> ActiveRows:
-        """These rows."""
+        """Return the given rows as the active ones; `cache` is as in `choose`."""
         if isinstance(cache, int):
             cache = RowCache(problem.kernel, rows, cache)
         else:
@@ -130,7 +131,7 @@ class ActiveRows:
         return cls(rows, problem.restrict(rows, problem.mass), dual.copy(), cache)
 
     def gap(self, dual: Floats, margins: Floats) -> float:
-        """Relative gap of the worst output, of the active rows alone."""
+        """Return the relative gap of the worst output over the active rows alone."""
         return self.problem.objectives(dual[:, self.rows], margins[:, self.rows]).worst_gap
 
     def add(self, margins: Floats, moved: Indices, change: Floats) -> None:
@@ -138,7 +139,7 @@ class ActiveRows:
         margins[:, self.rows] += self.problem.labels * self.cache.multiply(moved, change)
 
     def evaluations_to_wake(self, dual: Floats) -> int:
-        """Kernel values that `wake` would take, if none are left out."""
+        """Return the number of kernel values that `wake` would compute, if none are left out."""
         resting = dual.shape[1] - len(self.rows)
         return int(np.count_nonzero((dual != self.reference).any(axis=0))) * int(resting)
 

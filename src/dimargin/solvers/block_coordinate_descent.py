@@ -2,11 +2,11 @@
 
 A block of at most `block_size` rows is solved (nearly) exactly by the compiled core on its own Gram matrix, by sweeps
 of coordinate steps and Newton steps on the free coefficients (handbook, sections 2.2 and F5), or by pair steps of
-second order for losses whose coefficients are never negative; then the margins of *all* rows are updated from the rows
-of the block that changed, in one fused product without storing the kernel: memory is O(n d). `blocks` says which rows
-come next, `precision` which kernel values may be trusted. Where the kernel is local, rows are numbered along their
-neighbours, so that values between far rows need not be computed (see `KernelMatrix`): on 40,000 rows of covtype
-(gamma=32), three of four.
+second order for losses whose coefficients are never negative. Then the margins of *all* rows are updated from the rows
+of the block that changed, in one fused product without storing the kernel: memory is O(n d). The module `blocks`
+chooses the rows that come next, `precision` the kernel values that may be trusted. Where the kernel is local, rows are
+numbered along their neighbours, so that values between far rows need not be computed (see `KernelMatrix`): on 40,000
+rows of covtype (gamma=32), three of four.
 
 Problems of at most `small` rows are one block, solved on float64 values, in canonical order, to rounding. With an
 intercept b every block keeps ``sum_i y_i g_i``, and b is the best for the primal, found exactly.
@@ -46,7 +46,7 @@ _PAIR_ROUNDING = {np.float32: 1e-5, np.float64: 1e-13}  # a violation that is ro
 
 @dataclass(frozen=True)
 class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
-    """Block coordinate descent.
+    """Block coordinate descent on the dual problem.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         twelve problems of eight data sets, remembering saved up to nearly half of the kernel evaluations, and in most
         took longer, up to 2.5 times: memory used for the first time costs as much as several such values.
     random_state : int or numpy Generator seed, default=0
-        Seeds the order of the rows.
+        Seed of the order of the rows.
     """
 
     block_size: int | None = None
@@ -69,7 +69,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     random_state: int = 0
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
-        """Margins of the start cost one pass over its support."""
+        """Return the state at a start, whose margins cost one pass over its support."""
         order = indices = None
         if problem.n_rows <= self.small:
             order = canonical_order(problem)
@@ -106,11 +106,11 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         )
 
     def evaluations(self, state: State) -> int:
-        """Kernel values computed so far."""
+        """Return the number of kernel values computed so far."""
         return state.spent + state.whole.kernel.evaluations
 
     def check(self, state: State) -> Objectives | None:
-        """Gap, an eighth of a pass after the last check; outputs that meet the tolerance rest from then on."""
+        """Return the objectives, after every eighth of a pass; outputs that meet the tolerance rest from then on."""
         if not state.unchecked:
             return None
         state.unchecked = False
@@ -137,7 +137,10 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         return state.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
-        """Whether the tolerance is met, on kernel values precise enough to say so."""
+        """Return status and reason if the tolerance is met, cannot be met, or the passes are used up, else None.
+
+        A gap counts only on kernel values that are precise enough; where they are not, the solve goes on in float64.
+        """
         tol, n, left = state.limits.tol, state.whole.n_rows, float(objectives.unrounded.max())
         met = bool(objectives.met(tol).all()) and tol >= _EPSILON  # a smaller one is luck
         if state.order is not None and left > (_FINISHED if state.visited else 0.0):
@@ -200,7 +203,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
-        """The iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
+        """Return the iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
         if state.active is not None and seconds_to_wake(state) < _SOON:
             wake(state)
             state.make_feasible()
@@ -221,9 +224,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
 
 def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
-    """Factor on a start, of shape (n_outputs, 1), that takes it to the best of its parts (handbook, section 2.4).
+    """Return the factor in [0, 1], of shape (n_outputs, 1), by which a start is best scaled (handbook, section 2.4).
 
-    One if that is no less than nine tenths of it. A small error of margins makes coefficients that answer them many
+    A factor of nine tenths or more counts as one. A small error of margins can make coefficients that answer them many
     times too large.
     """
     conjugate = problem.conjugate

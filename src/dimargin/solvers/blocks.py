@@ -1,20 +1,20 @@
-"""How blocks are chosen, which is a property of the loss.
+"""Choice of blocks, which is a property of the loss.
 
-"permutation": the rows that are nonzero or violated, once a pass, in random blocks and, every second pass, in blocks of
-near neighbours, whose strong couplings are settled together: on 18 fits of six data sets, in blocks of 512, this took
-0.47 to 1.14 times the kernel evaluations of random blocks alone (neighbours in all passes but the first: up to 4 times
-those of every second pass). With several outputs three passes of four are of neighbours, rows that the same outputs
-move (usps, ten classes: 5 to 10% fewer evaluations than every second pass at lam of 1e5 and above, as many at 1e3).
-Rows whose coefficient is zero and wants to stay there are left out of a pass, which on Optimal margin Distribution
-Machines with large ``lam`` halves the kernel evaluations.
+"permutation": once a pass the rows that are nonzero or violated, in random blocks or, every second pass, in blocks of
+near neighbours, whose strongly coupled coefficients are solved for together. On 18 fits of six data sets, in blocks of
+512, this took 0.47 to 1.14 times the kernel evaluations of random blocks alone; neighbours in all passes but the first
+took up to 4 times those of every second pass. With several outputs three passes of four are of neighbours, rows that
+the same outputs move (usps, ten classes: 5 to 10% fewer evaluations than every second pass at lam of 1e5 and above, as
+many at 1e3). Rows whose coefficient is zero at its optimality condition are left out of a pass, which on Optimal margin
+Distribution Machines with large ``lam`` halves the kernel evaluations.
 
 "greedy", for losses whose coefficients are never negative (hinge, squared hinge), of which few move: passes of blocks
 of near neighbours over the rows that are inside their box or violated, and between them blocks of the worst violators,
-as many whose decision value must rise as must fall, with half of the previous such block (without that balance the
-hinge zigzags; without neighbours it took six times the kernel evaluations on covtype, C=32, gamma=32, where nearly all
-of 17,000 support vectors are free). A quarter of the rows begins alone (a fifth fewer evaluations on ijcnn1); from the
-third pass on, rows whose zero coefficient is sure of itself rest, and where kernel values are expensive, kernel rows of
-the coefficients that move are remembered (`ActiveRows`); all wake before a gap is believed.
+as many whose decision value must rise as must fall, with half of the previous such block. Without that balance the
+hinge zigzags; without neighbours it took six times the kernel evaluations on covtype (C=32, gamma=32), where nearly all
+of 17,000 support vectors are free. A quarter of the rows begins alone (a fifth fewer evaluations on ijcnn1). From the
+third pass on, rows whose zero coefficients are far from moving rest, and where kernel values are expensive, kernel rows
+of the coefficients that move are remembered (`ActiveRows`). All rows wake before a gap is believed.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ _WAKE_FIRST = 0.1  # and the first time, when passes over the few that began alo
 
 
 def default_block_size(problem: DualProblem, n_rows: int) -> int:
-    """Rows of a block in a pass over `n_rows`: more if kernel values are expensive, or where pairs make a block cheap.
+    """Return the rows of a block in a pass over `n_rows`: more if kernel values are expensive, or pair steps are taken.
 
-    Of {128, 192, 256, 320, 384} 256 was within 10% of the fastest in 10 of 16 fits on eight data sets; on usps, with
+    Of 128, 192, 256, 320 and 384, 256 was within 10% of the fastest in 10 of 16 fits on eight data sets. On usps, with
     256 columns and ten classes, 512 takes 5 to 11% less time. The hinge on 40,000 rows of covtype, nearly half of them
-    free, takes 2.5, 2.4 and 2.6 s with blocks of 512, 1,024 and 2,048, and 2.3 s so; on ijcnn1 at tol=3e-3, with few
-    free rows, 0.38, 0.29 and 0.36 s, but 1,024 and 2,048 ended more than 1e-4 from the optimum, and 0.37 s so.
+    free, takes 2.5, 2.4 and 2.6 s with blocks of 512, 1,024 and 2,048, and 2.3 s by this rule. On ijcnn1 at tol=3e-3,
+    with few free rows, it takes 0.38, 0.29 and 0.36 s, where 1,024 and 2,048 ended more than 1e-4 from the optimum, and
+    0.37 s by this rule.
     """
     if problem.loss.selection == "greedy":
         return min(1024, max(512, n_rows // 12))
@@ -53,7 +54,7 @@ def default_block_size(problem: DualProblem, n_rows: int) -> int:
 
 
 def canonical_order(problem: DualProblem) -> Indices:
-    """Rows sorted by their content, so that a small fit does not depend on the order of the rows."""
+    """Return an order of the rows by their content, so that a small fit does not depend on the order given."""
     rows = problem.kernel.rows(np.arange(problem.n_rows))
     if sp.issparse(rows):
         parts = (rows[[i]] for i in range(problem.n_rows))
@@ -65,7 +66,7 @@ def canonical_order(problem: DualProblem) -> Indices:
 
 
 def next_block(state: State) -> Indices:
-    """Rows to be solved next; a new pass begins when the last one has been visited."""
+    """Return the rows to be solved next; a new pass begins when all blocks of the last one have been visited."""
     if state.order is not None:
         return state.order
     if not state.queue:
@@ -85,7 +86,7 @@ def _begin_pass(state: State) -> None:
     rows = indices[(~resting | (violation != 0)).any(axis=0)]
     if not len(rows):
         rows = indices
-    # rows left out of the pass count as visited: they were looked at
+    # rows left out of the pass count as visited: their optimality was checked
     state.visited += problem.n_rows - len(rows)
     state.block_size = state.fixed_block_size or default_block_size(problem, len(rows))
     n_blocks = -(-len(rows) // state.block_size)
@@ -101,7 +102,7 @@ def _begin_pass(state: State) -> None:
 
 
 def _worst_violators(state: State) -> Indices:
-    """Half a block of the rows that violate most, as many that must rise as must fall, and half the last one."""
+    """Return a block: half of it the worst violators, as many that must rise as must fall, half from the last one."""
     indices, violation = _violations(state, balanced=True)
     direction = state.problem.labels[:, indices] * violation
     direction = direction[np.abs(direction).max(axis=1).argmax()]
@@ -121,16 +122,16 @@ def _worst_violators(state: State) -> Indices:
 
 
 def _largest(score: Floats, count: int) -> Indices:
-    """Indices of the largest positive scores, at most `count`."""
+    """Return the indices of the largest positive scores, at most `count`."""
     indices = np.argpartition(-score, count)[:count] if len(score) > count else np.arange(len(score))
     return indices[score[indices] > 0]
 
 
 def _violations(state: State, balanced: bool = False) -> tuple[Indices, Floats]:
-    """Indices of the active rows, and how far and in which direction each is from its optimality condition.
+    """Return the indices of the active rows, and the signed distance of each from its optimality condition.
 
-    With an intercept, for the one that is best for the primal or, `balanced`, for the one in the middle between the
-    largest score that may rise and the smallest that may fall: there is always one row of each kind then.
+    With an intercept, distances are for the one that is best for the primal or, if `balanced`, for the one halfway
+    between the largest score that may rise and the smallest that may fall. There is always one row of each kind then.
     """
     if state.active is None:
         problem, indices, dual, margins = state.problem, np.arange(state.problem.n_rows), state.dual, state.margins
@@ -142,7 +143,7 @@ def _violations(state: State, balanced: bool = False) -> tuple[Indices, Floats]:
 
 
 def _let_rest(state: State) -> None:
-    """At the beginning all but a few rows of a large problem; later those that are sure of their zero."""
+    """Let rows rest: at first all but a quarter of a large problem, later those whose coefficients stay at zero."""
     problem, cache = state.problem, state.cache or state.memory
     if not state.passes and not state.dual.any() and problem.n_rows > _LARGE:
         few = np.sort(state.rng.permutation(problem.n_rows)[: problem.n_rows // 4])
@@ -154,7 +155,7 @@ def _let_rest(state: State) -> None:
 
 
 def may_rest_on(state: State) -> bool:
-    """Whether some rows rest and need not wake yet."""
+    """Return whether some rows rest and need not wake yet."""
     if state.active is None or state.passes >= state.wake_at:
         return False
     deadline = state.limits.deadline
@@ -164,7 +165,7 @@ def may_rest_on(state: State) -> bool:
 
 
 def seconds_to_wake(state: State) -> float:
-    """At the pace of the solve so far; zero if no row rests."""
+    """Return the seconds that `wake` would take at the pace of the solve so far; zero if no row rests."""
     if state.active is None:
         return 0.0
     kernel = state.whole.kernel

@@ -3,12 +3,12 @@
 The rows of every class (gradients contain ``y_i x_i``) are covered by balls of a radius. The gradient at an anchor is
 that of the balls' centres, each with the weight of the rows in its ball: it errs by at most the radius times the change
 of a row's gradient along a unit of distance. Inner steps are those on rows of `dimargin.solvers.svrg`. Every few stages
-the whole problem is looked at, for its gap. Where its gradient has not come down by half meanwhile, the error of the
-cover is in the way, and the radius is halved; where a cover would need a tenth of the rows, or 1,000,
-they all take part and the solve goes on as SVRG, which a radius of zero is from the start.
+the whole problem is evaluated, for its gap. Where its gradient has not come down by half meanwhile, the error of the
+cover limits progress, and the radius is halved. Where a cover would need a tenth of the rows, or 1,000, they all take
+part and the solve goes on as SVRG, which a radius of zero is from the start.
 
 The cover is by farthest points first, ``O(n |C| d)``. How the radius shrinks is a choice of this library, for the paper
-does not say. What is saved is the smaller part of a stage: its inner steps cost more than the gradient of all rows.
+does not say. Only the smaller part of a stage is saved: its inner steps cost more than the gradient of all rows.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dimargin.solvers.primal import PrimalState, Shard
 from dimargin.solvers.svrg import SVRG, State
 from dimargin.system.arrays import Floats, Indices
 
-_STAGES = 4  # between two looks at the whole problem
+_STAGES = 4  # between two evaluations of the whole problem
 _MOST, _CENTRES = 0.1, 1000  # part of the rows that a cover may have as centres, and how many
 _ENOUGH = 0.5  # of the gradient's norm, that may be left after these stages
 
 
 def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | None:
-    """Balls around rows that cover all rows of their class, by farthest points first.
+    """Return balls around rows that cover all rows of their class, chosen by farthest points first.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | 
 
 
 def _core_set(shard: Shard, radius: float) -> Shard:
-    """The centres, with the weights of the rows in their balls; the shard itself where a cover saves too little."""
+    """Return a shard of the centres, with the weights of their balls; the shard itself if a cover saves too little."""
     losses, X = shard.losses, shard.features.matrix
     classes = np.unique(losses.labels, axis=1, return_inverse=True)[1]
     found = cover(X, classes, radius) if radius > 0 else None
@@ -109,17 +109,17 @@ def _count(shard: Shard, _: None) -> Sums:
 
 @dataclass(kw_only=True)
 class CoreSetState(State):
-    """Where a solve stands.
+    """State of a solve.
 
     Attributes
     ----------
     core_sets : Shards of Shard
     n_centres : int
-        Of all shards; as many as rows where all of them take part.
+        Number of centres of all shards; as many as rows where all of them take part.
     radius : float
-        Of the balls.
+        Radius of the balls.
     norm : float
-        Of the gradient at the last look.
+        Norm of the gradient at the last evaluation of the whole problem.
     """
 
     radius: float
@@ -135,13 +135,13 @@ class CoreSetSVRG(SVRG[CoreSetState]):
     Parameters
     ----------
     radius : float, default=0.2
-        Of the balls at first, see `cover`.
+        Radius of the balls at first, see `cover`.
     """
 
     radius: float = 0.2
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> CoreSetState:
-        """From weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
         begun = self.begun(problem, start, limits)
         state = CoreSetState(**begun, radius=self.radius, core_sets=problem, n_centres=begun["n_rows"])
         self._cover(state)
@@ -153,7 +153,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         state.n_centres = int(count[0])
 
     def check(self, state: CoreSetState) -> Objectives | None:
-        """Every few stages while there is a core-set, whose radius shrinks if it is in the way."""
+        """Return the objectives, every few stages while there is a core-set; its radius shrinks if it must."""
         if state.n_centres < state.n_rows and state.steps % _STAGES:
             return None
         known = state.objectives
@@ -174,7 +174,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         return objectives
 
     def gradient(self, state: CoreSetState) -> Floats:
-        """At the anchor: that of the core-sets."""
+        """Return the gradient at the anchor: that of the core-sets."""
         if state.n_centres == state.n_rows:
             self.evaluate(state)  # after a stage that was not checked
             return state.gradient.copy()

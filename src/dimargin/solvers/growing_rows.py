@@ -1,8 +1,8 @@
-r"""Rows that come in as they are needed: a core-set grows until the machine of it alone is good enough for all rows.
+r"""Growing core-sets: rows are added until the machine of the core-set alone is good enough for all rows.
 
 Core vector machines (Tsang, Kwok, Cheung, JMLR 2005) add the point farthest from the centre of the core-set's ball; for
-margin machines that is the row of the smallest margin. Here as many rows as there are come in at a time, the worst of
-all, and no more than the gap is due to; rows whose coefficient has become zero leave. The machine of the core-set is
+margin machines that is the row of the smallest margin. Here a core-set may double at a time, by the worst of all rows,
+but by no more than the gap is due to; rows whose coefficient has become zero leave. The machine of the core-set is
 solved by block coordinate descent, no better than its gap over all rows deserves, and a fused pass brings the margins
 of all others up to date. At a gap of 1e-3 the core-set is 2 to 7% smaller than the support of the exact solver (squared
 hinge on svmguide1, cod-rna and covtype).
@@ -49,7 +49,7 @@ class _State:
     core: Indices
     dual: Floats
     margins: Floats
-    travelled: Floats  # by which margins have come to what they are, as of `DualProblem.objectives`
+    travelled: Floats  # sums over the updates that led to these margins, see `DualProblem.objectives`
     objectives: Objectives
     spent: int = 0
     passes: int = 0
@@ -65,12 +65,12 @@ class _State:
     found: Solution | None = field(default=None)
 
     def seconds_of_pass(self, n_columns: int) -> float:
-        """At the pace of the last one, and a quarter more."""
+        """Return the seconds of a pass over `n_columns` columns, at the pace of the last one and a quarter more."""
         return 1.25 * self.pace * self.problem.n_rows * n_columns
 
     @property
     def affordable(self) -> int:
-        """Rows of a core-set that there is time for: half of what is left for the pass, the rest for its solve."""
+        """Number of rows of a core-set that there is time for: half of it for the pass, the rest for the solve."""
         deadline = self.limits.deadline
         if deadline is None or not self.pace:
             return self.problem.n_rows
@@ -79,23 +79,23 @@ class _State:
 
 @dataclass(frozen=True)
 class GrowingRows(Solver[DualProblem, _State, Solution]):
-    """Grow a core-set.
+    """Grow a core-set, solving for it alone, until its machine is good enough for all rows.
 
     Parameters
     ----------
     inner : BlockCoordinateDescent
-        What solves for the core-set, and looks at the whole in the end. A problem that it takes for small has no
-        core-set but its support.
+        Solver of the problem of the core-set and, in the end, of the whole. A problem that is small by its standards
+        has no core-set but its support.
     epsilon : float, optional
         Stop when every row is within ``1 + epsilon`` times the radius, whatever the gap; by default when the relative
-        gap is within the tolerance. Of the squared hinge only.
+        gap is within the tolerance. For the squared hinge only.
     """
 
     inner: BlockCoordinateDescent
     epsilon: float | None = None
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> _State:
-        """The first rows, which are a random sample, or those with a coefficient."""
+        """Return the state at a first core-set: the start's support vectors or, without any, some of the rows."""
         dual = margins = np.zeros(problem.labels.shape)
         if start is not None and start.any():
             dual = problem.feasible(np.array(start, dtype=np.float64))
@@ -142,7 +142,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         return replace(limits, tol=tol, deadline=deadline, stop_requested=lambda entry: False)
 
     def check(self, state: _State) -> Objectives | None:
-        """Gap over all rows; the worst of them come in."""
+        """Return the objectives over all rows, and let the worst of these into the core-set."""
         if not state.unchecked:
             return None
         state.unchecked = False
@@ -157,7 +157,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         return state.objectives
 
     def _due_to(self, state: _State, support: Indices) -> Indices:
-        """The rows outside that most of the gap is due to."""
+        """Return the rows outside the core-set that most of the gap is due to."""
         problem = state.problem
         shares = problem.gaps(state.dual, problem.shifted(state.margins, state.objectives.intercept))
         shares[:, support] = 0.0
@@ -171,7 +171,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         return np.concatenate(new)
 
     def _farthest(self, state: _State, support: Indices) -> Indices:
-        """The rows outside that are farthest from the centre of an output whose ball is too small."""
+        """Return the rows outside that are farthest from the centre, for every output whose ball is too small."""
         problem, conjugate = state.problem, state.problem.conjugate
         assert self.epsilon is not None
         is_loose = False  # whether a row that was solved for is outside
@@ -196,7 +196,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         return np.concatenate(new)
 
     def verdict(self, state: _State, objectives: Objectives) -> tuple[Status, str] | None:
-        """Whether the core-set is enough for all rows."""
+        """Return status and reason if the core-set is enough for all rows, or a limit is reached, else None."""
         if state.is_late:
             return "max_time", "the time limit does not leave another pass"
         if self.epsilon is not None:
@@ -217,7 +217,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         return None
 
     def finish(self, state: _State, status: Status, reason: str, history: History) -> Solution:
-        """What the core-set has come to."""
+        """Return the solution of the last core-set, with objectives over all rows."""
         found = state.found
         if found is None and self.epsilon is not None and status == "converged":
             precise = DualProblem.of(state.problem, state.problem.kernel.in_float64())
@@ -236,9 +236,9 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         return Solution(dual, margins, objectives, status, reason, max(1, state.passes), evaluations, history)
 
     def evaluations(self, state: _State) -> int:
-        """Kernel values computed so far."""
+        """Return the number of kernel values computed so far."""
         return state.spent
 
     def facts(self, state: _State) -> dict[str, float]:
-        """Size of the core-set; how far the farthest row is, where that decides."""
+        """Return the size of the core-set and, where `epsilon` decides, how far the farthest row is."""
         return {"core_set": state.size} | ({} if self.epsilon is None else {"farthest": state.ratio})

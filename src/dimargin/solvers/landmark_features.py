@@ -1,4 +1,4 @@
-"""The space that landmarks span: kernel values with them as features of a row."""
+"""Features of rows in the space that landmarks span: kernel values with the landmarks."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _RANK_TOLERANCE = 1e-10  # of the largest pivot: landmarks below it add rounding
 
 
 def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Indices, Floats]:
-    """As many of the landmarks as are linearly independent in the kernel's space, and L of their ``k(Z, Z) = L L'``.
+    """Return landmarks that are linearly independent in the kernel's space, and L of their ``k(Z, Z) = L L'``.
 
-    By Cholesky with pivoting (LAPACK's dpstrf): duplicates and, for kernels of low rank, all beyond the rank are left
-    out.
+    They are as many as Cholesky with pivoting (LAPACK's dpstrf) finds: duplicates and, for kernels of low rank, all
+    beyond the rank are left out.
 
     Parameters
     ----------
     kernel : KernelMatrix of shape (n, n)
-        Of float64 values.
+        Matrix of float64 values.
     landmarks : ndarray of shape (m,)
 
     Returns
@@ -50,12 +50,12 @@ def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Ind
 
 @dataclass(frozen=True)
 class LandmarkFeatures:
-    """Kernel values with the landmarks as features: see `dimargin.solvers.newton.Features`.
+    """Kernel values with the landmarks as features: see `dimargin.solvers.primal.Features`.
 
     Attributes
     ----------
     kernel : KernelMatrix
-        Of the rows, with the landmarks as columns.
+        Kernel matrix of the rows, with the landmarks as columns.
     """
 
     kernel: KernelMatrix

@@ -1,4 +1,4 @@
-"""Rows that are their own features: what linear machines look at."""
+"""Features of linear machines: rows that are their own features."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LinearFeatures:
     ----------
     stored : StoredRows
     index : ndarray of shape (n,), optional
-        Which of the stored rows; all by default.
+        Indices of these rows among the stored ones; all by default.
     """
 
     stored: StoredRows
@@ -34,20 +34,20 @@ class LinearFeatures:
 
     @property
     def n_rows(self) -> int:
-        """How many rows."""
+        """Number of rows."""
         return int(self.stored.X.shape[0]) if self.index is None else len(self.index)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Those rows alone, for another process."""
+        """Return the state that another process needs: these rows alone."""
         return {"stored": self.stored if self.index is None else StoredRows(self.matrix), "index": None}
 
     def take(self, index: Indices) -> LinearFeatures:
-        """Some of the rows, without a copy."""
+        """Return the features of some of the rows, without a copy."""
         return LinearFeatures(self.stored, index if self.index is None else self.index[index])
 
     @staticmethod
     def joined(parts: Sequence[LinearFeatures]) -> LinearFeatures:
-        """The rows of several, one after the other: copied only where they have no common place."""
+        """Join the rows of several, one after the other; they are copied only if they are not stored together."""
         first = parts[0]
         if first.index is not None and all(p.index is not None and p.stored is first.stored for p in parts):
             return LinearFeatures(first.stored, np.concatenate([p.index for p in parts if p.index is not None]))
@@ -55,11 +55,11 @@ class LinearFeatures:
 
     @property
     def matrix(self) -> Any:
-        """The rows, as they are stored; a copy where they are some of them."""
+        """The rows as they are stored, or a copy if they are some of the stored ones."""
         return self.stored.X if self.index is None else self.stored.X[self.index]
 
     def _parts(self) -> Iterator[tuple[slice, Any]]:
-        """The rows in float64, some at a time where that takes a copy."""
+        """Yield slices of the rows, and these rows in float64, in chunks if that takes a copy."""
         X, n = self.stored.X, self.n_rows
         copied = self.index is not None or X.dtype != np.float64
         step = max(256, _VALUES_AT_ONCE * X.shape[0] // max(X.size, 1)) if copied else max(n, 1)
@@ -83,7 +83,7 @@ class LinearFeatures:
         return total
 
     def combine_squares(self, coefficients: Floats) -> Floats:
-        """``sum_i coefficients[q, i] phi_i^2``, of shape (n_outputs, m)."""
+        """Return ``sum_i coefficients[q, i] phi_i^2``, of shape (n_outputs, m)."""
         total = np.zeros((len(coefficients), self.stored.X.shape[1]))
         for part, rows in self._parts():
             total += coefficients[:, part] @ (rows.multiply(rows) if sp.issparse(rows) else rows * rows)
@@ -95,21 +95,21 @@ class LinearFeatures:
         return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
 
     def evaluations(self) -> int:
-        """None: there is no kernel."""
+        """Return zero: there is no kernel."""
         return 0
 
     def total_square(self) -> float:
-        """See `Features`; half as much again for a sum in float32."""
+        """See `Features`; a sum in float32 is raised by half, for its rounding."""
         values = self.matrix.data if sp.issparse(self.matrix) else self.matrix
         with np.errstate(over="ignore"):
             return float(np.vdot(values, values)) * (1.0 if values.dtype == np.float64 else 1.5)
 
     def rounding(self) -> float:
-        """None: rows are what they are."""
+        """Return zero: the rows themselves are the features, without rounding."""
         return 0.0
 
     def steepest(self, losses: MarginLosses) -> float:
-        """Largest second derivative of the loss of a row along its own features and the intercept."""
+        """Return the largest second derivative of the loss of a row along its own features and the intercept."""
         return float(
             ((power_sums(self.matrix, 2) + losses.intercept) * losses.conjugate.largest_curvature).max(initial=0.0)
         )
@@ -118,15 +118,15 @@ class LinearFeatures:
         self, losses: MarginLosses, order: Indices, scale: float, steps: Floats, anchor: Floats, gradient: Floats,
         change: Floats,
     ) -> Floats:  # fmt: skip
-        """Inner steps of stochastic variance reduced gradient on the rows `order`: see `dimargin.solvers.svrg`.
+        """Take inner steps of stochastic variance reduced gradient on the rows `order`: see `dimargin.solvers.svrg`.
 
         Parameters
         ----------
         losses : MarginLosses
-            Of these rows.
+            Losses of these rows.
         order : ndarray of shape (n_steps,)
         scale : float
-            Rows of the whole problem.
+            Number of rows of the whole problem.
         steps : ndarray of shape (n_outputs,)
         anchor, gradient, change : ndarray of shape (n_outputs, m + 1)
 

@@ -1,4 +1,4 @@
-"""The outer loop, written once: limits, interruption, progress and history for every solver."""
+"""Outer loop of all solvers: limits, interruption, progress and history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Interrupted(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop.
+    """Limits that end a solve.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Limits:
     interrupted : threading.Event
         Set from outside to end the solve with the best model so far.
     stop_requested : callable
-        Asked at every check with the history entry; a true answer ends the solve with the model so far.
+        Called at every check with the history entry; if it returns true, the solve ends with the model so far.
     """
 
     tol: float = 1e-3
@@ -49,7 +49,7 @@ class Limits:
     stop_requested: Callable[[dict[str, Any]], bool] = lambda entry: False
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process can go by: tolerance, passes and the seconds that are left."""
+        """Return the state that another process can use: tolerance, passes and the seconds that are left."""
         left = None if self.deadline is None else self.deadline - time.perf_counter()
         return {"tol": self.tol, "max_iter": self.max_iter, "left": left}
 
@@ -60,44 +60,44 @@ class Limits:
 
     @property
     def reached(self) -> bool:
-        """Whether a long pass over the rows shall be given up."""
+        """Return whether a long pass over the rows shall be given up."""
         return self.out_of_time or self.interrupted.is_set() or self.cancelled.is_set()
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the deadline has passed."""
+        """Return whether the deadline has passed."""
         return self.deadline is not None and time.perf_counter() >= self.deadline
 
 
 class Solver(ABC, Generic[Problem, State, Result]):
-    """A solver is four pure questions; it keeps nothing between solves."""
+    """Base of solvers, which keep nothing between solves: whatever changes during one is in its state."""
 
     @abstractmethod
     def init(self, problem: Problem, start: Any, limits: Limits) -> State:
-        """State before the first step, from zero or from a given start."""
+        """Return the state before the first step, from zero or from a given start."""
 
     @abstractmethod
     def step(self, state: State) -> None:
-        """Go on until the next check of the gap is due, or a limit of time needs looking at."""
+        """Go on until the next check of the gap is due, or the limits have to be checked."""
 
     @abstractmethod
     def check(self, state: State) -> Objectives | None:
-        """Objectives of the present iterate, or None when no check is due yet."""
+        """Return the objectives of the present iterate, or None if no check is due yet."""
 
     @abstractmethod
     def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
-        """Status and reason when the solve is over."""
+        """Return status and reason if the solve is over, else None."""
 
     @abstractmethod
     def finish(self, state: State, status: Status, reason: str, history: History) -> Result:
-        """The result value."""
+        """Return the result of the solve."""
 
     @abstractmethod
     def evaluations(self, state: State) -> int:
-        """Kernel values computed so far."""
+        """Return the number of kernel values computed so far."""
 
     def facts(self, state: State) -> dict[str, Any]:
-        """What else belongs into an entry of the history."""
+        """Return further values for an entry of the history."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Near neighbours side by side: blocks of them (cells of a random projection tree), and an order of all rows."""
+"""Grouping of near neighbours: blocks of them (cells of a random projection tree), and an order of all rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dimargin.system.arrays import Floats, Indices
 
 _SAMPLE = 256  # rows that directions are drawn from
 _LEAF = 8  # rows of a tile
-_NUMBERS_OF_TREE = 2**21  # 16 MiB; trees of all of covtype leave out little more than such of 38,000 rows
+_NUMBERS_OF_TREE = 2**21  # 16 MiB; a tree of all of covtype leaves out little more than trees of 38,000 rows each
 _ROWS_AT_ONCE = 65536  # copied for a projection
 
 
@@ -28,7 +28,7 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     rows : ndarray of shape (m,)
         Training rows to deal.
     n_blocks : int
-        At least 1, at most m.
+        Number of blocks, at least 1 and at most m.
     rng : numpy Generator
 
     Returns
@@ -61,7 +61,7 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
 
 
 def along_neighbours(kernel: KernelMatrix) -> Indices:
-    """Indices of all training rows, leaf after leaf of k-d trees, so that neighbours sit side by side.
+    """Return indices of all training rows, leaf after leaf of k-d trees, so that neighbours sit side by side.
 
     Examples
     --------
@@ -82,10 +82,10 @@ def along_neighbours(kernel: KernelMatrix) -> Indices:
 
 
 def _leaves(rows: Floats) -> Indices:
-    """Indices in the order of the leaves of a k-d tree.
+    """Return indices in the order of the leaves of a k-d tree.
 
-    Cut in the middle of the widest side, not at the median: cells of equal size mix rows of far parts. On covtype
-    (gamma=32) they left out 0.2 of the kernel values, these 0.7.
+    Cells are cut in the middle of their widest side, not at the median, because cells of equal size mix distant rows.
+    On covtype (gamma=32) cells of equal size left out 0.2 of the kernel values, these leave out 0.7.
     """
     tree = cKDTree(rows, leafsize=_LEAF, compact_nodes=False, balanced_tree=False)
     return np.asarray(tree.indices, dtype=np.int64)

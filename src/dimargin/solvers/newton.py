@@ -1,4 +1,4 @@
-"""Generalised Newton on the primal, in a space of few features: the way past a million rows.
+"""Generalised Newton method on the primal, in a space of few features, for a million rows and more.
 
 Where the derivative of the loss is piecewise linear the primal (`dimargin.solvers.primal`) is piecewise quadratic:
 with ``c_i = loss_i''(m_i)`` its generalised Hessian is ``I + sum_i c_i phi_i phi_i'`` (Mangasarian 2002; Keerthi and
@@ -6,14 +6,15 @@ DeCoste, JMLR 2005, for the squared hinge). A step goes to the minimum along the
 may circle; near the optimum no ``c_i`` changes any more and the next step ends there.
 
 Shards keep nothing between passes, so that a lost one is made again from its rows alone, and nothing but sums travels.
-Of few features the Hessian is formed, an all-reduce of m x m numbers to which only the rows add whose ``c_i`` has
-changed since the last step. Of many, a direction is found by conjugate gradients, preconditioned by the diagonal, an
+For few features the Hessian is formed, an all-reduce of m x m numbers to which only the rows add whose ``c_i`` has
+changed since the last step. For many, a direction is found by conjugate gradients, preconditioned by the diagonal, an
 all-reduce of m numbers each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and Keerthi, JMLR
 2008). The diagonal counts a hundredth beside the regulariser: all of it costs a third more steps where features are
 scaled, none of it four times as many where they are not (Hsia, Chiang and Lin, ACML 2018).
 
-A step is one pass, for objective, gradient and Hessian at its end, where the full step is good enough, as most are:
-it goes down, and leaves less of the slope (the condition of Wolfe). Else passes for the slopes at several steps follow.
+A step is one pass, for objective, gradient and Hessian at its end, if the full step is good enough, as most are: it
+lowers the objective, and leaves less of the slope along it (the condition of Wolfe). Else passes for the slopes at
+several steps follow.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _INEXACT, _DIRECTION_STEPS = 0.1, 250  # residual of a direction, relative, at m
 
 @dataclass(frozen=True)
 class CurvedShard(Shard):
-    """A shard that conjugate gradients go over.
+    """Shard with the second derivatives that conjugate gradients need.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class CurvedShard(Shard):
 
 
 def _slopes(shard: Shard, line: tuple[Parameters, Parameters, Floats]) -> Sums:
-    """Derivative of the losses at steps, of shape (n_outputs, n_steps), along a direction."""
+    """Return derivatives of the losses at steps along a direction, (n_outputs, n_steps), and kernel values computed."""
     (weights, intercept), (direction, shift), steps = line
     before, q, losses = shard.features.evaluations(), len(weights), shard.losses
     scores = shard.features.scores(np.concatenate([weights, direction]))
@@ -78,9 +79,9 @@ def _slopes(shard: Shard, line: tuple[Parameters, Parameters, Floats]) -> Sums:
 
 
 def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | None, Limits]) -> Sums:
-    """Sums at a place, as of `evaluate_at`, and what the Hessian lacks since the place before (None: all of it).
+    """Return the sums of `evaluate_at`, and the change of the Hessian since earlier parameters (all of it if None).
 
-    The Hessian, packed, is last but one; last is whether it was given up.
+    The change of the Hessian, packed, is last but one. Last is whether it was given up.
     """
     parameters, before, limits = task
     losses, features, conjugate = shard.losses, shard.features, shard.losses.conjugate
@@ -104,9 +105,10 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
 
 
 class _Hessian:
-    """Sums of ``c_i phi_i phi_i'``: of many rows at a time, whose product costs less, held until there are so many.
+    """Sums of ``c_i phi_i phi_i'``, to which many rows at a time are added, because that costs less.
 
-    Memory is asked for once: what is freed between blocks may go back to the system, and costs a third more then.
+    Rows are held until there are so many. Memory is allocated once: what is freed between chunks may go back to the
+    system, which then costs a third more.
     """
 
     def __init__(self, n_outputs: int, width: int, most_rows: int) -> None:
@@ -127,7 +129,7 @@ class _Hessian:
             self.flush()
 
     def flush(self) -> None:
-        """Take in the rows that wait."""
+        """Add the rows that are held to the sums."""
         for sums, change in zip(self.sums, self._change[:, : self._n_held], strict=True):
             for add, some in ((np.add, change > 0), (np.subtract, change < 0)):
                 rows = np.flatnonzero(some)
@@ -139,7 +141,7 @@ class _Hessian:
         self._n_held = 0
 
     def packed(self) -> Floats:
-        """The sums as LAPACK packs triangles, of shape (n_outputs, width (width + 1) / 2)."""
+        """Return the sums as LAPACK packs triangles, of shape (n_outputs, width (width + 1) / 2)."""
         self.flush()
         return np.array([dtrttp(one.T)[0] for one in self.sums])
 
@@ -150,12 +152,12 @@ def _with_curvature(shard: Shard, parameters: Parameters) -> CurvedShard:
 
 
 def _diagonal(shard: CurvedShard, _: None) -> Sums:
-    """Of the Hessian, without the regulariser, the intercept's last."""
+    """Return the diagonal of the Hessian without the regulariser, and the intercept's entry of it."""
     return shard.features.combine_squares(shard.curvature), shard.curvature.sum(axis=1)
 
 
 def _curved(shard: CurvedShard, direction: Floats) -> Sums:
-    """The Hessian, without the regulariser, times a direction with the intercept behind it."""
+    """Return the Hessian without the regulariser times a direction, whose last entry is the intercept's."""
     curved = shard.curvature * (shard.features.scores(direction[:, :-1]) + direction[:, -1:])
     return shard.features.combine(curved), curved.sum(axis=1)
 
@@ -165,14 +167,14 @@ def _curved(shard: CurvedShard, direction: Floats) -> Sums:
 
 @dataclass(kw_only=True)
 class State(PrimalState):
-    """Where a solve stands.
+    """State of a solve.
 
     Attributes
     ----------
     hessian : ndarray of shape (n_outputs, m (m + 1) / 2), or of m + 1 with an intercept
         ``sum_i c_i psi_i psi_i'``, a packed triangle; empty where it is not formed.
     hessian_at : tuple of ndarray, or None
-        The place whose Hessian this is.
+        Parameters at which `hessian` was computed.
     """
 
     hessian: Floats
@@ -181,7 +183,7 @@ class State(PrimalState):
 
 @dataclass(frozen=True)
 class Newton(PrimalSolver[State]):
-    """Generalised Newton over shards.
+    """Generalised Newton method over shards.
 
     Parameters
     ----------
@@ -210,7 +212,7 @@ class Newton(PrimalSolver[State]):
     explicit: bool = True
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
-        """From weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
         width = self.n_features + self.intercept if self.explicit else 0
         return State(**self.begun(problem, start, limits), hessian=np.zeros((len(start), width * (width + 1) // 2)))
 
@@ -227,9 +229,9 @@ class Newton(PrimalSolver[State]):
         return self.certified(state, tuple(sums))
 
     def step(self, state: State) -> None:
-        """To the minimum along the Newton direction; given up without a trace where a limit is reached meanwhile."""
+        """Go to the minimum along the Newton direction, or stay if a limit is reached before a lower point is found."""
         if self.explicit and state.hessian_at is None:
-            state.objectives = None  # look again, if there is time after all
+            state.objectives = None  # evaluate again, if there is time after all
             return
         direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
         here, before = state.here, self.evaluate(state)
@@ -263,7 +265,7 @@ class Newton(PrimalSolver[State]):
         return directions
 
     def _by_conjugate_gradients(self, state: State) -> Floats:
-        """All outputs as one system; what there is of a direction when a limit is reached still goes down."""
+        """Return the directions of all outputs, solved for as one system; one cut short by a limit still goes down."""
         shards = state.shards.map(_with_curvature, self.parameters(state))
         shape, slopes = state.gradient.shape, state.gradient.ravel()
         squares, curvature = shards.aggregate(_diagonal)
@@ -299,9 +301,10 @@ class Newton(PrimalSolver[State]):
         return found.reshape(shape)
 
     def _line_search(self, state: State, direction: Floats, first: Floats, last: Floats) -> Floats:
-        """Steps where the slopes along the direction, `first` at zero and `last` at one, are nearly zero.
+        """Return steps at which the slopes along the direction, `first` at zero and `last` at one, nearly vanish.
 
-        Some steps within the bracket at a time: a pass over the rows costs more than what is done with their scores.
+        Several steps within the bracket are tried at a time, because a pass over the rows costs more than the work on
+        their scores.
         """
         weights = direction[:, :-1]
         line = self.parameters(state), (self.coefficients(weights), direction[:, -1])
@@ -322,11 +325,11 @@ class Newton(PrimalSolver[State]):
 
 
 class _EnoughError(Exception):
-    """A limit was reached."""
+    """Raised to end conjugate gradients when a limit is reached."""
 
 
 def _solve_positive(matrix: Floats, right: Floats, ridge: float) -> Floats:
-    """Solve with a positive definite matrix from which rounding may have taken that: with a ridge, then."""
+    """Solve with a positive definite matrix, to which a ridge is added if rounding has made it indefinite."""
     ridge = max(ridge, np.finfo(float).eps * float(np.abs(np.diagonal(matrix)).max(initial=0.0)))  # less would vanish
     for _ in range(20):
         try:
@@ -338,10 +341,11 @@ def _solve_positive(matrix: Floats, right: Floats, ridge: float) -> Floats:
 
 
 def _least(points: list[tuple[float, float]]) -> float:
-    """A step near the least point along a direction, from known steps and slopes; nan where they say too little.
+    """Return a step near the minimum along a direction, from known steps and slopes; nan if these do not suffice.
 
-    It is where a line through the two slopes around zero meets it, if the objective falls more on the way to them than
-    it can rise between them, or the step of a slope that is nearly zero: zero where rounding has the direction go up.
+    It is where a line through the two slopes on either side of zero meets zero, if the objective falls more on the way
+    to them than it can rise between them, or the step of a slope that is nearly zero. It is zero if the direction goes
+    up, by rounding.
     """
     points = sorted(points)
     if points[0][1] >= 0:
@@ -359,7 +363,7 @@ def _least(points: list[tuple[float, float]]) -> float:
 
 
 def _next_steps(points: list[tuple[float, float]]) -> list[float]:
-    """Steps to try, from those whose slopes are known: around where a line through those beside zero meets it."""
+    """Return steps to try: around the point where a line through the known slopes on either side of zero meets zero."""
     low, below = max((point for point in points if point[1] <= 0), default=(0.0, 0.0))
     high, above = min((point for point in points if point[1] > 0), default=(np.inf, 0.0))
     if not np.isfinite(high):

@@ -1,4 +1,4 @@
-"""On which kernel values a solve runs, and when those are too coarse for what is asked.
+"""Precision of the kernel values on which a solve runs, and detection of too little of it.
 
 Solves run on float32 kernel values. A gap that meets `tol` is compared with float64 kernel values on a sample of rows
 before it is believed. Where rounding could matter to it, when `tol` is below 1e-4, or when float32 stalls, margins are
@@ -18,7 +18,7 @@ from dimargin.solvers.state import Best, State
 from dimargin.system.arrays import Floats, Indices
 
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
-_SAMPLE = 256  # draws of rows on which float32 margins are compared with float64 ones
+_SAMPLE = 256  # rows drawn, on which float32 margins are compared with float64 ones
 _COLUMNS_AT_ONCE = 65536
 _TRUSTED = 0.03  # relative error of a gap that may come from float32
 _TRUSTED_OBJECTIVE = 0.1  # error of an objective, in gaps
@@ -32,7 +32,7 @@ _PROGRESS = 1e-12  # rise of the dual objective, relative, that is not rounding
 
 
 class Rounding(NamedTuple):
-    """Estimates of what float32 kernel values have done, each of shape (n_outputs,).
+    """Estimated errors that float32 kernel values have caused, each of shape (n_outputs,).
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Rounding(NamedTuple):
 
 
 def certify(state: State) -> None:
-    """Ask whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those."""
+    """Check whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those."""
     best = state.best
     if state.limits.tol < _SINGLE_PRECISION_TOL:
         return go_on_in_float64(state)
@@ -60,7 +60,7 @@ def certify(state: State) -> None:
 
 
 def count_rounding(state: State) -> Rounding:
-    """Estimate what float32 has done to the objectives of the best iterate."""
+    """Estimate the errors that float32 has caused in the objectives of the best iterate."""
     best = state.best
     rounding, evaluations = float32_rounding(state.whole, best.dual, best.margins, best.intercept, state.rng)
     state.spent += evaluations
@@ -108,7 +108,10 @@ def float32_rounding(
 
 
 def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[Floats, int]:
-    """Margins of some rows, and what they take; columns some at a time, for the memory of their float64 copies."""
+    """Return float64 margins of some rows, and the number of kernel values computed.
+
+    Columns are taken in chunks, which bounds the memory of their float64 copies.
+    """
     evaluations = 0
     support = np.flatnonzero(dual.any(axis=0))
     values = np.zeros((len(dual), len(rows)))
@@ -123,7 +126,7 @@ def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple
 
 
 def derailed(state: State, objectives: Objectives) -> bool:
-    """Whether rounding has taken over: the dual objective never falls, and never passes a primal one."""
+    """Return whether rounding has taken over: without it the dual objective never falls, nor passes a primal one."""
     best, now = state.best, state.outputs
     slack = _SLACK * np.abs(best.primal[now])
     low, high = (
@@ -135,7 +138,7 @@ def derailed(state: State, objectives: Objectives) -> bool:
 
 
 def note_progress(state: State, objectives: Objectives) -> None:
-    """The dual objective always rises, the gap comes down in leaps; neither any more means rounding."""
+    """Record progress: without rounding the dual objective always rises, and the gap comes down in leaps."""
     gap, reached = (state.best.gap - state.best.rounding).max(), state.reached[1][state.outputs]
     dual = objectives.primal - objectives.unrounded * np.abs(objectives.primal)
     # float32 values make the dual objective wander, and it is cheap to leave them
@@ -147,13 +150,13 @@ def note_progress(state: State, objectives: Objectives) -> None:
 
 
 def stalled(state: State) -> bool:
-    """Whether there has been no progress for so long that only rounding explains it."""
+    """Return whether there has been no progress for so long that only rounding explains it."""
     patience = _PATIENCE[state.whole.kernel.transform.dtype]
     return state.visited - state.improved_at > patience * state.whole.n_rows
 
 
 def go_on_in_float64(state: State) -> None:
-    """From the best iterate, with its margins computed afresh."""
+    """Continue with float64 kernel values from the best iterate, whose margins are computed afresh."""
     dual = state.best.dual
     if not state.whole.kernel.double:
         state.spent += state.whole.kernel.evaluations

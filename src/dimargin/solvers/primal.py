@@ -1,4 +1,4 @@
-"""The primal over shards of rows: what its solvers share.
+"""Primal problem over shards of rows, and the base of its solvers.
 
 With the features ``phi_i`` of a row, m of them, and a loss with a derivative, the primal is
 
@@ -6,7 +6,7 @@ With the features ``phi_i`` of a row, m of them, and a loss with a derivative, t
 
 With ``g_i = -loss_i'(m_i)`` its gradient is ``w - sum_i y_i g_i phi_i``, and ``-sum_i y_i g_i`` by the intercept. The
 ``g_i`` are dual coefficients, and by Fenchel-Young the gap between P and the dual objective is half the squared norm of
-the gradient: every iterate is certified for nothing. With an intercept the ``g_i`` of the heavier class are first
+the gradient: every iterate is certified at no cost. With an intercept the ``g_i`` of the heavier class are first
 shrunk by the factor s that makes ``sum_i y_i g_i = 0``. That costs a row ``(1 - s)^2`` of its loss where its
 coefficient is inside the box, since the conjugate is quadratic there, and at most ``1 - s`` of it elsewhere.
 
@@ -47,35 +47,35 @@ class Features(Protocol):
     """Rows of a shard as points in a space of few dimensions."""
 
     def scores(self, weights: Floats) -> Floats:
-        """``w.phi_i`` of all rows for `weights` of shape (n_outputs, m); of shape (n_outputs, n)."""
+        """Return ``w.phi_i`` of all rows, of shape (n_outputs, n), for `weights` of shape (n_outputs, m)."""
 
     def combine(self, coefficients: Floats) -> Floats:
-        """``sum_i coefficients[q, i] phi_i``, of shape (n_outputs, m)."""
+        """Return ``sum_i coefficients[q, i] phi_i``, of shape (n_outputs, m)."""
 
     def rows(self, index: Indices | slice) -> Floats:
-        """Features of some rows, of shape (len(index), m)."""
+        """Return the features of some rows, of shape (len(index), m)."""
 
     def evaluations(self) -> int:
-        """Kernel values computed so far."""
+        """Return the number of kernel values computed so far."""
 
     def total_square(self) -> float:
         """Bound the sum of ``|psi_i|^2``."""
 
     def rounding(self) -> float:
-        """Bound the error of a feature, relative to that bound: of kernel values, and zero where rows are features."""
+        """Bound the relative error of features, against the bound of `total_square`; zero where rows are features."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Rows, of which nothing changes during a solve: where it stands is told to every task.
+    """Rows of a problem, which do not change during a solve: tasks are given the state of the solve each time.
 
     Attributes
     ----------
     features : Features
-        Or what a solver needs beyond.
+        Features of the rows, with what else a solver may need of them.
     losses : MarginLosses
     first : int, default=0
-        Index of its first row among all.
+        Index of the shard's first row among all.
     """
 
     features: Any
@@ -87,7 +87,7 @@ class Shard:
 
 
 def margins_at(shard: Shard, parameters: Parameters) -> Floats:
-    """Margins, with the intercept, of shape (n_outputs, n)."""
+    """Return margins with the intercept, of shape (n_outputs, n)."""
     weights, intercept = parameters
     margins: Floats = shard.features.scores(weights)
     margins += intercept[:, None]
@@ -96,7 +96,7 @@ def margins_at(shard: Shard, parameters: Parameters) -> Floats:
 
 
 def evaluate_at(shard: Shard, parameters: Parameters) -> Sums:
-    """Sums at a place: see `sums_of`; kernel values that it took come last."""
+    """Return the sums of `sums_of` at some parameters and, last, the number of kernel values computed."""
     before = shard.features.evaluations()
     nowhere = not (parameters[0].any() or parameters[1].any())  # a solve begins there, and products with zero may cost
     margins = np.zeros(shard.losses.labels.shape) if nowhere else margins_at(shard, parameters)
@@ -118,14 +118,14 @@ def sums_of(
     combine: Callable[[Floats], Floats],
     part: slice = slice(None),
 ) -> tuple[Sums, Floats]:
-    """Of either class: losses of rows inside the box and of others, sums of ``g_i`` and of ``g_i phi_i``.
+    """Return sums for either class: of losses of rows inside the box, of other losses, of ``g_i`` and of ``g_i phi_i``.
 
     Parameters
     ----------
     conjugate : PiecewiseConjugate
-        Of the rows.
+        Conjugate of the loss on the rows.
     losses : MarginLosses
-        Of the shard, of which the rows are a `part`.
+        Losses of the shard, of which the rows are a `part`.
     margins : ndarray of shape (n_outputs, n)
     combine : callable
         As `Features.combine`, for these rows.
@@ -143,7 +143,7 @@ def sums_of(
     value -= inside
     sums = [some for values in (inside, value, dual) for some in _by_class(values, labels)]
     signed = labels * dual
-    if not losses.intercept:  # nobody asks for the classes
+    if not losses.intercept:  # sums by class are not needed
         return (*sums, combine(signed), np.zeros(1)), curvature
     moments = combine(np.concatenate([signed, dual]))
     return (*sums, (moments[q:] + moments[:q]) / 2, (moments[q:] - moments[:q]) / 2), curvature
@@ -159,19 +159,19 @@ def _by_class(values: Floats, labels: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class PrimalSolution:
-    """What solvers of the primal return.
+    """Solution of a primal problem, as its solvers return it.
 
     Attributes
     ----------
     weights : ndarray of shape (n_outputs, m)
     objectives : Objectives
-        With the intercepts.
+        Objectives at these weights, with the intercepts.
     status, reason : str
     passes : int
-        Steps, and the look at the start.
+        Number of steps, and one for the evaluation at the start.
     history : list of dict
-        As of `dimargin.problems.solution.Solution`, with ``gradient_norm`` (of the worst output) and ``epochs``: how
-        often all rows have been looked at so far.
+        History as in `dimargin.problems.solution.Solution`, with ``gradient_norm`` (of the worst output) and
+        ``epochs``, the number of passes over all rows so far.
     """
 
     weights: Floats
@@ -184,7 +184,7 @@ class PrimalSolution:
 
 @dataclass(kw_only=True)
 class PrimalState:
-    """Where a solve stands.
+    """State of a solve of the primal.
 
     Attributes
     ----------
@@ -193,24 +193,24 @@ class PrimalState:
     weights : ndarray of shape (n_outputs, m)
     intercept : ndarray of shape (n_outputs,)
     gradient : ndarray of shape (n_outputs, m + 1)
-        The last is that by the intercept; zero without one.
+        Gradient, whose last column is that by the intercept, and zero without one.
     highest, lower : ndarray of shape (n_outputs,)
-        Largest dual objective so far, as it was computed and without what rounding may have added: no primal one is
+        Largest dual objective so far, as it was computed, and less what rounding may have added: no primal objective is
         below the latter.
     objectives : Objectives or None
-        None where they have not been looked at yet.
+        Objectives at these weights; None where they have not been computed yet.
     epochs : float
-        How often all rows have been looked at.
+        Number of passes over all rows so far.
     spent : int
-        Kernel values computed so far.
+        Number of kernel values computed so far.
     steps, stale : int
-        Steps, and checks since the last progress.
+        Number of steps, and of checks since the last progress.
     least : ndarray of shape (n_outputs,)
-        Primal objectives then.
+        Primal objectives at the last progress.
     smallest : float
-        Gap of the worst output then.
+        Gap of the worst output at the last progress.
     extent : tuple of float or None
-        Sums of `extent_of`, once they are wanted.
+        Sums of `extent_of`, once they are needed.
     """
 
     limits: Limits
@@ -235,7 +235,7 @@ class PrimalState:
         return np.column_stack([self.weights, self.intercept])
 
     def stand(self, here: Floats) -> None:
-        """Go there, where nothing has been looked at yet."""
+        """Move to these weights, at which nothing has been computed yet."""
         self.weights, self.intercept = here[:, :-1], here[:, -1]
         self.objectives = None
 
@@ -245,14 +245,14 @@ State = TypeVar("State", bound=PrimalState)
 
 @dataclass(frozen=True)
 class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State]):
-    """What solvers of the primal share.
+    """Base of the solvers of the primal.
 
     Parameters
     ----------
     n_features : int
-        Numbers of a row, m.
+        Number of features of a row, m.
     intercept : bool, default=False
-        As of the shards' losses.
+        Whether there is an intercept, as in the shards' losses.
     factor : ndarray of shape (m, m), optional
         Lower triangle L of the features' Gram matrix; the identity by default.
     """
@@ -263,7 +263,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
     patience: ClassVar[int] = 3  # checks without progress, after which rounding is to blame
 
     def begun(self, shards: Shards[Shard], start: Floats, limits: Limits) -> dict[str, Any]:
-        """Fields of the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the fields of the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
         return {
             "limits": limits,
             "shards": shards,
@@ -275,30 +275,30 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         }
 
     def parameters(self, state: PrimalState) -> Parameters:
-        """Where the solve stands, as the shards take it."""
+        """Return the coefficients and intercepts of a state, as the shards take them."""
         return self.coefficients(state.weights), state.intercept
 
     def coefficients(self, weights: Floats) -> Floats:
-        """Of the features: ``beta = L^-T w``, of shape (n_outputs, m)."""
+        """Return the coefficients of the features, ``beta = L^-T w``, of shape (n_outputs, m)."""
         return weights if self.factor is None else self._solved(weights.T, "T").T
 
     def weights(self, products: Floats) -> Floats:
-        """``L^-1 psi`` for points psi among the features, of shape (n_outputs, m)."""
+        """Return ``L^-1 psi`` for points psi in the space of the features, of shape (n_outputs, m)."""
         return products if self.factor is None else self._solved(products.T, "N").T
 
     def _solved(self, right: Floats, trans: str) -> Floats:
         return np.asarray(solve_triangular(self.factor, right, lower=True, trans=trans, check_finite=False))
 
     def evaluations(self, state: State) -> int:
-        """Kernel values computed by the shards so far."""
+        """Return the number of kernel values that the shards have computed so far."""
         return state.spent
 
     def facts(self, state: State) -> dict[str, Any]:
-        """Gradient norm and epochs."""
+        """Return the gradient's norm, of the worst output, and the epochs."""
         return {"gradient_norm": float(np.linalg.norm(state.gradient, axis=1).max()), "epochs": state.epochs}
 
     def check(self, state: State) -> Objectives | None:
-        """Objective, gradient and gap where the shards are."""
+        """Return the objectives of the present iterate, and count the checks without progress."""
         objectives = self.evaluate(state)
         fell = objectives.primal < (1 - _PROGRESS) * state.least
         if fell.any() or objectives.worst_gap < 0.9 * state.smallest:
@@ -309,7 +309,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return objectives
 
     def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
-        """Whether the tolerance is met."""
+        """Return status and reason if the tolerance is met, cannot be met, or the steps are used up, else None."""
         tol, gap = state.limits.tol, objectives.worst_gap
         if gap <= tol:
             return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
@@ -325,19 +325,19 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return None
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> PrimalSolution:
-        """The last iterate: the primal objective never rises."""
+        """Return the last iterate, which is the best: the primal objective never rises."""
         return PrimalSolution(state.weights, self.evaluate(state), status, reason, 1 + state.steps, history)
 
     def evaluate(self, state: State) -> Objectives:
-        """Objectives, and the gradient into the state, if they are not known."""
+        """Return the objectives; unless they are known, compute them and set the gradient of the state."""
         return self.measured(state) if state.objectives is None else state.objectives
 
     def measured(self, state: PrimalState) -> Objectives:
-        """The same, without asking whether they are known."""
+        """Compute the objectives, known or not, and set the gradient of the state."""
         return self.certified(state, state.shards.aggregate(evaluate_at, self.parameters(state)))
 
     def certified(self, state: PrimalState, sums: Sums) -> Objectives:
-        """Objectives, and the gradient into the state, from the sums of `evaluate_at`."""
+        """Return the objectives, and set the gradient of the state, from the sums of `evaluate_at`."""
         *losses, own, others, positive, negative, evaluations = sums
         state.spent += int(evaluations[0])
         positive = self.weights(positive)
@@ -394,7 +394,7 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
 
     @cached_property
     def _amplification(self) -> float:
-        """Norm of the inverse of L, or a bound of it."""
+        """Bound of the norm of the inverse of L, by the Frobenius norm; LAPACK's estimate would be from below."""
         if self.factor is None or not len(self.factor):
             return 1.0
         reciprocal, _ = dtrcon(self.factor, norm="1", uplo="L")

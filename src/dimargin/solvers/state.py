@@ -1,4 +1,4 @@
-"""Where block coordinate descent stands: the present iterate, the best one, and what is to be visited next."""
+"""State of block coordinate descent: the present iterate, the best one, and the blocks to be visited next."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Best:
     intercept: Floats
     rounding: Floats  # the part of the gap that is a bound of rounding
     lowest_primal: Floats  # of all iterates: no dual objective is above
-    is_counted: bool = False  # whether what float32 has done to all of these is in them
+    is_counted: bool = False  # whether the errors by float32 are counted in all of these
 
     @classmethod
     def of(cls, problem: DualProblem, dual: Floats, margins: Floats, accurately: bool = False) -> Best:
-        """A first one."""
+        """Return a first iterate as the best one."""
         now = problem.objectives(dual, margins, accurately=accurately)
         own = now.primal, now.dual, now.relative_gap, now.intercept, now.rounding, now.primal.copy()
         return cls(dual.copy(), margins.copy(), *own)
 
     def update(self, outputs: Indices, dual: Floats, margins: Floats, objectives: Objectives) -> None:
-        """Take over those of the given outputs whose gap has become smaller."""
+        """Replace the iterate for those of the given outputs whose gap has become smaller."""
         self.lowest_primal[outputs] = np.fmin(self.lowest_primal[outputs], objectives.primal)
         better = objectives.unrounded < (self.gap - self.rounding)[outputs]
         indices = outputs[better]
@@ -49,7 +49,7 @@ class Best:
         self.rounding[indices] = objectives.rounding[better]
 
     def round(self, errors: Floats) -> None:
-        """Count what float32 has done to all objectives, of shape (n_outputs,)."""
+        """Count errors by float32, of shape (n_outputs,), in the gaps of all outputs."""
         self.is_counted = True
         gap = np.maximum(self.primal - self.dual_objective, 0.0)
         now = Objectives.of(self.primal, gap, self.intercept, errors)
@@ -57,14 +57,14 @@ class Best:
 
     @property
     def objectives(self) -> Objectives:
-        """Of all outputs, as they are now."""
+        """Objectives of all outputs at their best iterates."""
         own = (self.primal, self.dual_objective, self.gap, self.intercept, self.rounding)
         return Objectives(*(values.copy() for values in own))
 
 
 @dataclass
 class State:
-    """All that one solve knows; what stays as it is comes first."""
+    """State of one solve; the fields that do not change come first."""
 
     limits: Limits
     rng: np.random.Generator
@@ -81,8 +81,8 @@ class State:
     margins: Floats
     best: Best  # of all outputs
     spent: int  # evaluations of kernels left behind
-    # float64 kernel values: absolute changes of coefficients, times the sizes of their rows, by which margins of all
-    # outputs have come to what they are; None where they were computed at once
+    # float64 kernel values: sums, over all updates that led to the margins of all outputs, of absolute changes of
+    # coefficients times the sizes of their rows; None where margins were computed at once
     travelled: Floats | None = None
     accurately: bool = False  # whether margins that are computed at once are in twice the precision
 
@@ -105,11 +105,11 @@ class State:
     reached: tuple[float, Floats] = (np.inf, np.empty(0))  # worst gap and dual objectives then
 
     def as_given(self, values: Floats) -> Floats:
-        """Values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
+        """Return values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
         return values if self.indices is None else np.ascontiguousarray(values[:, np.argsort(self.indices)])
 
     def objectives(self) -> Objectives:
-        """Of the present iterate, of the present outputs."""
+        """Return the objectives of the present iterate, for the present outputs."""
         travelled = None if self.travelled is None else self.travelled[self.outputs]
         return self.problem.objectives(self.dual, self.margins, travelled=travelled, accurately=self.accurately)
 
@@ -124,14 +124,17 @@ class State:
         self.travelled[self.outputs] += moved
 
     def make_feasible(self) -> None:
-        """Put the present iterate into its box, and its signed coefficients to a sum of zero."""
+        """Move the present iterate into its box and, with an intercept, to signed coefficients of sum zero."""
         before = self.dual
         self.dual, self.margins = self.problem.at_feasible(self.dual, self.margins)
         if self.dual is not before:
             self.travel(np.arange(before.shape[1]), self.dual - before)
 
     def may_round_less(self) -> bool:
-        """Whether the gap would meet the tolerance but for the rounding of margins that can be computed better."""
+        """Return whether the gap would meet the tolerance but for the rounding of margins that can be computed better.
+
+        If it would, and the kernel can compute margins accurately, they are from now on.
+        """
         kernel, objectives, tol = self.whole.kernel, self.best.objectives, self.limits.tol
         unmet = (objectives.relative_gap > tol) & (objectives.unrounded <= tol)
         if not kernel.double or not unmet.any():

@@ -37,20 +37,20 @@ _LARGEST_STEP = 0.5
 
 @dataclass(frozen=True)
 class _Visit:
-    """What goes from shard to shard in a round of the inner loop.
+    """State of the inner loop that goes from shard to shard in a round.
 
     Attributes
     ----------
     seed : tuple of int
-        Of the round.
+        Seed of the round.
     index : int
-        Shards visited so far in it.
+        Number of shards visited so far in the round.
     wait, left : int
-        Rows to pass by before the first step, and steps to do.
+        Number of rows to skip before the first step, and of steps to do.
     scale : float
-        Rows of all shards.
+        Number of rows of all shards.
     steps, anchor, gradient, change
-        As of `dimargin.solvers.linear_features.LinearFeatures.descend`.
+        As in `dimargin.solvers.linear_features.LinearFeatures.descend`.
     """
 
     seed: tuple[int, ...]
@@ -91,19 +91,19 @@ def _visit(shard: Shard, visit: _Visit) -> _Visit:
 
 @dataclass(kw_only=True)
 class State(PrimalState):
-    """Where a solve stands; parameters and gradients have shape (n_outputs, m + 1), the intercept behind.
+    """State of a solve; parameters and gradients have shape (n_outputs, m + 1), with the intercept last.
 
     Attributes
     ----------
     n_rows : int
-        Of all shards.
+        Number of rows of all shards.
     step_sizes : ndarray of shape (n_outputs,)
     done : int
-        Inner steps so far.
+        Number of inner steps so far.
     kept : tuple of Objectives and ndarray, or None
-        Where objectives were looked at before: what is worse is given up.
+        Objectives and parameters of the iterate that was evaluated before: a worse one is given up for it.
     anchor : tuple of ndarray and ndarray, or None
-        Of the last stage, with the gradient there.
+        Anchor of the last stage, and the gradient there.
     """
 
     n_rows: int
@@ -125,8 +125,8 @@ class SVRG(PrimalSolver[Stage]):
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
     step_size : {"safe", "barzilai_borwein"}, default="safe"
-        ``1 / (4 L)``; or from the second stage on ``|dw|^2 / (dw.dh) / T`` of the last two anchors and their gradients,
-        with T inner steps a stage (Tan et al., NeurIPS 2016).
+        Step of ``1 / (4 L)`` or, from the second stage on, of ``|dw|^2 / (dw.dh) / T`` by the last two anchors and
+        their gradients, with T inner steps a stage (Tan et al., NeurIPS 2016).
     random_state : int, default=0
 
     Examples
@@ -151,7 +151,7 @@ class SVRG(PrimalSolver[Stage]):
     patience: ClassVar[int] = 12  # the step may have to be halved some times
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> Stage:
-        """From weights of shape (n_outputs, m + 1), the last of them the intercept."""
+        """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
         return State(**self.begun(problem, start, limits))  # type: ignore[return-value]
 
     def begun(self, shards: Shards[Shard], start: Floats, limits: Limits) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class SVRG(PrimalSolver[Stage]):
         return {**super().begun(shards, start, limits), "n_rows": n_rows, "step_sizes": sizes}
 
     def evaluate(self, state: Stage) -> Objectives:
-        """Objectives and gradient here, or where they were looked at before if those are better."""
+        """Return the objectives of the present iterate, or those of the one evaluated before if they are better."""
         if state.objectives is not None:
             return state.objectives
         objectives = self.measured(state)
@@ -179,11 +179,11 @@ class SVRG(PrimalSolver[Stage]):
         return self.measured(state)
 
     def gradient(self, state: Stage) -> Floats:
-        """At the anchor: that of the whole problem, which the last check has looked at."""
+        """Return the gradient at the anchor: that of the whole problem, which the last check has computed."""
         return state.gradient.copy()
 
     def step(self, state: Stage) -> None:
-        """One stage."""
+        """Run one stage."""
         n, steps, here = state.n_rows, max(1, round(self.inner_passes * state.n_rows)), state.here
         if state.objectives is not None:
             state.kept = state.objectives, here

@@ -1,4 +1,4 @@
-"""The machines on Spark: pyspark.ml estimators and models, in classic sessions and over Spark Connect."""
+"""Machines on Spark, as pyspark.ml estimators and models, in classic sessions and over Spark Connect."""
 
 try:
     from pyspark.sql.functions import arrow_udf as _needed  # noqa: F401

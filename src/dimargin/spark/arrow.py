@@ -1,4 +1,4 @@
-"""Rows from Arrow batches, on the executors: without a loop over rows, and with errors that name column and row."""
+"""Conversion of Arrow batches to rows on executors, without a loop over rows; errors name column and row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None) -> Rows:
-    """Rows of a batch of `Columns.select`.
+    """Return the rows of a batch of `Columns.select`.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def _in_batch(row: int) -> str:
 
 
 def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None, name: RowName = _in_batch) -> Any:
-    """Features of the rows of an Arrow array: of structs (vectors) or of lists; see `rows_of`."""
+    """Return the features of rows in an Arrow array of structs (vectors) or of lists; see `rows_of`."""
     called = columns.features if isinstance(columns.features, str) else "featuresCols"
     _refuse_nulls(features, called, name)
     vectors = pa.types.is_struct(features.type)
@@ -118,7 +118,7 @@ def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None
 def _indices(
     lists: pa.Array, stored: NDArray[Any], lengths: NDArray[Any], n_features: int, column: str, name: RowName
 ) -> NDArray[np.int32]:
-    """Columns of all values; those of dense vectors are not stored."""
+    """Return the columns of all values; for dense vectors, which store none, they are generated."""
     given = pc.list_value_length(lists).fill_null(0).to_numpy()
     _refuse(stored & (given != lengths), column, "is a sparse vector with more indices than values, or fewer,", name)
     indices = np.empty(int(lengths.sum()), dtype=np.int32)

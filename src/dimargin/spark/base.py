@@ -1,4 +1,4 @@
-"""What the machines of pyspark.ml share: an estimator that trains on a DataFrame, and its model."""
+"""Base classes of the machines of pyspark.ml: an estimator that trains on a DataFrame, and its model."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from dimargin.system.arrays import Floats
 
 
 class MarginEstimator(MachineSetters, Classifier, DefaultParamsReadable, MLWritable):
-    """Base of the estimators; a subclass names its machine and its model."""
+    """Base class of the estimators; a subclass names its machine and its model."""
 
     model: type[MarginModel]
 
     def _fit(self, dataset: DataFrame) -> MarginModel:
-        """Train on a DataFrame; whatever is wrong with Params or columns raises before any work."""
+        """Train on a DataFrame; wrong Params or columns raise an error before any work."""
         from dimargin.spark.training import train
 
         prototype, columns = self._prototype(), self._columns()
@@ -39,17 +39,17 @@ class MarginEstimator(MachineSetters, Classifier, DefaultParamsReadable, MLWrita
         return model
 
     def write(self) -> ParamsWriter:
-        """Writer of the Params."""
+        """Return a writer of the Params."""
         return ParamsWriter(self)
 
 
 class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
-    """Base of the models: a fitted scikit-learn machine, and the columns that it predicts from and to.
+    """Base class of the models: a fitted scikit-learn machine, and the columns that it predicts from and to.
 
     Attributes
     ----------
     parent : MarginEstimator or None
-        What made the model, in this process.
+        Estimator that made the model, in this process.
     """
 
     def __init__(self, machine: MarginClassifier) -> None:
@@ -82,7 +82,7 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
         return model
 
     def toSklearn(self) -> Any:
-        """The fitted scikit-learn machine; `dimargin.save` writes it as a model file."""
+        """Return the fitted scikit-learn machine; `dimargin.save` writes it as a model file."""
         return copy.copy(self._fitted)
 
     # ---- facts -----------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     @property
     def objective(self) -> float | list[float]:
-        """Primal objective; for more than two classes one a class."""
+        """Primal objective; for more than two classes there is one per class."""
         return _plain(self._fitted.objective_)
 
     @property
@@ -119,28 +119,28 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     @property
     def certificate(self) -> str:
-        """Which problem the gap belongs to: "global", "partitioned" or "landmark"."""
+        """Problem that the gap belongs to: "global", "partitioned" or "landmark"."""
         return str(self._fitted.certificate_)
 
     @property
     def status(self) -> str:
-        """Why training ended."""
+        """Reason why training ended."""
         return str(self._fitted.status_)
 
     @property
     def history(self) -> History:
-        """One entry a level or step of the training."""
+        """History of the training, with one entry per level or step."""
         history: History = copy.deepcopy(self._fitted.history_)
         return history
 
     # ---- prediction ------------------------------------------------------------------------------------------
 
     def predict(self, value: Vector) -> float:
-        """Label of one row."""
+        """Return the label of one row."""
         return float(self._fitted._decide(self._decision_values(value))[0])
 
     def predictRaw(self, value: Vector) -> DenseVector:
-        """Decision values of one row, in the order of `classes`; of two classes they are opposite."""
+        """Return the decision values of one row, in the order of `classes`; those of two classes are opposite."""
         return DenseVector(raw_predictions(self._decision_values(value))[0])
 
     def _decision_values(self, value: Vector) -> Floats:
@@ -161,12 +161,12 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
     # ---- persistence -----------------------------------------------------------------------------------------
 
     def write(self) -> ModelWriter:
-        """Writer of the model and its Params."""
+        """Return a writer of the model and its Params."""
         return ModelWriter(self)
 
     @classmethod
     def read(cls) -> ModelReader:
-        """Reader of what `write` wrote."""
+        """Return a reader of what `write` wrote."""
         return ModelReader(cls)
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of a fit, from which a new driver goes on.
+"""Checkpoints of a fit, from which a new driver resumes.
 
     dir/0000    manifest                    before the work begins
     dir/0001    results, shards, manifest   after a level
@@ -9,7 +9,7 @@ neither is pickled, and nothing of them is executed. A checkpoint counts once it
 last: the parameters, the seed, the rows and a fingerprint of the data, and checksums of everything, itself included. A
 new driver reads the source again, runs the same algorithm with the results that there are in place of its first jobs,
 and so comes to where the other one was (`dimargin.engines.record`). When a fit has ended, its checkpoints are marked as
-finished, the next fit in the folder begins from the beginning.
+finished, and the next fit in the folder begins from the beginning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HOLDERS = {"kernels", "problems", "sharding", "solvers", "partition", "strategi
 
 
 def _values_of(holders: set[str]) -> Iterator[type]:
-    """What algorithms give and keep: the dataclasses of these parts of dimargin, and kernel matrices."""
+    """Yield the classes of what algorithms give and keep: dataclasses of these packages, and kernel matrices."""
     for name, module in sorted(sys.modules.items()):
         package, _, rest = name.partition(".")
         if package == "dimargin" and rest.split(".")[0] in holders:
@@ -56,7 +56,7 @@ Manifest = dict[str, Any]
 
 
 class Checkpoints:
-    """The checkpoints of a folder, those of an earlier driver first.
+    """Checkpoints of a folder, those of an earlier driver first.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class Checkpoints:
         self._clock = time.perf_counter()
 
     def seed_for(self, machine: MarginClassifier) -> int:
-        """The machine's seed; that of the fit to go on with, where the machine leaves it open."""
+        """Return the machine's seed; if the machine leaves it open, that of the fit to resume."""
         if self._past and machine.random_state is None:
             return int(self._past[0]["fit"]["seed"])
         return machine._seed()
 
     def begin(self, machine: MarginClassifier, seed: int, n_rows: int, fingerprint: str) -> None:
-        """From here on results are kept, or known already.
+        """Begin to record results, after those that the checkpoints hold.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Checkpoints:
             self._spent.append(self._next["shards"]["folder"])  # lost executors' parts are made again of it
 
     def save(self, shards: Any = None) -> None:
-        """Write down what has been got since the last checkpoint, and shards that all that follows is made from."""
+        """Write the results since the last checkpoint, and the shards from which all that follows is made."""
         results = self._engine.news()
         if not results:
             return  # a new driver is not yet where the other one was
@@ -130,12 +130,12 @@ class Checkpoints:
         self._clock = time.perf_counter()
 
     def save_now_and_then(self) -> None:
-        """Do so where the last time is long ago."""
+        """Call `save` where the last checkpoint is long ago."""
         if time.perf_counter() - self._clock >= _SECONDS:
             self.save()
 
     def finish(self) -> None:
-        """The fit has ended: the folder is free for another one, and the shards are given up."""
+        """Mark the fit as finished, so that the folder is free for another one, and give up its shards."""
         shards = self._next["shards"]
         self._next |= {"shards": None, "finished": True}
         self._write([])
@@ -148,7 +148,7 @@ class Checkpoints:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def _chain(self) -> list[Manifest]:
-        """Manifests of the fit that was here last."""
+        """Return the manifests of the fit that was here last."""
         chain, lines = list[Manifest](), self._folder.lines("manifest")
         while _name_of(len(chain)) in lines:
             name = _name_of(len(chain))
@@ -180,7 +180,7 @@ class Checkpoints:
                 )
 
     def _results(self, manifest: Manifest) -> list[tuple[str, bytes]]:
-        """Names and packed results of a checkpoint."""
+        """Return the names and packed results of a checkpoint."""
         names, digests = manifest["jobs"], manifest["results"]
         here = self._folder / _name_of(manifest["number"])
         if not names:
@@ -194,7 +194,7 @@ class Checkpoints:
         return list(zip(names, results, strict=True))
 
     def _saved(self) -> Saved | None:
-        """The last shards, looked at."""
+        """Return the last shards, after a check of their checksums; None if there are none."""
         shards = self._past[-1]["shards"]
         if shards is None:
             return None

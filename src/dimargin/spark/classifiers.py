@@ -1,4 +1,4 @@
-"""The machines as pyspark.ml estimators and models."""
+"""Machines as pyspark.ml estimators and models."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dimargin.spark.base import MarginEstimator, MarginModel
 
 
 class _KernelModel(MarginModel):
-    """What models with a kernel add."""
+    """Base class of the models with a kernel."""
 
     @property
     def numSupportVectors(self) -> int:
-        """Number of support vectors, which are training rows and in the model."""
+        """Number of support vectors, which are training rows that the model contains."""
         return len(self._fitted.support_)
 
 
@@ -48,7 +48,8 @@ class ODMClassifier(MarginEstimator, machine=machines.ODMClassifier):
     labelCol, predictionCol, rawPredictionCol : str
         As in all of pyspark.ml; labels are numbers. A column with an empty name is left out of predictions.
     weightCol, idCol : str, optional
-        Weights of rows; and keys of their own, by which they are sampled and dealt in place of their content.
+        Columns of the rows' weights, and of their keys, by which rows are sampled and assigned to shards in place of
+        their content.
     lam, upsilon, theta, kernel, gamma, degree, coef0, strategy, ... :
         The parameters of `dimargin.ODMClassifier` in pyspark.ml's spelling (``nLevels``, ``maxIter``), `random_state`
         as ``seed``; ``explainParams()`` lists them with their defaults. `kernel` is a named one.
@@ -98,7 +99,7 @@ class LinearODMClassificationModel(MarginModel, machine=machines.LinearODMClassi
 
     @property
     def coefficientMatrix(self) -> DenseMatrix:
-        """Coefficients, a row for two classes, else one a class."""
+        """Coefficients, in one row for two classes, else in one row per class."""
         values: Any = self._fitted.coef_
         return DenseMatrix(*values.shape, values.ravel().tolist(), isTransposed=True)
 

@@ -1,4 +1,4 @@
-"""Columns of a DataFrame: what they must be, and how they are handed to Arrow."""
+"""Columns of a DataFrame, the requirements on them, and their conversion to Arrow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_CLASSES = 10_000  # labels come to the driver, and a column of numbers must
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that hold rows.
+    """Columns of a DataFrame that hold rows.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Columns:
     n_features: int | None = None
 
     def check(self, schema: StructType) -> None:
-        """Raise, before any work, for a column that is missing or of the wrong type.
+        """Raise an error, before any work, for a column that is missing or of the wrong type.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Columns:
             _check_type("idCol", self.id, schema, (IntegralType, StringType), "a column of whole numbers or text")
 
     def features_in(self, schema: StructType) -> Column:
-        """The features as an Arrow type: vectors as the struct they are stored as, all else as arrays."""
+        """Return the features as an Arrow type: vectors as the struct they are stored as, all else as arrays."""
         if isinstance(self.features, tuple):
             single = all(isinstance(schema[name].dataType, FloatType) for name in self.features)
             kind = FloatType() if single else DoubleType()
@@ -84,12 +84,12 @@ class Columns:
         return column if isinstance(kind.elementType, (FloatType, DoubleType)) else column.cast("array<double>")
 
     def select(self, dataset: DataFrame) -> DataFrame:
-        """The columns under canonical names and types, which `rows_of` takes on the executors.
+        """Select the columns under canonical names and types, which `rows_of` takes on the executors.
 
         Returns
         -------
         DataFrame
-            ``features``, and where they are there ``label`` and ``weight`` (double) and ``id`` (bigint or string).
+            ``features``, and where present ``label`` and ``weight`` (double) and ``id`` (bigint or string).
         """
         schema = dataset.schema
         chosen = [self.features_in(schema).alias(FEATURES)]
@@ -126,7 +126,7 @@ class Columns:
 
 
 def quoted(name: str) -> Column:
-    """The column of exactly this name, which may have dots and backticks in it."""
+    """Return the column of exactly this name, which may have dots and backticks in it."""
     return F.col(f"`{name.replace('`', '``')}`")
 
 

@@ -1,7 +1,7 @@
-"""Data files that Spark reads: the rows and labels that `dimargin.data_files.read_data` gives, on the executors.
+"""Data files that Spark reads on the executors, with the rows and labels of `dimargin.data_files.read_data`.
 
     1  open       the names of the columns, from a first line or a schema
-    2  look       a pass over the rows: labels, sizes, what is wrong, and sums for the scaler
+    2  summary    a pass over the rows: labels, sizes, faults, and sums for the scaler
     3  rows       a data frame of scaled features, and of indices of the labels among the classes
 
 Nothing of a row comes to the driver but its label.
@@ -58,7 +58,7 @@ _NUMBERS = (IntegralType, FloatType, DoubleType, BooleanType)
 
 @dataclass(frozen=True)
 class FileRows:
-    """Rows of a data file, ready to be trained on.
+    """Rows of a data file, ready for training.
 
     Attributes
     ----------
@@ -69,9 +69,9 @@ class FileRows:
     classes : ndarray
         Labels, ascending: integers where all are, else floating-point numbers, else text.
     scaler : transformer or None
-        That of scikit-learn, fitted on these rows.
+        Scaler of scikit-learn, fitted on these rows.
     feature_names, label, zero_based
-        As in `dimargin.data_files.DataSet`.
+        Attributes as in `dimargin.data_files.DataSet`.
     """
 
     frame: DataFrame
@@ -87,7 +87,7 @@ class FileRows:
     def train(
         self, prototype: MarginClassifier, report: Progress, checkpoint_dir: str | None = None
     ) -> MarginClassifier:
-        """Train a machine on the rows, as `dimargin.spark.training.train`, and give it the labels."""
+        """Train a machine on the rows, by `dimargin.spark.training.train`, and give it the labels."""
         weights = self._weights_of_indices(prototype.class_weight)
         machine: Any = train(
             clone(prototype).set_params(class_weight=weights),
@@ -112,7 +112,7 @@ def read_rows(spark: SparkSession, path: str, label: str | int | None = None, sc
     ----------
     spark : SparkSession
     path : str
-        What Spark reads: a file, a folder of files, or a pattern, here or behind a URL. The format follows from its
+        File, folder of files, or pattern that Spark reads, here or behind a URL. The format follows from its
         name as in `dimargin.data_files.read_data`, else from those of the files in the folder. Text may be compressed
         as its name says (gzip, bzip2).
     label : str or int, optional
@@ -157,7 +157,7 @@ class _Opened:
     label: str | int | None = None
 
     def rows(self, found: FileSummary) -> FileRows:
-        """The rows, as they turned out to be."""
+        """Return the rows, with the width and the classes that were found."""
         path, text = self.format.path, isinstance(self.format, LibsvmText)
         base = int(text and found.first > 0)
         width = found.last + 1 - base
@@ -194,7 +194,7 @@ def _opened(spark: SparkSession, path: str, label: str | int | None) -> _Opened:
 
 
 def _kind(spark: SparkSession, path: str) -> str:
-    """The format, by the name; or by those of the files of a folder whose own says nothing."""
+    """Return the format by the name of the path; where that says nothing, by those of a folder's files."""
     names = [path]
     if data_format(Path(path)) == "libsvm":
         names = spark.read.text(path).inputFiles() or names

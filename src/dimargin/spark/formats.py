@@ -1,4 +1,4 @@
-"""Data files as executors parse them: batches of lines or of table rows, by the readers of `dimargin.data_files`."""
+"""Parsers of batches of lines or of table rows on executors, by the readers of `dimargin.data_files`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Parsed(NamedTuple):
     X : ndarray or CSR matrix of shape (n, n_features)
         Features of LIBSVM text are counted from zero, as far as they go.
     labels : ndarray
-        Those that occur: numbers, or text.
+        Labels that occur, as numbers or text.
     indices : ndarray of shape (n,)
-        Of the rows' labels among them.
+        Indices of the rows' labels among them.
     """
 
     X: Any
@@ -43,28 +43,28 @@ class Parsed(NamedTuple):
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """How a file is parsed; travels to the executors.
+    """Abstract base class of parsers of a data file, which are sent to the executors.
 
     Attributes
     ----------
     path : str
-        For messages.
+        Path of the file, for messages.
     """
 
     path: str
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
-        """Rows of a batch, None if there are none; raises DataFileError naming column or line of what is wrong."""
+        """Return the rows of a batch, None if there are none; a DataFileError names the wrong column or line."""
         return self._rows(batch) if batch.num_rows else None
 
     @abstractmethod
     def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
-        """The same of a batch that is not empty."""
+        """Return the rows of a batch that is not empty, None if there are none."""
 
 
 @dataclass(frozen=True)
 class LibsvmText(Format):
-    """Lines of LIBSVM text."""
+    """Parser of lines of LIBSVM text."""
 
     def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
         lines = batch.column(LINE)
@@ -74,7 +74,7 @@ class LibsvmText(Format):
 
 @dataclass(frozen=True)
 class CsvText(Format):
-    """Lines of CSV; every file has its header, where there is one.
+    """Parser of lines of CSV; if there is a header, every file has it.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class CsvText(Format):
 
 @dataclass(frozen=True)
 class TableRows(Format):
-    """Rows of a table with the canonical columns `FEATURES`, an array, and `LABEL`, as it is.
+    """Parser of rows of a table with the canonical columns `FEATURES`, an array, and `LABEL`, as it is.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class TableRows(Format):
 
 
 def _joined(lines: pa.Array) -> bytes:
-    """Lines as one text."""
+    """Join lines to one text."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
     text: bytes = pc.binary_join(whole, b"\n")[0].as_py()
     return text + b"\n"

@@ -1,6 +1,6 @@
 """Params of the machines, derived from the constructors of the scikit-learn classes: names, defaults, texts.
 
-A new machine joins with its two classes in `dimargin.spark`, a new parameter of an estimator with nothing.
+A new machine needs its two classes in `dimargin.spark`; a new parameter of an estimator needs nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TEXTS = {  # where the docstring says more than holds here, or leaves it to sci
 
 
 def spark_name(name: str) -> str:
-    """The name of a parameter among pyspark.ml's.
+    """Return the name that a parameter has in pyspark.ml.
 
     Examples
     --------
@@ -40,13 +40,13 @@ def spark_name(name: str) -> str:
 
 
 def parameters(machine: type[MarginClassifier]) -> dict[str, inspect.Parameter]:
-    """Parameters of the constructor that are Params, by their names in the constructor."""
+    """Return the parameters of the constructor that are Params, by their names in the constructor."""
     own = inspect.signature(machine).parameters
     return {name: parameter for name, parameter in own.items() if name not in _OWN}
 
 
 class MachineParams(HasWeightCol):
-    """The Params that an estimator and its models have: columns, and those of the machine.
+    """Params that an estimator and its models have: columns, and those of the machine.
 
     Subclasses name the machine: ``class ODMClassifier(..., machine=dimargin.ODMClassifier)``.
     """
@@ -95,7 +95,7 @@ class MachineParams(HasWeightCol):
         return self._set(featuresCols=value)
 
     def _set(self, **given: Any) -> Self:
-        """Set Params; a list for `featuresCol` is one of plain columns, and None takes the name of a column back."""
+        """Set Params; a list for `featuresCol` is one of plain columns, and None clears the name of a column."""
         columns = given.get("featuresCol")
         if isinstance(columns, (list, tuple)):
             del given["featuresCol"]
@@ -116,7 +116,7 @@ class MachineParams(HasWeightCol):
         return (self.getOrDefault(name) or None) if self.isDefined(name) else None
 
     def _columns(self, n_features: int | None = None) -> Columns:
-        """The columns to train from, or with the number of features of a model those to predict from."""
+        """Return the columns to train from, or, with the number of features of a model, to predict from."""
         plain = tuple(self.getFeaturesCols())
         features = plain if self.isDefined(self.featuresCols) else self.getOrDefault("featuresCol")
         if n_features is not None:
@@ -124,7 +124,7 @@ class MachineParams(HasWeightCol):
         return Columns(features, self.getOrDefault("labelCol"), self._column("weightCol"), self._column("idCol"))
 
     def _prototype(self) -> MarginClassifier:
-        """The scikit-learn machine of these Params, unfitted; raises for any that is out of its range."""
+        """Return the unfitted scikit-learn machine of these Params; raises an error for one out of its range."""
         given = {name: as_object(name, self.getOrDefault(spark_name(name))) for name in parameters(self.machine)}
         machine = self.machine(**given)
         try:
@@ -142,7 +142,7 @@ class MachineParams(HasWeightCol):
 
 
 class MachineSetters(MachineParams):
-    """What an estimator has beyond its models: setters, a folder for checkpoints, a constructor of keywords only."""
+    """Params of an estimator, with setters, a folder for checkpoints, and a constructor of keywords only."""
 
     checkpointDir: Param[str] = Param(
         Params._dummy(), "checkpointDir",
@@ -194,7 +194,7 @@ class MachineSetters(MachineParams):
 
 
 def in_spark_names(machine: type[MarginClassifier], text: str) -> str:
-    """A text in which the machine's parameters have the names of the Params."""
+    """Return a text in which the machine's parameters have the names of the Params."""
     names = [name for name in parameters(machine) if spark_name(name) != name]
     return re.sub(rf"\b({'|'.join(names)})\b", lambda match: spark_name(match[1]), text)
 

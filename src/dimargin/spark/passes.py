@@ -1,4 +1,4 @@
-"""The two passes over a data file, on the executors: a look at all rows, and the rows ready to be trained on."""
+"""The two passes over a data file on the executors: a summary of all rows, and the rows ready for training."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from dimargin.system.arrays import Indices
 
 @dataclass(frozen=True)
 class FileSummary:
-    """What a look at some rows found.
+    """Summary of some rows.
 
     Attributes
     ----------
     n_rows : int
     labels : ndarray
-        As in the file, ascending.
+        Labels as in the file, ascending.
     n_stored : int
         Numbers that are not zero.
     first, last : int
@@ -45,7 +45,7 @@ class FileSummary:
 
     @classmethod
     def of(cls, parsed: Parsed, sums: type[ColumnSums] | None) -> FileSummary:
-        """Of the rows of a batch."""
+        """Summarise the rows of a batch."""
         X = parsed.X
         first, last, n_stored = 0, X.shape[1] - 1, X.size
         if sp.issparse(X):
@@ -56,7 +56,7 @@ class FileSummary:
 
     @staticmethod
     def joined(path: str, one: FileSummary, other: FileSummary) -> FileSummary:
-        """Of the rows of two; raises DataFileError where they have too many labels."""
+        """Join two summaries; raises DataFileError where there are too many labels."""
         labels = np.unique(np.concatenate([one.labels, other.labels]))
         if len(labels) > MOST_CLASSES:
             raise DataFileError(f"{path} has more than {MOST_CLASSES} different labels; which column holds them?")
@@ -68,7 +68,7 @@ class FileSummary:
 
 
 def summarise(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[ColumnSums] | None]) -> FileSummary | None:
-    """A task for every partition of the file; None where it has no rows."""
+    """Summarise a partition of the file, as a task; None where it has no rows."""
     form, sums = value
     parts = (FileSummary.of(parsed, sums) for parsed in map(form.parse, batches) if parsed is not None)
     found: FileSummary | None = next(parts, None)
@@ -77,15 +77,15 @@ def summarise(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[Colum
 
 @dataclass(frozen=True)
 class BatchParser:
-    """What makes rows of batches.
+    """Parser of batches into scaled rows and indices of their classes.
 
     Attributes
     ----------
     format : Format
     labels : ndarray
-        As in the file, ascending.
+        Labels as in the file, ascending.
     indices : ndarray of the same length
-        Theirs among the classes.
+        Indices of these labels among the classes.
     base : int
         Number of the first feature.
     width : int
@@ -102,7 +102,7 @@ class BatchParser:
     scaler: Any
 
     def features(self, X: Any) -> Any:
-        """Scaled rows of the right width."""
+        """Return scaled rows of the right width."""
         if sp.issparse(X):
             columns = X.indices - self.base
             if len(columns) and not 0 <= columns.min() <= columns.max() < self.width:
@@ -112,7 +112,7 @@ class BatchParser:
         return X if self.scaler is None else self.scaler.transform(X)
 
     def codes(self, parsed: Parsed) -> Indices:
-        """Indices of the rows' labels among the classes."""
+        """Return the indices of the rows' labels among the classes."""
         at = np.minimum(np.searchsorted(self.labels, parsed.labels), len(self.labels) - 1)
         if not np.array_equal(self.labels[at], parsed.labels):
             raise self._changed("labels")
@@ -124,7 +124,7 @@ class BatchParser:
 
 
 def prepared(parser: BatchParser, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of the columns `FEATURES`, vectors where rows are sparse and else arrays, and `LABEL`."""
+    """Yield batches of the columns `FEATURES`, vectors where rows are sparse and else arrays, and `LABEL`."""
     for parsed in map(parser.format.parse, batches):
         if parsed is not None:
             X, label = parser.features(parsed.X), parser.codes(parsed).astype(np.float64)
@@ -133,7 +133,7 @@ def prepared(parser: BatchParser, batches: Iterator[pa.RecordBatch]) -> Iterator
 
 
 def _vectors(X: Any) -> pa.StructArray:
-    """Sparse rows as Spark stores vectors."""
+    """Return sparse rows as Spark stores vectors."""
     n_rows, n_features = X.shape
     parts = [
         pa.array(np.zeros(n_rows, dtype=np.int8)), pa.array(np.full(n_rows, n_features, dtype=np.int32)),

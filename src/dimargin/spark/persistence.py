@@ -25,7 +25,7 @@ _BLOCK = 2**22  # bytes of a row group: what reader and writer hold
 
 
 class ParamsWriter(DefaultParamsWriter):
-    """Writes a stage's Params; overwrites over Spark Connect too."""
+    """Writer of a stage's Params, which can overwrite over Spark Connect too."""
 
     def _handleOverwrite(self, path: str) -> None:
         if is_remote():
@@ -37,10 +37,10 @@ class ParamsWriter(DefaultParamsWriter):
 
 
 class ModelWriter(ParamsWriter):
-    """Writes a model: its chunks, and then its Params with what they must add up to."""
+    """Writer of a model: its chunks, and then its Params with the size and the checksum of the chunks."""
 
     def saveImpl(self, path: str) -> None:
-        """Write to a new folder."""
+        """Write the model to a new folder."""
         model, session = self.instance, self.sparkSession
         parcel = model._parcel = ship(model._fitted, session, model._parcel)
         n_chunks = -(-parcel.size // _CHUNK)
@@ -58,7 +58,7 @@ class ModelWriter(ParamsWriter):
 
 
 class ModelReader(MLReader[Any]):
-    """Reads what `ModelWriter` wrote; refuses what is damaged, and executes nothing of it."""
+    """Reader of what `ModelWriter` wrote, which refuses what is damaged and executes nothing of it."""
 
     def __init__(self, cls: type[Any]) -> None:
         super().__init__()

@@ -23,16 +23,16 @@ _ROWS, _ANSWERS = "dimargin_rows", "dimargin_answers"  # columns that come and g
 def with_predictions(
     dataset: DataFrame, columns: Columns, parcel: Parcel, classes: Floats, raw: str, prediction: str
 ) -> DataFrame:
-    """The dataset and its predictions; every column of it stays as it is.
+    """Add predictions to a dataset; its own columns stay as they are.
 
     Parameters
     ----------
     dataset : DataFrame
-        Streaming or not.
+        Dataset, streaming or not.
     columns : Columns
-        Checked.
+        Columns of the rows, already checked.
     parcel : Parcel
-        The model.
+        Parcel of the model.
     classes : ndarray of shape (n_classes,)
     raw, prediction : str
         Names of the new columns; an empty one is left out.
@@ -65,7 +65,7 @@ def with_predictions(
 
 
 def raw_predictions(values: Floats) -> Floats:
-    """Decision values of shape (n, n_classes): of two classes the one's and the other's are opposite."""
+    """Return decision values of shape (n, n_classes); those of two classes are opposite."""
     return np.column_stack([-values, values]) if values.ndim == 1 else values
 
 

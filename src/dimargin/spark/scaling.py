@@ -1,4 +1,4 @@
-"""Scalers of rows on executors: scikit-learn's own, fitted from sums over parts of the rows, in one pass."""
+"""Scalers of scikit-learn for rows on executors, fitted from sums over parts of the rows in one pass."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dimargin.system.arrays import Floats
 
 
 class ColumnSums(Protocol):
-    """What parts of the rows say of their columns; a column that a part does not reach is zero there."""
+    """Sums over the columns of some rows; a column that a part of the rows does not reach is zero there."""
 
     @classmethod
     def of(cls, X: Any) -> Self:
-        """Of an array, or of sparse rows with their zeros; one row at least."""
+        """Compute the sums of an array or of sparse rows, zeros included, with at least one row."""
 
     def joined(self, other: Self) -> Self:
-        """Of the rows of both."""
+        """Return the sums over the rows of both."""
 
     def between(self, first: int, width: int) -> Self:
-        """Columns from `first` on, as many as `width`."""
+        """Return the sums of `width` columns from `first` on."""
 
     def scaler(self, sparse: bool) -> Any:
-        """The scaler that these rows would have been fitted; it leaves zeros alone for `sparse` ones."""
+        """Return the scaler fitted to these rows; for `sparse` ones it keeps zeros."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""How a model reaches the executors: small ones with the function that uses them, large ones as a file of the session.
+"""Transfer of models to executors: small ones go with the function that uses them, large ones as a file.
 
-Functions are sent again with every task, and over Spark Connect with every look at a plan, of at most 128 MiB; a file
-is sent once to every executor. A process that predicts reads a model once, whatever the number of batches.
+Functions are sent again with every task and, over Spark Connect, with every analysis of a plan, which may have at most
+128 MiB. A file of the session is sent once to every executor. A process that predicts reads a model once, whatever the
+number of batches.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ _sent: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Parcel:
-    """A model file on its way; equal ones hold the same model.
+    """Model file that is sent to executors; equal ones hold the same model.
 
     Attributes
     ----------
     checksum : str
         SHA-256 of the file.
     size : int
-        Bytes.
+        Size of the file in bytes.
     content : bytes or None
-        None where the file was sent by itself.
+        Bytes of the file; None where it was sent by itself.
     """
 
     checksum: str
@@ -55,7 +56,7 @@ class Parcel:
 
     @contextmanager
     def file(self) -> Iterator[Path]:
-        """The model file, on an executor."""
+        """Context with the path of the model file, on an executor."""
         if self.content is None:
             yield Path(SparkFiles.get(self.name))
             return
@@ -66,7 +67,7 @@ class Parcel:
 
 
 def ship(machine: MarginClassifier, session: SparkSession, known: Parcel | None = None) -> Parcel:
-    """The parcel of a fitted machine, on its way to the executors of a session.
+    """Send a fitted machine to the executors of a session, and return its parcel.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def ship(machine: MarginClassifier, session: SparkSession, known: Parcel | None 
 
 
 def packed(machine: MarginClassifier) -> bytes:
-    """The model file of a machine."""
+    """Return the model file of a machine as bytes."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "model")
         save(machine, path)
@@ -100,20 +101,20 @@ def packed(machine: MarginClassifier) -> bytes:
 
 
 def unpacked(content: bytes) -> Any:
-    """The machine in a model file; raises ModelFileError as `dimargin.load`."""
+    """Return the machine in a model file; raises ModelFileError as `dimargin.load` does."""
     with Parcel("", len(content), content).file() as path:
         return load(path)
 
 
 @lru_cache(maxsize=_KEPT)
 def arrived(parcel: Parcel) -> Any:
-    """The machine of a parcel, on an executor, ready to predict."""
+    """Return the machine of a parcel, on an executor, ready to predict."""
     with parcel.file() as path:
         return ready(load(path))
 
 
 def ready(machine: Any) -> Any:
-    """A machine that predicts with the threads of its task, and of columns that have no names."""
+    """Prepare a machine to predict with the threads of its task, and from columns that have no names."""
     machine.n_jobs = None
     machine.__dict__.pop("feature_names_in_", None)
     return machine
@@ -121,7 +122,7 @@ def ready(machine: Any) -> Any:
 
 @cache
 def _folder() -> Path:
-    """Files sent from this process: a classic session serves them from here as long as it lives."""
+    """Return the folder of files that are sent; a classic session serves them from it as long as it lives."""
     folder = Path(mkdtemp(prefix="dimargin-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -1,7 +1,7 @@
-"""From a DataFrame to shards of rows in the order of their keys, on the executors.
+"""Conversion of a DataFrame to shards of rows in the order of their keys, on the executors.
 
-    1  survey     counts by label, which the features are not read for where the source is in columns
-    2  scatter    every row to the shard of its key, one shuffle; raises what is wrong with a row
+    1  survey     counts by label, for which the features are not read where the source is in columns
+    2  scatter    every row goes to the shard of its key, in one shuffle; raises ValueError for a wrong row
     3  measure    sums over the shards: indices of their rows, means, variance, extent
 
 The number of shards depends on the number of rows alone, and what a shard holds on keys alone: neither the partitions
@@ -42,18 +42,18 @@ _LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of a source before its rows are dealt.
+    """Counts of a source, taken before its rows are sent to shards.
 
     Attributes
     ----------
     counts : dict
-        Rows with positive weight of every label.
+        Number of rows with positive weight, by label.
     n_given : int
-        Rows, those without weight included.
+        Number of rows, those without weight included.
     n_features : int
-        Of the first row.
+        Number of features of the first row.
     n_values : int
-        Numbers that are stored in vectors, or all of them.
+        Number of values that vectors store, or of all values.
     """
 
     counts: dict[float, int]
@@ -63,7 +63,7 @@ class Survey:
 
     @property
     def n_rows(self) -> int:
-        """Rows with positive weight."""
+        """Number of rows with positive weight."""
         return sum(self.counts.values())
 
     @property
@@ -82,7 +82,7 @@ class KeyedRows:
     codes : ndarray of shape (n,)
         Indices of the labels among the classes.
     weights : ndarray of shape (n,)
-        Positive.
+        Positive weights.
     keys : ndarray of shape (n,)
     first : int or None
         Index of the first row in the order of all keys; None where that follows from the keys and `Measures.sizes`.
@@ -95,11 +95,11 @@ class KeyedRows:
     first: int | None = None
 
     def take(self, index: NDArray[Any] | slice, first: int | None = None) -> KeyedRows:
-        """Some of the rows."""
+        """Return some of the rows."""
         return KeyedRows(self.X[index], self.codes[index], self.weights[index], self.keys[index], first)
 
     def first_index(self, sizes: Indices) -> int:
-        """Index of the first row, where so many rows are in the shards."""
+        """Return the index of the first row, given the numbers of rows in the shards."""
         if self.first is not None:
             return self.first
         number = int(shard_numbers(self.keys[:1], len(sizes))[0]) if len(self.keys) else 0
@@ -107,7 +107,7 @@ class KeyedRows:
 
     @staticmethod
     def joined(pieces: Sequence[KeyedRows]) -> KeyedRows:
-        """The rows of several, one after the other."""
+        """Join rows, one after the other."""
         codes, weights, keys = (
             np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("codes", "weights", "keys")
         )
@@ -116,13 +116,13 @@ class KeyedRows:
 
 @dataclass(frozen=True)
 class Source:
-    """A DataFrame with rows.
+    """DataFrame with rows.
 
     Attributes
     ----------
     engine : SparkEngine
     frame : DataFrame
-        Of `dimargin.spark.columns.Columns.select`.
+        Result of `dimargin.spark.columns.Columns.select`.
     columns : Columns
     """
 
@@ -131,7 +131,7 @@ class Source:
     columns: Columns
 
     def survey(self) -> Survey:
-        """Count the rows of every label; raises ValueError naming the column where they are nothing to train on."""
+        """Count the rows of every label; raises ValueError, which names the column, where none can be trained on."""
         vectors = isinstance(self.frame.schema[FEATURES].dataType, StructType)
         values = F.col(f"{FEATURES}.values" if vectors else FEATURES)
         width = F.coalesce(F.col(f"{FEATURES}.size"), F.size(values)) if vectors else F.size(values)
@@ -162,13 +162,16 @@ class Source:
         return Survey(labels, n_given, n_features, n_values if vectors else n_given * n_features)
 
     def memory(self) -> int:
-        """Bytes that a worker may use: the least of those that were asked, in one job."""
+        """Return the bytes that a worker may use, the least of those that were asked, in one job."""
         workers = self.frame.sparkSession.range(_WORKERS_ASKED)
         with self.engine.describe("look at the workers"):
             return int(min(self.engine.summarise(workers, _memory)))
 
     def scattered(self, survey: Survey, random_state: int) -> tuple[Shards[KeyedRows], Measures]:
-        """Rows as shards that follow one another in the order of their keys, none more than twice another; sums."""
+        """Return the rows as shards that follow one another in the order of their keys, and sums over them.
+
+        Every shard has at least half as many rows as the mean.
+        """
         n_shards = n_shards_for(survey.n_rows)
         sparse = survey.n_values * 1.5 < survey.n_rows * survey.n_features
         columns = replace(self.columns, n_features=survey.n_features)
@@ -197,15 +200,15 @@ class Measures:
     Attributes
     ----------
     sizes : ndarray of shape (n_shards,)
-        Rows of the shards that rows go to by their keys.
+        Numbers of rows in the shards to which rows go by their keys.
     weights : ndarray of shape (n_classes,)
-        Of the rows of every class.
+        Sum of the weights of the rows of every class.
     sums : ndarray of shape (n_classes, n_features)
-        Of the rows, weighted.
+        Weighted sum of the rows of every class.
     sparse : bool
-        How the rows are stored.
+        Whether the rows are stored sparse.
     fingerprint : str
-        Of these sums and the keys of all rows.
+        Digest of these sums and the keys of all rows.
     """
 
     sizes: Indices
@@ -216,12 +219,12 @@ class Measures:
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
+        """Number of all rows."""
         return int(self.sizes.sum())
 
     @classmethod
     def of(cls, rows: Shards[KeyedRows], n_classes: int) -> Measures:
-        """One job."""
+        """Compute the sums over shards, in one job."""
         keys, *parts, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
         weights, sums = (sum(part, np.zeros(1)) for part in parts)
         digest = sha256(repr(keys).encode() + weights.tobytes() + sums.tobytes())
@@ -231,16 +234,16 @@ class Measures:
 def spread_of(
     rows: Shards[KeyedRows], factors: Floats, mean: float, means: Floats | None, kernel: Kernel
 ) -> tuple[float, Extent]:
-    """Weighted sum of squared differences from one number, of all values; and the extent: one job.
+    """Return the weighted sum of squared differences of all values from one number, and the extent, in one job.
 
     Parameters
     ----------
     rows : Shards of KeyedRows
     factors : ndarray of shape (n_classes,)
-        On the weights of the classes.
+        Factors of the weights of the classes.
     mean : float
     means : ndarray of shape (n_features,) or None
-        About which the extent is; None for sparse rows.
+        Means about which the extent is taken; None for sparse rows.
     kernel : Kernel
         Its gamma does not matter.
     """
@@ -249,12 +252,12 @@ def spread_of(
 
 
 def furthest_column(rows: Shards[KeyedRows], center: Floats | None) -> int:
-    """The column that reaches furthest: one job."""
+    """Return the column that reaches furthest from the center, in one job."""
     return int(np.max(rows.collect(_reach, center), axis=0).argmax())
 
 
 def shard_numbers(keys: Keys, n_shards: int) -> Indices:
-    """Shards of keys, which divide the range of keys evenly."""
+    """Return the shards of keys, which divide the range of keys evenly."""
     return ((keys >> np.uint64(32)) * np.uint64(n_shards) >> np.uint64(32)).astype(np.int64)
 
 
@@ -303,7 +306,7 @@ def _sorted(pieces: Sequence[KeyedRows], _: _Scatter) -> KeyedRows:
 
 
 def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]]:
-    """Rows by their indices, in as many shards as there are, whose sizes differ by at most one."""
+    """Return rows by their indices, for as many shards as there are, whose sizes differ by at most one."""
     total, n_shards, first = int(sizes.sum()), len(sizes), rows.first_index(sizes)
     bounds = np.arange(n_shards + 1) * total // n_shards
     pieces = []
@@ -319,7 +322,7 @@ def _together(pieces: Sequence[KeyedRows], _: Indices) -> KeyedRows:
 
 
 def _measured(rows: KeyedRows, n_classes: int) -> tuple[tuple[int, int], Floats, Floats, bool]:
-    """Number of rows, sum of their keys, and what `Measures` says of them."""
+    """Return the number of rows, the sum of their keys, and the entries of `Measures`."""
     sums = [column_sums(rows.X, rows.weights * (rows.codes == code)) for code in range(n_classes)]
     weights: Floats = np.bincount(rows.codes, rows.weights, n_classes).astype(np.float64)
     keys = int(rows.keys.sum(dtype=np.uint64))

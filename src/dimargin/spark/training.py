@@ -1,4 +1,4 @@
-"""Training on a DataFrame: what `fit` of the scikit-learn machines does with arrays, on the rows of executors."""
+"""Training on a DataFrame, which does on the rows of executors what `fit` of the machines does with arrays."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ from dimargin.system.threads import single_threaded_blas
 
 
 class JobProgress(Progress):
-    """Tells the Spark UI what the jobs of a level are for.
+    """Progress that describes the jobs of a level in the Spark UI, and saves checkpoints.
 
     Parameters
     ----------
     engine : SparkEngine
     report : Progress
-        Told what the driver knows: that levels begin and end, and gaps that it looks at itself.
+        Notified of what the driver knows: begins and ends of levels, and gaps that it evaluates itself.
     checkpoints : Checkpoints or None
-        Where it is written down how far the work has come.
+        Checkpoints in which the progress of the work is saved.
     """
 
     def __init__(self, engine: SparkEngine, report: Progress, checkpoints: Checkpoints | None) -> None:
@@ -101,15 +101,15 @@ def train(
     Parameters
     ----------
     prototype : MarginClassifier
-        With the parameters; it is left as it is.
+        Machine with the parameters; it is left as it is.
     dataset : DataFrame
     columns : Columns
-        Checked against the dataset's schema.
+        Columns, already checked against the dataset's schema.
     report : Progress, optional
-        Told when levels begin and end, and the gaps that are looked at from here.
+        Notified of begins and ends of levels, and of the gaps that the driver evaluates.
     checkpoint_dir : str, optional
-        A folder that the session reads and writes. After every level it is written down there how far the work has
-        come, and a fit that finds checkpoints of its own goes on from the last one; see `dimargin.spark.checkpoints`.
+        Folder that the session reads and writes. After every level the progress of the work is saved there, and a fit
+        that finds checkpoints of its own resumes from the last one; see `dimargin.spark.checkpoints`.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Run(ABC):
-    """What machines of both kinds are trained with."""
+    """Base class of training runs, which linear and kernel machines share."""
 
     machine: Any
     survey: Survey
@@ -164,18 +164,18 @@ class _Run(ABC):
 
     @abstractmethod
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
-        """Attributes of the fitted machine, and why training ended."""
+        """Train on a source; return the attributes of the fitted machine, and why training ended."""
 
     @property
     def n_outputs(self) -> int:
         return 1 if len(self.survey.counts) == 2 else len(self.survey.counts)
 
     def factors(self, measures: Measures) -> Floats:
-        """On the weights of the classes."""
+        """Return the factors of the weights of the classes."""
         return class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
 
     def scattered(self, source: Source) -> tuple[Shards[KeyedRows], Measures]:
-        """The rows where they are trained on, and sums over them."""
+        """Return the rows where they are trained on, and sums over them, and begin the checkpoints."""
         with source.engine.describe("deal rows to shards"):
             rows, measures = source.scattered(self.survey, self.random_state)
         if self.checkpoints is not None:
@@ -192,7 +192,7 @@ class _LinearRun(_Run):
         return attributes, solution.reason
 
     def training(self, source: Source) -> LinearTraining:
-        """Rows as shards of the primal."""
+        """Return the training problem, with rows as shards of the primal."""
         rows, measures = self.scattered(source)
         factors, machine = self.factors(measures), self.machine
         total = float(measures.weights @ factors)
@@ -217,7 +217,7 @@ class _KernelRun(_Run):
         return self.machine._attributes(origin, outcome), outcome.reason
 
     def training(self, source: Source, loss: Loss, shape: TreeShape) -> tuple[Training, RowTransform]:
-        """Rows as parts with a kernel."""
+        """Return the training problem, with rows as parts with a kernel, and the transform of rows."""
         rows, measures = self.scattered(source)
         factors, machine = self.factors(measures), self.machine
         total, transform = float(measures.weights @ factors), _transform(machine, rows, measures, factors)
@@ -249,7 +249,7 @@ class _KernelRun(_Run):
 
 
 def _transform(machine: KernelMarginClassifier, rows: Shards[KeyedRows], measures: Measures, factors: Floats) -> Any:
-    """How rows are prepared for the kernel: from sums over the shards."""
+    """Return the transform that prepares rows for the kernel, from sums over the shards."""
     total, n_features = float(measures.weights @ factors), measures.sums.shape[1]
     sums, sparse = factors @ measures.sums, measures.sparse
     mean, means = float(sums.sum() / total / n_features), None if sparse else sums / total
@@ -267,7 +267,7 @@ def _transform(machine: KernelMarginClassifier, rows: Shards[KeyedRows], measure
 
 @dataclass(frozen=True)
 class _Losses:
-    """What makes the losses of a shard's rows."""
+    """Settings from which the losses of a shard's rows are made."""
 
     loss: Loss
     total: float

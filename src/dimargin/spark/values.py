@@ -1,4 +1,4 @@
-"""Values of Params: checked when they are set, and kept as what JSON holds, so that they can be saved and searched."""
+"""Values of Params, which are checked when they are set, and kept as JSON can hold them, for saving and search."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ _SIMPLE: dict[type, Callable[[Any], Any]] = {
 
 
 def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
-    """What makes a value of a machine's parameter one of a Param, or raises TypeError or ValueError.
+    """Return a function that makes a value of a Param from one of a machine's parameter.
+
+    The function raises TypeError or ValueError for a value that cannot be one.
 
     Parameters
     ----------
     name, param : str
         Names of the parameter and of the Param.
     hint : type
-        Of the machine's constructor.
+        Type hint of the machine's constructor.
     """
     if name in _SPECIAL:
         special = _SPECIAL[name]
@@ -52,7 +54,7 @@ def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
 
 
 def as_object(name: str, value: Any) -> Any:
-    """The value that the machine takes: a strategy or solver with options is an object there."""
+    """Return the value that the machine takes, where a strategy or solver with options is an object."""
     if name in ("strategy", "solver") and isinstance(value, dict):
         ((kind, options),) = value.items()
         return _OPTIONS[kind](**options)
@@ -68,7 +70,7 @@ def _kernel(param: str, value: Any) -> str:
 
 
 def _way(param: str, value: Any) -> str | dict[str, dict[str, Any]]:
-    """A name; or an object, or what it was saved as, as its class and its options."""
+    """Return a name as it is, and a strategy or solver, or what one was saved as, as its class and its options."""
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         value = {type(value).__name__: value.get_params(deep=False)}
     elif isinstance(value, str):

@@ -1,4 +1,4 @@
-"""How a whole problem is put together from parts: one file a strategy."""
+"""Strategies, which put a whole problem together from parts: one file for each."""
 
 from dimargin.strategies.base import Facts, LevelModel, Options, Outcome, Progress, Strategy, Training, TreeShape
 from dimargin.strategies.cascade import Cascade

@@ -1,4 +1,4 @@
-"""What a strategy is given, and what it gives back."""
+"""Interface of strategies: the training that a strategy is given, and the outcome that it returns."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Scope = Literal["global", "partitioned", "landmark"]
 
 @dataclass(frozen=True)
 class LevelModel:
-    """What predicts: support vectors and their coefficients.
+    """Model that predicts: support vectors and their coefficients.
 
     Attributes
     ----------
     indices : ndarray of shape (n_vectors,)
-        Of the support vectors in the order in which the strategy has the rows, ascending.
+        Indices of the support vectors in the order in which the strategy has the rows, ascending.
     coefficients : ndarray of shape (n_outputs, n_vectors)
-        With labels; those of averaged models are already weighted.
+        Coefficients times labels; those of averaged models are already weighted.
     labels : ndarray of shape (n_outputs, n_vectors)
     vectors : ndarray or CSR array of shape (n_vectors, n_features)
-        Without features for kernel values computed beforehand.
+        Support vectors, which have no features for kernel values computed beforehand.
     intercept : ndarray of shape (n_outputs,)
     router : Router or None
-        Which coefficients answer for a row; None where they are those of one decision function.
+        Rule for the coefficients that answer for a row; None where they are those of one decision function.
     """
 
     indices: Indices
@@ -51,7 +51,7 @@ class LevelModel:
 
     @classmethod
     def of(cls, part: Part, dual: Floats, intercept: Floats) -> LevelModel:
-        """The model of some coefficients, without labels, of the rows of a part."""
+        """Return the model of some coefficients, without labels, of the rows of a part."""
         index = np.flatnonzero(dual.any(axis=0))
         index = index[np.argsort(part.indices[index])]
         labels = part.problem.labels[:, index]
@@ -60,31 +60,31 @@ class LevelModel:
 
 
 class Progress:
-    """What a strategy reports while it works; this base class listens to nothing.
+    """Receiver of a strategy's reports while it works; this base class ignores them.
 
-    ``check`` and ``level_end`` answer "shall I stop?".
+    ``check`` and ``level_end`` return whether the strategy shall stop.
     """
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
-        """A level begins; `n_tasks` independent solves, or None for one solve with an unknown number of checks."""
+        """Report that a level begins: `n_tasks` independent solves or, if None, one with unknown number of checks."""
 
     def task_end(self, index: int) -> None:
-        """One of the independent solves of the level has ended."""
+        """Report that one of the independent solves of the level has ended."""
 
     def check(self, entry: dict[str, Any]) -> bool:
-        """The only solve of the level has looked at its gap."""
+        """Report that the only solve of the level has computed its gap."""
         return False
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """The level has ended; `found` gives its model."""
+        """Report that the level has ended; `found` returns its model."""
         return False
 
     def is_replaying(self) -> bool:
-        """Whether what comes next was done before, by a caller that this one goes on from, and is there at once."""
+        """Return whether the next results were computed by an earlier caller, which this one continues."""
         return False
 
     def on_checkpoint(self, parts: Shards[Any]) -> None:
-        """A level has ended that is not the last one: the rows and these parts are all that what follows is made of."""
+        """Report that a level has ended that is not the last: all that follows depends on the rows and these parts."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class TreeShape:
     n_landmarks : int or None
         Landmarks in the kernel's space; None for the strategy's own number.
     stop_level : int
-        Level whose model is returned.
+        Level at which training stops and whose model is returned.
     """
 
     branching: int = 4
@@ -111,7 +111,7 @@ class TreeShape:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of the whole problem without its rows.
+    """Facts about the whole problem that are known without its rows.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Facts:
 
     @classmethod
     def of(cls, problem: MarginLosses) -> Facts:
-        """Those of a whole problem."""
+        """Return the facts about a whole problem."""
         return cls(problem.n_rows, len(problem.labels), problem.total, problem.loss, problem.intercept)
 
 
@@ -154,7 +154,7 @@ class Training:
     cache : int
         Memory for remembered kernel rows, in bytes, of each machine.
     given : ndarray of shape (n,) or None
-        Where the rows, in the order of their keys, were in the caller's; None where these have no order.
+        Positions of the rows, in the order of their keys, among the caller's; None where those have no order.
     """
 
     facts: Facts
@@ -170,13 +170,13 @@ class Training:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained model and what is certain about it.
+    """Trained model and its certificate.
 
     Attributes
     ----------
     model : LevelModel
     objectives : Objectives
-        Of the problem named by `scope`, with the intercepts of the decision functions.
+        Objectives of the problem named by `scope`, with the intercepts of the decision functions.
     scope : {"global", "partitioned", "landmark"}
     status, reason : str
     passes : int
@@ -193,7 +193,7 @@ class Outcome:
 
 
 def each_step(history: History, labels: dict[str, Any]) -> History:
-    """A solve's history with `labels`, and in every entry its own seconds and evaluations, not those so far."""
+    """Return a solve's history with `labels`, and in every entry its own seconds and evaluations, not those so far."""
     entries: History = []
     evaluations, seconds = 0, 0.0
     for check in history:
@@ -239,7 +239,7 @@ class Strategy(Options, ABC):
     uses : frozenset of str
         Names of the `TreeShape` parameters that the strategy uses; setting another raises.
     needs_rows : bool
-        Whether the strategy looks at rows, so that kernel values computed beforehand will not do.
+        Whether the strategy uses the features of rows, so that kernel values computed beforehand will not do.
     needs_smooth_loss : bool
         Whether the loss must have a derivative everywhere.
     """
@@ -249,21 +249,21 @@ class Strategy(Options, ABC):
     needs_smooth_loss: ClassVar[bool] = False
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Bytes beside those of a solve."""
+        """Return the bytes that are needed beside those of a solve."""
         return 0
 
     def memory_of_columns(self, n_rows: int, n_features: int) -> int:
-        """Bytes of what has a number for every column, of sparse rows too."""
+        """Return the bytes of arrays with a number for every column, even if rows are sparse."""
         return 0
 
     def joins_all_rows(self, shape: TreeShape) -> bool:
-        """Whether all rows come together in one place: at level 0 of a tree."""
+        """Return whether all rows come together in one place: at level 0 of a tree."""
         return shape.stop_level == 0
 
     @abstractmethod
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Level of the leaves for so many rows; 0 where there is no tree."""
+        """Return the level of the leaves for so many rows; 0 where there is no tree."""
 
     @abstractmethod
     def train(self, training: Training) -> Outcome:
-        """Train."""
+        """Train, and return the model with its certificate."""

@@ -37,15 +37,15 @@ from dimargin.strategies.solves import Summary, solve_parts, support_of
 
 
 class Cascade(Strategy):
-    """Random parts, of which only the support vectors are merged.
+    """Cascade over random parts, of which only the support vectors are merged.
 
     Parameters
     ----------
     rounds : int or None, default=None
-        Rounds at most. None goes on until the gap of the whole problem is met; 1 is the cascade of the papers, whose
-        gap is what it is (status "max_iter" unless it is met).
+        Number of rounds, at most. None goes on until the gap of the whole problem is met; 1 is the cascade of the
+        papers, whose gap is what it is (status "max_iter" unless it is met).
     coefficients : {"represented", "global"}, default="represented"
-        What the loss of a part weighs in the first round, see the module; "global" is CascadeSVM's.
+        Weight of the loss of a part in the first round, see the module; "global" is CascadeSVM's.
     level_tol : float, default=0.1
         Relative gap to which parts above `stop_level` are solved in the first round.
 
@@ -78,11 +78,11 @@ class Cascade(Strategy):
         self._check_positive("level_tol")
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """As DiODM: parts of 4,096 rows at the bottom, at least one level, unless given."""
+        """Return the depth as in DiODM: parts of 4,096 rows at the bottom, and at least one level, unless given."""
         return levels.default_depth(n_rows, shape)
 
     def train(self, training: Training) -> Outcome:
-        """The levels of the first round, then the whole problem after every round."""
+        """Train the levels of the first round, then evaluate the whole problem after every round."""
         history: History = []
         steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
         return levels.follow(training, steps, history, verdict)
@@ -100,7 +100,7 @@ class Cascade(Strategy):
             if level.level:
                 spent = dealt.evaluations if level.level == n_levels else 0
                 yield levels.Step(level, partial(levels.model, level, facts.total), spent)
-            elif training.limits.interrupted.is_set():  # looking at all rows would not wait
+            elif training.limits.interrupted.is_set():  # an evaluation of all rows would not wait
                 return
             n_vectors = sum(part.n_support for part in level.results)
         (support,), spent = level.parts.collect(support_of), level.results[0].kernel_evaluations
@@ -119,7 +119,7 @@ class Cascade(Strategy):
 
     @property
     def _passed_on(self) -> PassedOn:
-        """Rows of a part, in the first round, that the next one takes: a function of a module."""
+        """Function of a module that returns the rows of a part that the next one takes in the first round."""
         return passed_on
 
     def _solve(self, training: Training, level: int, parts: Shards[Part], last: Limits) -> Level[Summary]:
@@ -133,7 +133,7 @@ class Cascade(Strategy):
         return solve_parts(training, parts, last, 0, mass=mass)
 
     def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> levels.Verdict:
-        """Status and reason when there shall be no more levels, or rounds."""
+        """Return status and reason if there shall be no more levels, or rounds, else None."""
         level, n, p = step.level.level, training.facts.n_rows, training.shape.branching
         if level:
             needed = n**2 / p ** (level - 1)

@@ -1,15 +1,15 @@
-"""The Bayesian committee machine over clusters: every local machine has a say, weighed by what it is worth.
+"""The Bayesian committee machine over clusters, which adds up the calibrated log odds of all local machines.
 
-Tresp's committee (Neural Computation, 2000) for classifiers, as DC-SVM compares itself with in its table 1 (it does not
-say which form it ran): with members that saw disjoint rows,
+It is Tresp's committee (Neural Computation, 2000) for classifiers, with which DC-SVM compares itself in its table 1
+without saying which form it ran. With members that saw disjoint rows,
 
     logit P(y|x) = sum_c logit P_c(y|x) - (k - 1) logit P(y)
 
 The members' probabilities come from their decision values on rows that they were not trained on, three folds of their
-cluster, by Platt's maximum likelihood with his smoothed targets. Where we differ: Platt's two parameters, fitted on a
-member's own cluster, say nothing of the rows elsewhere, where k - 1 members would answer with the odds of their own
-cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an accuracy of 9.7%. A member that knows nothing (f_c = 0)
-must say the prior, so only the slope is fitted, and members' intercepts play no part:
+cluster, by Platt's maximum likelihood with his smoothed targets. There is one difference. Platt's two parameters,
+fitted on a member's own cluster, say nothing of the rows elsewhere, where k - 1 members would answer with the odds of
+their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an accuracy of 9.7%. A member that knows nothing
+(f_c = 0) must answer with the prior, so only the slope is fitted, and members' intercepts play no part:
 
     logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.3%; all machines summed 95.7%, early prediction 98.5%)
 """
@@ -38,12 +38,12 @@ _LARGEST = float(logit(1 - 1e-6))  # log odds that a member may claim
 
 @dataclass(frozen=True)
 class Committee(Router):
-    """Prediction by all clusters.
+    """Committee of the machines of all clusters, which predicts log odds.
 
     Attributes
     ----------
     slopes : ndarray of shape (n_clusters, n_outputs)
-        ``a_c``: what a decision value of a member adds to the log odds.
+        Slopes ``a_c`` of the log odds in the decision values of a member.
     prior : ndarray of shape (n_outputs,)
         Log odds of the positive class among all rows.
     """
@@ -52,7 +52,7 @@ class Committee(Router):
     prior: Floats
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
-        """Log odds, of shape (n_outputs, n_rows); see `Router.decision_values`."""
+        """Return log odds, of shape (n_outputs, n_rows); see `Router.decision_values`."""
         prior = self.prior[:, None]
         values = np.repeat(prior, X.shape[0], axis=1)
         for slopes, own in zip(self.slopes, self.members(self.clusters), strict=True):
@@ -62,17 +62,17 @@ class Committee(Router):
 
 
 def calibrated(training: Training, level: Level[Summary], router: Router, tol: float) -> tuple[Committee | None, int]:
-    """A committee of the machines of a level, and the kernel values that it takes.
+    """Return a committee of the machines of a level, and the number of kernel values that it takes.
 
-    None where the time limit or an interrupt left it unfinished.
+    The committee is None where the time limit or an interrupt left it unfinished.
 
     Parameters
     ----------
     training : Training
     level : Level
-        A part a cluster; the folds start from their coefficients.
+        Level with one part for each cluster; the folds start from their coefficients.
     router : Router
-        With the cluster of every row that has coefficients.
+        Router with the cluster of every row that has coefficients.
     tol : float
         Relative gap to which the folds are solved, unless the fit's is larger.
     """
@@ -88,7 +88,7 @@ def calibrated(training: Training, level: Level[Summary], router: Router, tol: f
 
 
 def warn_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
-    """The outcome of a level whose machines were to be a committee, with the status of one that has not become it."""
+    """Return the outcome of a level whose machines were to be a committee, with a status that says if they are not."""
     if outcome.model.router is None or isinstance(outcome.model.router, Committee):
         return outcome
     interrupted = training.limits.interrupted.is_set()
@@ -100,13 +100,13 @@ def warn_if_uncalibrated(training: Training, outcome: Outcome) -> Outcome:
 
 
 def _positive(solved: Solved, _: None) -> Sums:
-    """Weight of the positive rows, of shape (n_outputs,)."""
+    """Return the weight of the positive rows, of shape (n_outputs,)."""
     problem = solved.part.problem
     return ((problem.weights * (problem.labels > 0)).sum(axis=1),)
 
 
 def _member(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
-    """Slopes of a machine, of shape (n_outputs,), and the kernel values that they take."""
+    """Return the slopes of a machine, of shape (n_outputs,), and the number of kernel values that they take."""
     plan, prior = value
     part = solved.part.with_threads(plan.n_threads)
     labels, kernel = part.problem.labels, part.problem.kernel
@@ -124,12 +124,12 @@ def _member(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
 
 
 def _slope(values: Floats, labels: Floats, weights: Floats, prior: float) -> float:
-    """The slope that makes the labels most likely, with Platt's targets ``(N+ + 1)/(N+ + 2)`` and ``1/(N- + 2)``."""
+    """Return the slope of maximum likelihood, with Platt's targets ``(N+ + 1)/(N+ + 2)`` and ``1/(N- + 2)``."""
     positive, negative = weights[labels > 0].sum(), weights[labels < 0].sum()
     targets = np.where(labels > 0, (positive + 1) / (positive + 2), 1 / (negative + 2))
 
     def derivative(slope: float) -> float:
-        """Of minus the log likelihood: it rises with the slope."""
+        """Return the derivative of minus the log likelihood, which rises with the slope."""
         return float(weights @ (values * (expit(prior + slope * values) - targets)))
 
     if derivative(0.0) >= 0:

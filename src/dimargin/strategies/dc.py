@@ -13,8 +13,9 @@ Clusters are pieces of the whole: local problems have the global coefficients (C
 solutions put together solve the problem whose kernel is zero between clusters (Lemma 1). So nothing is rescaled, unlike
 in DiODM: local coefficients led 500 times further from the optimum. theorem_1.py bounds what is missing to it.
 
-Where the paper is wrong (handbook, sections 3 and 6): its loop never reaches level 0; its sample and kernel are mended
-in dimargin.partition.clusters; step 6 is left out where it would cost as much as step 7, with mostly support vectors.
+The paper is mended in three places (handbook, sections 3 and 6). Its loop never reaches level 0. Its sample and kernel
+are mended in dimargin.partition.clusters. Step 6 is left out where it would cost as much as step 7, with mostly support
+vectors.
 """
 
 from __future__ import annotations
@@ -38,15 +39,16 @@ from dimargin.strategies.solves import Summary, first_support, part_of
 
 
 class DivideAndConquer(Strategy):
-    """Clusters in the kernel's space, level by level, then the whole problem from their solution.
+    """Divide and conquer: clusters in the kernel's space, level by level, then the whole problem from their solution.
 
     Parameters
     ----------
     sample_size : int, default=1000
-        Rows that the clusters of a level are found on, as in the paper; ten a cluster where that is more.
+        Number of rows that the clusters of a level are found on, as in the paper; ten for each cluster where that is
+        more.
     prediction : {"early", "naive", "bcm"}, default="early"
-        How the model of a level above 0 predicts: by the machine of the nearest cluster, by the sum of all (equation
-        5), or by the Bayesian committee of all, in log odds, which costs three more fits of each cluster.
+        Rule by which the model of a level above 0 predicts: the machine of the nearest cluster, the sum of all
+        (equation 5), or the Bayesian committee of all, in log odds, which costs three more fits of each cluster.
     clustering_kernel : {"wide", "same"}, default="wide"
         Whether "rbf" and "laplacian" are widened to cluster with, or taken as they are, as in the paper.
     max_cluster_size : int or None, default=None
@@ -93,15 +95,15 @@ class DivideAndConquer(Strategy):
         self._check_positive("level_tol")
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """As DiODM: clusters of 4,096 rows at the bottom on average, at least one level, unless given."""
+        """Return the depth as in DiODM: clusters of 4,096 rows on average, and at least one level, unless given."""
         return levels.default_depth(n_rows, shape)
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """The Gram matrix of the largest sample, twice, and its kernel values."""
+        """Return the bytes of the Gram matrix of the largest sample, twice, and of its kernel values."""
         return 24 * min(n_rows, largest_sample(self.sample_size, shape.branching ** self.n_levels(n_rows, shape))) ** 2
 
     def train(self, training: Training) -> Outcome:
-        """Algorithm 1."""
+        """Train by Algorithm 1."""
         history: History = []
         steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
         outcome = levels.follow(training, steps, history, verdict)

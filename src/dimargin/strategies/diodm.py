@@ -9,11 +9,11 @@
     5      merge groups of p:  g = (W_k / W_merged) g_k        the paper concatenates, F1 below
     6  return g, weighted: f = sum_k (W_k / W) f_k
 
-Where the paper is wrong (handbook, sections 0 and 6). *Merging* (F1): if all local machines agree on a decision
-function, their slacks agree, and by the optimality conditions coefficients scale as one over the mass; concatenated
-ones are p times too large, and as a warm start worth as little as none. *The loop* ends at level 1, uses p for two
-things, and tests convergence on zeros. *Labels* are ignored by the strata, so that a rare class can vanish from a
-part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal readings, for comparison.
+The paper is wrong in three places (handbook, sections 0 and 6). *Merging* (F1): if all local machines agree on a
+decision function, their slacks agree, and by the optimality conditions coefficients scale as one over the mass.
+Concatenated ones are p times too large, and as a warm start worth as little as none. *The loop* ends at level 1, uses p
+for two things, and tests convergence on zeros. *Labels* are ignored by the strata, so that a rare class can vanish from
+a part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal readings, for comparison.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from dimargin.strategies.solves import Solved, Summary
 
 
 class DiODM(Strategy):
-    """Stratified partitions, merged level by level with rescaled warm starts.
+    """DiODM: stratified partitions, merged level by level with rescaled warm starts.
 
     Parameters
     ----------
     warm_start : {"rescale", "concatenate"}, default="rescale"
-        How coefficients of merged parts start: times ``W_k / W_merged``, or unchanged as printed in the paper.
+        Start of the coefficients of merged parts: times ``W_k / W_merged``, or unchanged as printed in the paper.
     landmark_choice : {"greedy", "random"}, default="greedy"
         See `dimargin.partition.pivoted_cholesky`.
     sample_size : int or None, default=None
-        Rows from which landmarks are chosen; ``max(2000, 10 n_landmarks)`` when None.
+        Number of rows from which landmarks are chosen; ``max(2000, 10 n_landmarks)`` when None.
     level_tol : float, default=0.1
         Relative gap to which levels above `stop_level` solve their local problems: they only have to start the next.
     early_stop : bool, default=True
@@ -95,11 +95,11 @@ class DiODM(Strategy):
         self._check_positive("level_tol")
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """``ceil(log_p(n / 4096))``, at least 1, unless given."""
+        """Return ``ceil(log_p(n / 4096))``, at least 1, unless the number of levels is given."""
         return default_depth(n_rows, shape)
 
     def train(self, training: Training) -> Outcome:
-        """Algorithm 1."""
+        """Train by Algorithm 1."""
         history: History = []
         return follow(training, self._levels(training), history, partial(self._verdict, training, history))
 
@@ -121,7 +121,7 @@ class DiODM(Strategy):
         return strata.deal(training.rows, training.facts.n_rows, p**L, rng)
 
     def _verdict(self, training: Training, history: History, step: Step, requested: bool) -> Verdict:
-        """Status and reason when the level just solved is the last one."""
+        """Return status and reason if the level just solved is the last one, else None."""
         level, tol = step.level, training.limits.tol
         verdict = last_level(training, level, requested)
         if verdict is not None:
@@ -134,7 +134,7 @@ class DiODM(Strategy):
 
 
 def merged(children: Sequence[Solved], rescale: bool) -> Part:
-    """A task: several parts as one, with the coefficients from which it starts."""
+    """Task that merges several parts into one, with the coefficients from which it starts."""
     mass = sum(child.part.problem.mass for child in children)
     factors = [child.part.problem.mass / mass if rescale else 1.0 for child in children]
     starts = [replace(child.part, dual=f * child.dual) for f, child in zip(factors, children, strict=True)]

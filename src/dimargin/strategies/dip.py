@@ -32,16 +32,16 @@ class DiP(Cascade):
     Parameters
     ----------
     rounds : int or None, default=None
-        As of `Cascade`; 1 is the machine of the papers.
+        Number of rounds, at most, as in `Cascade`; 1 is the machine of the papers.
     relevance : {"margin", "sv"}, default="margin"
-        What parts pass on in the first round: beside their support vectors the rows no further from the local boundary
-        than the part's are on average, which makes a better first round; or support vectors only.
+        Rows that parts pass on in the first round: beside their support vectors those no further from the local
+        boundary than the part's rows are on average, which makes a better first round, or support vectors only.
     n_clusters : int, default=200
-        Of k-means.
+        Number of clusters of k-means.
     sample_size : int or None, default=None
-        Rows that clusters are found on: half of them, 20,000 at most, when None.
+        Number of rows that clusters are found on: half of them, 20,000 at most, when None.
     level_tol : float, default=0.1
-        As of `Cascade`.
+        Relative gap to which parts above `stop_level` are solved in the first round, as in `Cascade`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class DiP(Cascade):
         self._check_count("sample_size")
 
     def memory_of_columns(self, n_rows: int, n_features: int) -> int:
-        """Centres of clusters, which are dense, and those of the iteration before."""
+        """Return the bytes of the centres of clusters, which are dense, and of those of the iteration before."""
         return 8 * (2 * min(self.n_clusters, max(n_rows // 2, 1)) + 1) * n_features
 
     def _partition(self) -> Partition:
@@ -90,7 +90,7 @@ class DiP(Cascade):
 
 
 def relevant(solved: Solved) -> Indices:
-    """Support vectors of a part, and rows no further from its boundary than its rows are on average."""
+    """Return support vectors of a part, and rows no further from its boundary than its rows are on average."""
     solution, labels = solved.solution, solved.part.problem.labels
     # |f| over |w| is the distance to the boundary; |w| is the same for all rows of a part
     distance = np.abs(solution.margins + labels * solution.objectives.intercept[:, None])

@@ -1,4 +1,4 @@
-"""One partition, solved to the tolerance."""
+"""The exact strategy: one partition, solved to the tolerance."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Exact(Strategy):
     """
 
     def _wrap_solver(self) -> SolverWrapper | None:
-        """What makes use of the exact solver, and is run in its place."""
+        """Return a function from the exact solver to one that uses it and is run in its place, or None."""
         return None
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """No tree."""
+        """Return 0: there is no tree."""
         return 0
 
     def train(self, training: Training) -> Outcome:
-        """Train; the history has one entry a check of the gap, each with its own evaluations and seconds."""
+        """Train; the history has one entry for each check of the gap, with its own evaluations and seconds."""
         progress = training.progress
         progress.level_begin(0, None)
         whole = training.rows.merge(whole_of, training.rows.n_shards)

@@ -1,4 +1,4 @@
-"""What leads a cascade to the optimum: evaluate at all rows, and give the support vectors back to every part.
+"""Feedback of a cascade, by which it reaches the optimum: support vectors are given back to every part.
 
 Graf et al., NIPS 2004; handbook, section 3.8. A part is now the dual of the whole problem with the other rows held at
 zero, so that coefficients are global. A merged part starts from the best of its children, output by output: the dual
@@ -33,7 +33,7 @@ _EPSILON = float(np.finfo(float).eps)  # a gap within a smaller tolerance is luc
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The whole problem after a round.
+    """Evaluation of the whole problem after a round.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Evaluation:
     support : Part
         Support vectors with their coefficients.
     found : callable
-        The model.
+        Returns the model.
     """
 
     level: Level[Summary]
@@ -50,7 +50,7 @@ class Evaluation:
 
 
 def evaluate(training: Training, support: Part, number: int) -> Evaluation:
-    """The whole problem at these coefficients; status "max_iter" means that there is more to do.
+    """Evaluate the whole problem at these coefficients; status "max_iter" means that there is more to do.
 
     Kernel values are float64. A small problem is solved to rounding, as everywhere.
     """
@@ -91,7 +91,7 @@ def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], 
 def again(
     training: Training, leaves: Shards[Part], n_levels: int, support: Part, number: int, history: History
 ) -> tuple[Part, int]:
-    """Support vectors of the last part of another round, and the kernel evaluations of the round."""
+    """Run another round, and return the support vectors of its last part and its number of kernel evaluations."""
     limits = levels.before_a_pass(training, support.n_rows, history)
     limits = replace(limits, tol=training.limits.tol / leaves.n_shards)
     spent = 0

@@ -1,9 +1,9 @@
-"""The whole problem at the coefficients of few rows: margins, intercept and gap of all rows, where they are.
+"""Evaluation of the whole problem at the coefficients of few rows: margins, intercept and gap, where the rows are.
 
 The support vectors go to every shard, in float64, and sums come back. With an intercept b the primal is minimised over
-it: the losses that have one are of one side and in proportion to a row's weight, and act on ``b < t_i`` (positive rows)
+it. The losses that have one are one-sided and in proportion to a row's weight. They act on ``b < t_i`` (positive rows)
 or ``b > t_i`` (negative ones), where ``t_i = y_i - f_i``, with a slope that is constant or linear in ``b - t_i``. So
-rows of a class whose ``t_i`` lie in the same interval weigh on all b outside it as one row at their mean: shards send
+rows of a class whose ``t_i`` lie in the same interval act on all b outside it as one row at their mean: shards send
 sums over narrow intervals, and then over narrower ones around the best b.
 """
 
@@ -24,13 +24,13 @@ from dimargin.solvers.loop import Interrupted
 from dimargin.strategies.base import Facts
 from dimargin.system.arrays import Floats
 
-_VALUES_AT_ONCE = 10**8  # between two looks at whether the fit was cancelled
+_VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled
 _INTERVALS, _ZOOMS = 2048, 3  # each zoom leaves three intervals of the last one: 2e-10 of the range in the end
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Rows of a shard at some coefficients.
+    """Losses and margins of the rows of a shard at some coefficients.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Evaluation:
     margins : ndarray of shape (n_outputs, n)
         Without intercept.
     errors : ndarray of shape (n_outputs, n)
-        Bounds of their rounding.
+        Bounds of the rounding of the margins.
     evaluations : int
     """
 
@@ -57,7 +57,7 @@ class Evaluation:
 
 
 def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Limits) -> tuple[Objectives, int]:
-    """Objectives of the whole problem, and the kernel values that they take.
+    """Return the objectives of the whole problem, and the number of kernel values that they take.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Li
         The rows whose coefficients are not zero, in the order of their keys.
     facts : Facts
     limits : Limits
-        Only whether the fit has been cancelled.
+        Limits of the fit, of which only its cancellation matters here.
     """
     exact = DualProblem.of(support.problem, support.problem.kernel.in_float64())
     evaluated = rows.map(evaluate_from, (replace(support, problem=exact), rows.n_threads, limits))
@@ -80,7 +80,7 @@ def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Li
 
 
 def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
-    """A task: margins of the rows of a shard."""
+    """Task that computes the margins of the rows of a shard."""
     support, n_threads, limits = value
     kernel, labels = support.problem.kernel.facing(part.problem.kernel, n_threads), part.problem.labels
     rows, columns, margins = np.arange(part.n_rows), np.arange(support.n_rows), np.zeros(labels.shape)
@@ -101,7 +101,7 @@ def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
 
 
 def coefficients_of(part: Part, support: Part) -> Floats:
-    """Coefficients of the rows of a part: zero for those that are not among the support vectors."""
+    """Return the coefficients of the rows of a part, zero for those that are not among the support vectors."""
     dual = np.zeros(part.problem.labels.shape)
     _, own, theirs = np.intersect1d(part.indices, support.indices, assume_unique=True, return_indices=True)
     dual[:, own] = support.coefficients[:, theirs]
@@ -134,7 +134,7 @@ def _ends(evaluated: Evaluation, _: None) -> tuple[Floats, Floats]:
 
 
 def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
-    """Weights and moments of rows by class and interval, of shape (n_outputs, 2, intervals and both outsides)."""
+    """Return weights and moments of rows by class and interval, of shape (n_outputs, 2, intervals and outsides)."""
     size, weights = _INTERVALS + 2, evaluated.losses.weights
     sums: list[list[Floats]] = [[], []]
     for kinks, labels, low, width in zip(evaluated.kinks, evaluated.losses.labels, *value, strict=True):
@@ -146,7 +146,7 @@ def _binned(evaluated: Evaluation, value: tuple[Floats, Floats]) -> Sums:
 
 
 def _best_of_means(weights: Floats, moments: Floats, facts: Facts) -> float:
-    """The best intercept where the rows of a class and an interval are one row."""
+    """Return the best intercept if the rows of a class and an interval are taken as one row."""
     rows = np.nonzero(weights)
     labels, own = np.where(rows[0] > 0, 1.0, -1.0), np.asarray(weights[rows])
     conjugate = facts.loss.conjugate(own, facts.total, facts.total)

@@ -1,4 +1,4 @@
-"""One partition, of which no more rows are solved for than it takes."""
+"""The core-set strategy: one partition, of which no more rows are solved for than needed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class CoreSet(Exact):
     Parameters
     ----------
     epsilon : float or None, default=None
-        None: until the relative duality gap is within the tolerance. Else until every row is within ``1 + epsilon``
-        times the radius of the core-set's ball; of the squared hinge without an unregularised intercept only.
+        If None, the core-set grows until the relative duality gap is within the tolerance, else until every row is
+        within ``1 + epsilon`` times the radius of its ball. The latter is for the squared hinge without an
+        unregularised intercept only.
     """
 
     def __init__(self, epsilon: float | None = None) -> None:

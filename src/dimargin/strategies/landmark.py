@@ -36,19 +36,20 @@ _PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only 
 
 
 class Landmark(Strategy):
-    """Newton in the space of landmarks; losses with a derivative only.
+    """Newton's method in the space of landmarks, for losses with a derivative only.
 
     Parameters
     ----------
     landmark_choice : {"uniform", "greedy", "random"}, default="uniform"
-        A uniform sample of the rows; or pivoted Cholesky on a sample of four times as many, which takes the largest
-        Schur complement or draws in proportion to it, see `dimargin.partition.pivoted_cholesky`.
+        Choice of the landmarks: a uniform sample of the rows, or pivoted Cholesky on a sample of four times as many,
+        which takes the largest Schur complement or draws in proportion to it, see
+        `dimargin.partition.pivoted_cholesky`.
     polish : bool, default=False
         Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
         landmarks' machine; the certificate is global then. Where few landmarks describe the machine well this saves
-        work: 24,000 rows of SUSY, lam=1e5, take 1.0 s with 300 landmarks, 1.5 s without; 20,000 of cod-rna, with a
-        local kernel, 0.8 and 0.6 s. Newton's method with conjugate gradients, preconditioned by the landmarks, took 4
-        to 57 n^2 kernel values there where this takes 1.5 to 9.
+        work. On 24,000 rows of SUSY, lam=1e5, it takes 1.0 s with 300 landmarks, 1.5 s without; on 20,000 of cod-rna,
+        with a local kernel, 0.8 and 0.6 s. Newton's method with conjugate gradients, preconditioned by the landmarks,
+        took 4 to 57 n^2 kernel values there where this takes 1.5 to 9.
 
     Examples
     --------
@@ -76,21 +77,25 @@ class Landmark(Strategy):
         self._check_choice("landmark_choice", "uniform", "greedy", "random")
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """One of a part of the rows, if that is worth it, and one of the landmarks before the exact solve."""
+        """Return the levels above 0: one of a part of the rows, if worth it, and one of landmarks before a polish."""
         return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
 
     def joins_all_rows(self, shape: TreeShape) -> bool:
-        """For the exact solve only."""
+        """Return whether an exact solve follows, for which all rows come together."""
         return self.polish
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
-        """Triangles: the last, sums on their way, two a thread; whole matrices: solved, of threads; rows of these."""
+        """Return the bytes of Hessians, as packed triangles and as whole matrices, and of the rows that are added.
+
+        Triangles are the last Hessian, sums on their way, and two for each thread. Whole matrices are those of a linear
+        system, and some for each thread.
+        """
         m, depth = min(shape.n_landmarks or self.most_landmarks, n_rows), n_shards_for(n_rows).bit_length()
         triangles, whole = n_outputs * (1 + depth + 2 * n_threads), 4 + (n_outputs + 1) * n_threads
         return 8 * m * (m * (-(-triangles // 2) + whole) + 3 * 1024 * n_threads)
 
     def train(self, training: Training) -> Outcome:
-        """Newton on a part of the rows, then on all; the history has one entry a step."""
+        """Train by Newton's method on a part of the rows, then on all; the history has one entry for each step."""
         facts, began = training.facts, time.perf_counter()
         landmarks, factor, evaluations = self._landmarks(training)
         newton = Newton(landmarks.n_rows, facts.intercept, factor)
@@ -105,7 +110,7 @@ class Landmark(Strategy):
             stages.insert(0, (last + 1, _PART, max(training.limits.tol, _LOOSE)))
         for level, one_in, tol in stages:
             training.progress.level_begin(level, None)
-            ask = (lambda entry: True) if stopped else training.progress.check  # stopped in part: one look at all
+            ask = (lambda entry: True) if stopped else training.progress.check  # stopped: only evaluate
             limits = replace(training.limits, tol=tol, stop_requested=ask)
             rows, mass = training.rows, facts.total / one_in
             if one_in > 1:  # in shards as large as others: each has a Hessian
@@ -130,7 +135,7 @@ class Landmark(Strategy):
         return self._polished(replace(training, rows=answered), outcome)
 
     def _polished(self, training: Training, coarse: Outcome) -> Outcome:
-        """The exact solve from the answers to the margins; the model with the smaller objective if time runs out."""
+        """Solve exactly, from the answers to the margins; if time runs out, keep the model with the lower objective."""
         coarse.history[-1]["kernel_evaluations"] += training.facts.n_rows * len(coarse.model.indices)
         exact = Exact().train(training)
         if exact.status != "converged" and (exact.objectives.primal > coarse.objectives.primal).any():
@@ -140,7 +145,7 @@ class Landmark(Strategy):
         return replace(exact, history=[*coarse.history, *exact.history], passes=coarse.passes + exact.passes)
 
     def _landmarks(self, training: Training) -> tuple[Part, Floats, int]:
-        """Rows that are independent in the kernel's space, the factor of their Gram matrix, and what that took."""
+        """Return rows that are independent in the kernel's space, their Gram matrix's factor, and evaluations."""
         wanted = min(training.shape.n_landmarks or self.most_landmarks, training.facts.n_rows)
         candidates = wanted * (1 if self.landmark_choice == "uniform" else _CANDIDATES)
         sample = first_rows(training.rows, candidates, training.facts.n_rows)
@@ -156,24 +161,24 @@ class Landmark(Strategy):
 
 
 def _kernel(landmarks: Part, rows: KernelMatrix, n_threads: int) -> KernelMatrix:
-    """Of the rows, with the landmarks as columns, in float64."""
+    """Return the kernel matrix of the rows, with the landmarks as columns, in float64."""
     return landmarks.problem.kernel.in_float64().facing(rows, n_threads)
 
 
 def _thinned(part: Part, one_in: int) -> Part:
-    """One row in so many."""
+    """Task that keeps one row in `one_in`."""
     return part.take(np.flatnonzero(part.indices % one_in == 0), part.problem.mass)
 
 
 def _featured(part: Part, value: tuple[Part, float, int]) -> Shard:
-    """The rows with kernel values as features, in a problem of some mass."""
+    """Task that returns the rows with kernel values as features, in a problem of some mass."""
     landmarks, mass, n_threads = value
     kernel = _kernel(landmarks, part.problem.kernel, n_threads)
     return Shard(LandmarkFeatures(kernel), part.problem.of_rows(slice(None), mass))
 
 
 def _projected(part: Part, landmarks: Part) -> Sums:
-    """Products of the landmarks with an earlier model's part on these rows, and kernel values that it took."""
+    """Task that returns products of the landmarks with an earlier model's support vectors, and kernel values taken."""
     own, support = part.problem.kernel, part.support
     kernel = _kernel(landmarks, own, own.n_threads).transposed()
     products = kernel.multiply(support, (part.problem.labels * part.coefficients)[:, support])
@@ -181,7 +186,7 @@ def _projected(part: Part, landmarks: Part) -> Sums:
 
 
 def _answered(part: Part, value: tuple[Part, Parameters]) -> Part:
-    """The rows with the coefficients that answer their margins."""
+    """Task that returns the rows with the coefficients that answer their margins."""
     landmarks, parameters = value
     shard = _featured(part, (landmarks, part.problem.total, part.problem.kernel.n_threads))
     return replace(part, dual=part.problem.conjugate.response(margins_at(shard, parameters))[0])

@@ -1,4 +1,4 @@
-"""What every strategy that climbs a tree does at a level, whatever its parts."""
+"""Steps at a level that all strategies with a tree share, whatever their parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
 
 
 def default_depth(n_rows: int, shape: TreeShape) -> int:
-    """``ceil(log_p(n / 4096))``, at least 1, unless the shape says otherwise."""
+    """Return ``ceil(log_p(n / 4096))``, at least 1, unless the shape says otherwise."""
     if shape.n_levels is not None:
         return shape.n_levels
     return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
@@ -47,7 +47,7 @@ def solve_level(
 
 
 def average(level: Level[Summary], total: float) -> Objectives:
-    """Objectives weighted by mass, which are means where each part represents the whole, and sums over its pieces.
+    """Return objectives weighted by mass: means where each part represents the whole, and sums over its pieces.
 
     The gap is the worst local one.
     """
@@ -63,10 +63,10 @@ def average(level: Level[Summary], total: float) -> Objectives:
 
 
 def model(level: Level[Summary], total: float, rule: KernelClusters | None = None) -> LevelModel:
-    """``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
+    """Return ``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
 
-    Intercepts are averaged by mass, those of pieces by the weight of their rows; with a rule that takes rows to parts
-    each keeps its own.
+    Intercepts are averaged by mass, and those of pieces by the weight of their rows. With a rule that takes rows to
+    parts each part keeps its own intercept.
     """
     found = level.parts.collect(_machine, total)
     order = np.argsort(np.concatenate([machine.indices for machine in found]))
@@ -96,7 +96,7 @@ def _machine(solved: Solved, total: float) -> LevelModel:
 
 
 def history_entry(level: Level[Summary], total: float, seconds: float, evaluations: int) -> dict[str, Any]:
-    """Entry of ``history_``; `evaluations` are those beside the solves (strata)."""
+    """Return the entry of ``history_``; `evaluations` are those beside the solves (strata)."""
     objectives = average(level, total)
     return {
         "level": level.level,
@@ -111,13 +111,13 @@ def history_entry(level: Level[Summary], total: float, seconds: float, evaluatio
 
 
 def seconds_for(evaluations: float, history: History) -> float:
-    """Seconds that so many kernel evaluations take, at the rate of the levels so far."""
+    """Return the seconds that so many kernel evaluations take, at the rate of the levels so far."""
     spent, seconds = (sum(entry[key] for entry in history) for key in ("kernel_evaluations", "seconds"))
     return float(evaluations * seconds / max(spent, 1))
 
 
 def before_a_pass(training: Training, n_vectors: int, history: History) -> Limits:
-    """The limits, with time left for the margins of all rows from so many support vectors."""
+    """Return the limits, with time left for the margins of all rows from so many support vectors."""
     limits = training.limits
     if limits.deadline is None:
         return limits
@@ -125,7 +125,7 @@ def before_a_pass(training: Training, n_vectors: int, history: History) -> Limit
 
 
 def last_level(training: Training, level: Level[Summary], requested: bool) -> Verdict:
-    """Status and reason when the level just solved is the one wanted, or a stop was requested."""
+    """Return status and reason if the level just solved is the one wanted, or a stop was requested, else None."""
     worst = max(level.results, key=lambda s: s.objectives.worst_gap)
     if level.level == training.shape.stop_level:
         return worst.status, worst.reason
@@ -136,7 +136,7 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
 
 
 def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
-    """Status and reason when `needed` evaluations, before there is another answer, would outlast the deadline."""
+    """Return status and reason if `needed` evaluations, before another model, outlast the deadline, else None."""
     deadline = training.limits.deadline
     if deadline is None or training.progress.is_replaying() or _end(needed, history) <= deadline:
         return None
@@ -155,11 +155,11 @@ class Step:
     ----------
     level : Level
     found : callable
-        Gives its model.
+        Returns the model of the level.
     evaluations : int
-        Of the kernel, beside those of the solves.
+        Number of kernel evaluations beside those of the solves.
     about : dict
-        What else its entry of ``history_`` says.
+        Further values for the level's entry of ``history_``.
     """
 
     level: Level[Summary]
@@ -174,18 +174,19 @@ def follow(
     history: History,
     verdict: Callable[[Step, bool], Verdict],
 ) -> Outcome:
-    """Report every level as it is solved, until one is the last: its model and its certificate.
+    """Report every level as it is solved, until one is the last, and return its model and its certificate.
 
     Parameters
     ----------
     training : Training
     steps : iterator of Step
-        Solved when asked for. Where an interrupt ends them, the last one counts.
+        Steps, which are solved when asked for. Where an interrupt ends them, the last one counts.
     history : list of dict
-        Gets the entries; the steps may look at it.
+        List to which the entries are appended; the steps may read it.
     verdict : callable
-        Status and reason if a step is the last one, None otherwise; given whether a callback asked to stop after it.
-        A step of level 0 that is not the last one is not reported as the end of its level.
+        Returns status and reason if a step is the last one, None otherwise. It is given the step, and whether a
+        callback asked to stop after it. A step of level 0 that is not the last one is not reported as the end of its
+        level.
     """
     total, clock, end = training.facts.total, time.perf_counter(), None
     for step in steps:

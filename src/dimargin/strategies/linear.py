@@ -1,4 +1,6 @@
-"""How linear machines are trained, and by generalised Newton: on a part of the rows and then on all (handbook, 2.5).
+"""Training of linear machines, and its solver by generalised Newton, on a part of the rows and then on all.
+
+The method is described in the handbook, section 2.5.
 
 Linear solvers are written on the operations of an engine alone (`dimargin.sharding.shards`).
 """
@@ -22,13 +24,15 @@ from dimargin.strategies.base import Options, Progress, each_step
 from dimargin.system.arrays import Floats, Indices
 
 _VALUES_OF_SHARD = 2**21  # about, whatever the number of threads, for the same sums
-_PART, _ROWS_OF_PART, _WORTH = 32, 2**14, 8  # one row in so many begins, or so many, if all are so many times as many
-_MOST, _SHORT, _LONG = 1024, 64, 10  # features for which the Hessian is formed, and of rows so much longer
+# a first solve is on one row in _PART, on _ROWS_OF_PART rows at least, if there are _WORTH times as many
+_PART, _ROWS_OF_PART, _WORTH = 32, 2**14, 8
+# the Hessian is formed for at most _MOST features, and at most _SHORT and _LONG times the average values of a row
+_MOST, _SHORT, _LONG = 1024, 64, 10
 
 
 @dataclass(frozen=True)
 class LinearFacts:
-    """What is known of all rows together.
+    """Facts about all rows together.
 
     Attributes
     ----------
@@ -60,7 +64,7 @@ class LinearTraining:
     limits : Limits
     random_state : int
     start : ndarray of shape (n_outputs, n_features + 1)
-        The intercept behind.
+        Weights to start from, with the intercept last.
     progress : Progress
     """
 
@@ -74,7 +78,7 @@ class LinearTraining:
     def run(
         self, solver: PrimalSolver[Any], rows: Shards[Shard], n_rows: int, level: int = 0, stopped: bool = False
     ) -> PrimalSolution:
-        """Solve, and label the history; one look, if it was stopped before."""
+        """Solve, and label the history; only evaluate the start, if training was stopped before."""
         self.progress.level_begin(level, None)
         ask = (lambda entry: True) if stopped else self.progress.check
         limits = replace(self.limits, stop_requested=ask)
@@ -88,14 +92,14 @@ class LinearTraining:
 
 
 def linear_shards(X: Any, losses: MarginLosses, order: Indices | None = None) -> list[Shard]:
-    """Rows as shards of about the same size, whatever the number of threads, without a copy.
+    """Return rows as shards of about the same size, whatever the number of threads, without a copy.
 
     Parameters
     ----------
     X : ndarray or CSR array of shape (n, n_features)
     losses : MarginLosses
     order : ndarray of shape (n,), optional
-        As they follow one another; by default as they are stored.
+        Order in which rows follow one another; by default that in which they are stored.
     """
     n, stored = losses.n_rows, StoredRows(X)
     step = max(1024, _VALUES_OF_SHARD * n // max(X.size, 1))
@@ -114,23 +118,23 @@ class LinearSolver(Options, ABC):
     Attributes
     ----------
     deals_rows : bool
-        Whether it samples rows or deals them to parts, and wants them in the order of their keys
+        Whether the solver samples rows or deals them to parts, and wants them in the order of their keys
         (`dimargin.sharding.keys`).
     """
 
     deals_rows: ClassVar[bool] = False
 
     def n_levels(self, n_rows: int) -> int:
-        """Solves of a part of the rows before that of all."""
+        """Return the number of solves of a part of the rows before that of all."""
         return 0
 
     @abstractmethod
     def train(self, training: LinearTraining) -> PrimalSolution:
-        """Train; the history has one entry a step."""
+        """Train; the history has one entry for each step."""
 
 
 def forms_hessian(n_rows: int, n_features: int, n_values: int) -> bool:
-    """Whether forming the Hessian is cheaper than conjugate gradients, for so many numbers that are stored."""
+    """Return whether forming the Hessian is cheaper than conjugate gradients, for so many stored numbers."""
     return n_features <= min(_MOST, _SHORT + _LONG * n_values / max(n_rows, 1))
 
 
@@ -140,8 +144,8 @@ class LinearNewton(LinearSolver):
     Parameters
     ----------
     hessian : {"auto", "explicit", "conjugate_gradients"}, default="auto"
-        Form the Hessian of ``n_features ** 2`` numbers, or only multiply with it; "auto" forms it up to 1,024 features
-        that are not many more than ten times the values of a row.
+        Choice whether to form the Hessian of ``n_features ** 2`` numbers, or only to multiply with it; "auto" forms it
+        up to 1,024 features that are not many more than ten times the values of a row.
 
     Examples
     --------
@@ -162,11 +166,11 @@ class LinearNewton(LinearSolver):
         self._check_choice("hessian", "auto", "explicit", "conjugate_gradients")
 
     def n_levels(self, n_rows: int) -> int:
-        """One, of a sample of many rows."""
+        """Return 1 if there are so many rows that a sample is solved for first, else 0."""
         return int(n_rows >= _WORTH * _ROWS_OF_PART)
 
     def train(self, training: LinearTraining) -> PrimalSolution:
-        """On a part of the rows, whose optimum is near, and on all."""
+        """Train on a part of the rows, whose optimum is near, and then on all."""
         facts, history, stopped = training.facts, list[dict[str, Any]](), False
         cheap = forms_hessian(facts.n_rows, facts.n_features, facts.n_values)
         formed = cheap if self.hessian == "auto" else self.hessian == "explicit"
@@ -179,13 +183,13 @@ class LinearNewton(LinearSolver):
             history = coarse.history
             training = replace(training, start=np.column_stack([coarse.weights, coarse.objectives.intercept]))
             stopped = coarse.status == "stopped"
-        newton = replace(newton, explicit=formed and not stopped)  # a look needs no Hessian
+        newton = replace(newton, explicit=formed and not stopped)  # an evaluation needs no Hessian
         solution = training.run(newton, training.rows, facts.n_rows, stopped=stopped)
         return replace(solution, history=history + solution.history, passes=len(history) + solution.passes)
 
 
 def _sampled(shard: Shard, value: tuple[int, float, float]) -> Shard:
-    """A task: some of the rows, in a problem of some mass."""
+    """Task that samples rows, in a problem of some mass."""
     seed, share, mass = value
     n = shard.losses.n_rows
     rng, size = np.random.default_rng([seed, shard.first]), max(1, round(share * n))

@@ -33,7 +33,7 @@ class LinearSVRG(LinearSolver):
     Parameters
     ----------
     step_size : {"safe", "barzilai_borwein"}, default="safe"
-        From the smoothness of the loss; or from the last two stages, which is seldom faster here.
+        Step from the smoothness of the loss, or from the last two stages, which is seldom faster here.
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
 
@@ -60,7 +60,7 @@ class LinearSVRG(LinearSolver):
         self._check_positive("inner_passes")
 
     def train(self, training: LinearTraining) -> PrimalSolution:
-        """Stages on all rows."""
+        """Train by stages on all rows."""
         rows = self._rows(training)
         solution = training.run(self._solver(training), rows, training.facts.n_rows)
         rows.release()
@@ -86,7 +86,7 @@ class LinearCoreSetSVRG(LinearSVRG):
     Parameters
     ----------
     radius : float, default=0.2
-        Of the balls around the core-set at first, relative to the extent of a class; 0 is SVRG.
+        Radius of the balls around the core-set at first, relative to the extent of a class; 0 is SVRG.
     inner_passes : float, default=1.0
         Inner steps of a stage, in passes over the rows.
     """
@@ -106,17 +106,18 @@ class LinearCoreSetSVRG(LinearSVRG):
 
 
 class LinearDSVRG(LinearSVRG):
-    """Distributed SVRG: rows stay in their partition, the iterate goes round.
+    """Distributed SVRG: rows stay in their partition, and the iterate visits one partition after the other.
 
-    Only the gradient at the anchor is computed side by side; inner steps go through the partitions one after the other,
+    Only the gradient at the anchor is computed in parallel. Inner steps go through the partitions one after the other,
     which on a cluster is a job for every partition and stage.
 
     Parameters
     ----------
     n_partitions : int, default=8
-        Stratified partitions of the rows; one a row at most.
+        Number of stratified partitions of the rows, at most one for each row.
     n_landmarks : int, default=50
-        Landmarks that, crossed with the labels, define the strata; for rows of few features as many as the rank.
+        Number of landmarks that, crossed with the labels, define the strata; for rows of few features as many as the
+        rank.
     step_size : {"safe", "barzilai_borwein"}, default="safe"
         See `LinearSVRG`.
     inner_passes : float, default=1.0
@@ -141,7 +142,7 @@ class LinearDSVRG(LinearSVRG):
         self._check_positive("n_landmarks")
 
     def _rows(self, training: LinearTraining) -> Shards[Shard]:
-        """Stratified partitions of rows with the linear kernel."""
+        """Return stratified partitions of rows with the linear kernel."""
         facts = training.facts
         n_parts, rng = min(self.n_partitions, facts.n_rows), np.random.default_rng(training.random_state)
         parts = training.rows.map(_part)
@@ -153,19 +154,19 @@ class LinearDSVRG(LinearSVRG):
 
 
 def _together(shards: Sequence[Shard], _: None) -> Shard:
-    """All rows as one shard."""
+    """Join all rows into one shard."""
     losses = MarginLosses.joined([shard.losses for shard in shards])
     return Shard(LinearFeatures.joined([shard.features for shard in shards]), losses, shards[0].first)
 
 
 def _part(shard: Shard, _: None) -> Part:
-    """Rows as a partition takes them."""
+    """Task that returns the rows of a shard as a part of a problem with the linear kernel."""
     X = shard.features.matrix
     kernel = KernelMatrix(RowTransform.fit(X, Kernel("linear")).in_float64(), X)
     return Part(DualProblem.of(shard.losses, kernel), shard.first + np.arange(shard.losses.n_rows))
 
 
 def _shard(part: Part, mass: float) -> Shard:
-    """Rows of a partition as a piece of the whole problem."""
+    """Task that returns the rows of a part as a shard of a linear problem of this mass."""
     every = np.arange(part.n_rows)
     return Shard(LinearFeatures(StoredRows(part.problem.kernel.rows(every))), part.problem.of_rows(every, mass))

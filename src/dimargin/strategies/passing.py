@@ -1,4 +1,4 @@
-"""What the parts of a cascade pass on, and what is made of it: tasks."""
+"""Tasks of a cascade: the rows that parts pass on, and the parts that are made of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PassedOn = Callable[[Solved], Indices]
 
 
 def passed_on(solved: Solved) -> Indices:
-    """Rows of a part that the next one takes: those with a nonzero coefficient.
+    """Return the rows of a part that the next one takes: those with a nonzero coefficient.
 
     With an intercept a part of one class has none, and passes on all of its rows.
     """
@@ -25,7 +25,7 @@ def passed_on(solved: Solved) -> Indices:
 
 
 def merged(children: Sequence[Solved], value: tuple[PassedOn, bool]) -> Part:
-    """What several parts pass on as one part, with the coefficients from which it starts."""
+    """Join the rows that several parts pass on into one part, with the coefficients from which it starts."""
     passed, represent = value
     mass = sum(child.part.problem.mass for child in children)
     starts = []
@@ -37,14 +37,14 @@ def merged(children: Sequence[Solved], value: tuple[PassedOn, bool]) -> Part:
 
 
 def with_support(part: Part, support: Part) -> Part:
-    """Rows of a part and support vectors, with global coefficients."""
+    """Join the rows of a part and the support vectors, with global coefficients."""
     own = replace(part, dual=coefficients_of(part, support))
     others = support.take(np.flatnonzero(~np.isin(support.indices, part.indices)), support.problem.mass)
     return Part.joined([own, others], support.problem.total).in_order()
 
 
 def best_of(children: Sequence[Solved], _: None = None) -> Part:
-    """Support vectors of parts that share some, with the coefficients of the best part, output by output."""
+    """Join the support vectors of parts that share some, with the coefficients of the best part for each output."""
     total = children[0].part.problem.total
     kept = Part.joined([child.part.take(passed_on(child), total) for child in children], total)
     together = kept.take(np.unique(kept.indices, return_index=True)[1], total)

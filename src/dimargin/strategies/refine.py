@@ -18,7 +18,7 @@ from dimargin.strategies.solves import Plan, Solved, Summary, summarise
 
 
 def last_step(training: Training, rows: Shards[Part], n_support: int, history: History) -> Iterator[Step]:
-    """Solve the whole problem from coefficients, and if most of them are zero first those rows alone whose are not.
+    """Solve the whole problem from coefficients, after the nonzero ones alone if most are zero.
 
     There is no step if an interrupt comes before the pass that the last solve begins with, which would not wait.
 
@@ -28,9 +28,9 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
     rows : Shards of Part
         All rows, with coefficients.
     n_support : int
-        How many are not zero.
+        Number of rows whose coefficients are not zero.
     history : list of dict
-        Of the levels so far.
+        History of the levels so far.
     """
     training.progress.level_begin(0, None)
     whole = rows.merge(whole_of, rows.n_shards)
@@ -46,7 +46,7 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
 
 
 def refined_and_solved(part: Part, plans: tuple[Plan | None, Plan]) -> Solved | None:
-    """A task."""
+    """Task that solves a part, after its support vectors alone if there is a plan for them; None if interrupted."""
     first, plan = plans
     spent = 0
     if first is not None:

@@ -1,4 +1,4 @@
-"""How the local machines of a clustered level answer: a row is sent to those that know it."""
+"""Prediction by the local machines of a clustered level: every row is sent to that of its cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Router:
     clusters : ndarray of shape (n_vectors,)
         Cluster of every row, or support vector, that has coefficients.
     intercepts : ndarray of shape (n_clusters, n_outputs), optional
-        Of the machines of the clusters.
+        Intercepts of the machines of the clusters.
 
     Examples
     --------
@@ -45,11 +45,11 @@ class Router:
     intercepts: Floats | None = field(default=None, kw_only=True)
 
     def take(self, index: Indices) -> Self:
-        """The router for some of the vectors."""
+        """Return the router for some of the vectors."""
         return replace(self, clusters=self.clusters[index])
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
-        """Decision values; a row costs the kernel values of its own cluster only.
+        """Return decision values; a row costs the kernel values of its own cluster only.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class Router:
         X : ndarray or CSR array of shape (n_rows, n_features)
             The rows of `kernel`.
         coefficients : ndarray of shape (n_outputs, n_vectors)
-            With labels.
+            Coefficients times labels.
 
         Returns
         -------
@@ -71,6 +71,6 @@ class Router:
         return values if self.intercepts is None else values + self.intercepts[nearest].T
 
     def members(self, clusters: Indices) -> list[Indices]:
-        """Indices of every cluster in `clusters`, ascending."""
+        """Return, for every cluster, its positions in `clusters`, ascending."""
         bounds = np.cumsum(np.bincount(clusters, minlength=self.rule.n_clusters))[:-1]
         return np.split(np.argsort(clusters, kind="stable"), bounds)

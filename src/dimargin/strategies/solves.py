@@ -24,18 +24,18 @@ SolverWrapper = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solu
 
 @dataclass(frozen=True)
 class Plan:
-    """How parts are solved: what travels to the tasks.
+    """Plan by which tasks solve parts, and which travels to them.
 
     Attributes
     ----------
     limits : Limits
     random_state : int
     index : tuple of int
-        Of the parts in the computation: seeds their solvers, with what tells a part from its neighbours.
+        Position of the parts in the computation, which seeds their solvers together with the key of each part.
     cache : int
         Memory of a task for remembered kernel rows, in bytes.
     n_threads : int
-        Of a task.
+        Threads of a task.
     mass : float or None
         Weight that every part represents in its loss; None for that of the part.
     wrap_solver : function from the exact solver to one that makes use of it, or None
@@ -59,22 +59,22 @@ class Plan:
         mass: float | None = None,
         wrap_solver: SolverWrapper | None = None,
     ) -> Plan:
-        """The plan for some parts, which share the threads and the cache of a machine."""
+        """Return the plan for some parts, which share the threads and the cache of a machine."""
         share = training.cache // parts.n_together
         return cls(limits, training.random_state, index, share, parts.n_threads, mass, wrap_solver)
 
     def problem(self, part: Part) -> DualProblem:
-        """What is solved of a part."""
+        """Return the problem that is solved for a part."""
         problem = part.with_threads(self.n_threads).problem
         return problem if self.mass is None else replace(problem, mass=self.mass)
 
     def solver(self, *number: int) -> BlockCoordinateDescent:
-        """The exact solver, seeded for a place in the computation."""
+        """Return the exact solver, seeded for a position in the computation."""
         seed = np.random.SeedSequence([self.random_state, *self.index, *number]).generate_state(1)[0]
         return BlockCoordinateDescent(random_state=int(seed), cache=self.cache)
 
     def solve(self, part: Part) -> Solution:
-        """The solution of a part, from its coefficients."""
+        """Solve a part, starting from its coefficients."""
         exact = self.solver(part.key)
         return solve(self.problem(part), self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
 
@@ -94,7 +94,7 @@ class Solved:
 
     @classmethod
     def of(cls, part: Part, solution: Solution) -> Solved:
-        """The part takes over the coefficients."""
+        """Return the part with the coefficients of the solution."""
         return cls(replace(part, dual=solution.dual), solution)
 
     @property
@@ -112,9 +112,9 @@ class Summary:
     key : int
         See `Part.key`.
     mass, weight : float
-        Of the rows that the part represents, and of its own.
+        Weight of the rows that the part represents, and of its own rows.
     n_support : int
-        Rows with a nonzero coefficient.
+        Number of rows with a nonzero coefficient.
     objectives, status, reason, passes, kernel_evaluations, history
         See `Solution`.
     """
@@ -146,12 +146,12 @@ def solve_parts(
 
 
 def solve_part(part: Part, plan: Plan) -> Solved:
-    """A task."""
+    """Task that solves a part."""
     return Solved.of(part, plan.solve(part))
 
 
 def summarise(solved: Solved, _: None) -> Summary:
-    """A task: the summary of a solved part."""
+    """Task that returns the summary of a solved part."""
     part, solution = solved.part, solved.solution
     return Summary(
         part.key,
@@ -168,18 +168,18 @@ def summarise(solved: Solved, _: None) -> Summary:
 
 
 def part_of(solved: Solved, _: None) -> Part:
-    """A task: the part, with the coefficients of its solution."""
+    """Task that returns the part, with the coefficients of its solution."""
     return solved.part
 
 
 def support_of(solved: Solved, _: None) -> Part:
-    """A task: the support vectors of a part, as a piece of the whole problem."""
+    """Task that returns the support vectors of a part, as a piece of the whole problem."""
     part = solved.part
     return part.take(part.support, part.problem.total)
 
 
 def first_support(level: Level[Summary], wanted: int, n_rows: int) -> Part | None:
-    """The first support vectors of a level's parts in the order of their keys; None if there is none."""
+    """Return the first support vectors of a level's parts in the order of their keys, or None if there is none."""
     n_support = sum(part.n_support for part in level.results)
     if not n_support:
         return None

@@ -1,4 +1,4 @@
-"""Theorem 1 of the DC-SVM paper: how far the solutions of the clusters, put together, can be from the optimum.
+"""Theorem 1 of the DC-SVM paper: a bound on how far the clusters' solutions, put together, are from the optimum.
 
 Let ``f(a) = 1/2 a'Qa - 1'a`` on the box ``0 <= a_i <= C_i``, ``f_b`` the same without the kernel between clusters,
 ``a*`` the least point of ``f``, and ``f_b(a)`` at most ``gap`` above the least value of ``f_b``: the sum of the
@@ -36,15 +36,15 @@ _ROWS_AT_ONCE = 16384  # bounds the scratch memory
 def bound(
     facts: Facts, level: Level[Summary], solved: Objectives, rng: np.random.Generator
 ) -> tuple[dict[str, Any], int]:
-    """Entries of ``history_`` of a level, and the kernel values that they take.
+    """Return entries for ``history_`` of a level, and the number of kernel values that they take.
 
     Parameters
     ----------
     facts : Facts
     level : Level
-        A part a cluster.
+        Level with one part for each cluster.
     solved : Objectives
-        Sums over the clusters; the worst output counts.
+        Sums of the objectives over the clusters; the worst output counts.
     rng : numpy.random.Generator
 
     Returns
@@ -79,7 +79,7 @@ def bound(
 
 
 def _draws(level: Level[Summary], rng: np.random.Generator) -> dict[int, Floats]:
-    """Where in the weight of every part rows are drawn."""
+    """Return, for every part, the positions in its cumulative weight at which rows are drawn."""
     weights = np.array([part.weight for part in level.results])
     ends = np.cumsum(weights)
     drawn = np.sort(rng.random(_SAMPLED_ROWS)) * ends[-1]
@@ -89,7 +89,7 @@ def _draws(level: Level[Summary], rng: np.random.Generator) -> dict[int, Floats]
 
 
 def _rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
-    """A task: rows drawn in proportion to their weights, some of them more than once; all without draws."""
+    """Task that returns rows drawn in proportion to their weights, maybe repeatedly, or all rows without draws."""
     part, mass = solved.part, solved.part.problem.total
     if draws is None:
         return part.take(np.arange(part.n_rows), mass)
@@ -99,7 +99,7 @@ def _rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
 
 
 def _outside(solved: Solved, value: tuple[Part, Indices, dict[int, int], int]) -> Sums:
-    """A task: ``sum_j C_j |K_ij|`` over the rows j of a part, for some rows i of other clusters; kernel values."""
+    """Task that sums ``C_j |K_ij|`` over its rows j, for rows i of other clusters, and counts the kernel values."""
     rows, clusters, keys, n_threads = value
     part, sums = solved.part, np.zeros(rows.n_rows)
     elsewhere = np.flatnonzero(clusters != keys[part.key])

@@ -1,1 +1,1 @@
-"""Site programs: what sites compute and tell one another."""
+"""Site programs: what sites compute, and the messages between them."""

@@ -1,11 +1,11 @@
-"""Sites agree on what their rows are before they learn from them, and whenever a new one brings something new.
+"""Agreement of sites on a schema of their rows, before they learn and whenever new rows widen it.
 
-Every site tells its neighbours a card: its schema united with those it has heard of, and how many rows each site has.
-Unions do not depend on order, so that all cards become the same; when they have been so for a while, or as many sites
-are known as were expected, a site *seals* the schema and starts the program. A sealed schema's limits stay, whoever
-joins later; new labels or features make all sites go on from where they are under the wider one. Two networks that
-sealed apart and meet do the same. Whoever's terms or feature names differ is refused, by name, until it shows a card
-that fits.
+Every site sends its neighbours a card: its schema united with those of the cards that it has received, and how many
+rows each site has. Unions do not depend on order, so that all cards become the same. When they have been so for a
+while, or as many sites are known as were expected, a site *seals* the schema and starts the learner. A sealed schema's
+limits stay, whichever sites join later. New labels or features make all sites go on from where they are under the wider
+schema. Two networks that sealed apart and meet do the same. A site whose terms or feature names differ is refused, by
+name, until it sends a card that fits.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _Sites = Meta(max_length=limits.SITES)
 
 
 class Card(Message, frozen=True, tag="card"):
-    """What a site knows of all rows; fields as in `Schema`.
+    """Message with what a site knows of the rows of all sites; other fields are as in `Schema`.
 
     Attributes
     ----------
     rows : dict from site to [int, int]
-        How often the site has counted its rows, and the last count.
+        Number of times that the site has counted its rows, and the last count.
     sealed : bool
         Whether the sender learns under this schema.
     """
@@ -57,11 +57,11 @@ class Card(Message, frozen=True, tag="card"):
     sealed: bool
 
     def schema(self) -> Schema:
-        """Of which it tells; raises ValueError where there is none such."""
+        """Return the schema of the card; raises ValueError if there can be none such."""
         return Schema.from_plain({name: getattr(self, name) for name in _SCHEMA})
 
     def contradiction(self) -> str | None:
-        """Why there is no such schema."""
+        """Return why there can be no such schema; None if there can."""
         try:
             self.schema()
         except ValueError as error:
@@ -70,28 +70,30 @@ class Card(Message, frozen=True, tag="card"):
 
 
 class Agreement(SiteProgram):
-    """A site that agrees on a schema and then learns.
+    """Site program that agrees on a schema with other sites, and then learns.
 
     Parameters
     ----------
     name : str
-        Of this site.
+        Name of this site.
     X : ndarray or CSR array of shape (n, n_features)
     y : ndarray of shape (n,)
         Labels; one class, or no row at all, will do.
     schema : Schema
-        Of these rows; its terms are what must be the same everywhere.
+        Schema of these rows; its terms must be the same at all sites.
     factory : LearnerFactory
-        What it learns, and how.
+        Maker of the learner.
     n_sites : int, optional
-        Begin when so many are known, and not before. By default when nothing new has been heard for `settle` seconds.
+        Number of known sites at which to begin, and not before. By default a site begins when nothing new has been
+        heard for `settle` seconds.
     least_sites : int, default=1
-        Begin with no fewer in any case: 2 for a site that was told of another one, and must not learn by itself unseen.
+        Least number of known sites at which to begin in any case: 2 for a site that was given the address of another
+        one, and must not learn by itself unnoticed.
     settle : float, default=3.0
     interval : float, default=0.25
         Seconds between cards.
     most_messages : float, default=infinity
-        Cards a second, of one neighbour; who sends more is refused for good.
+        Cards per second that one neighbour may send before it is refused for good.
     seed : sequence of int
     """
 
@@ -117,7 +119,7 @@ class Agreement(SiteProgram):
         self.sealed = False
         self.learner: Learner | None = None
         self._near = Neighbourhood(max(settle, 4 * interval), most_messages)
-        self._differing: set[str] = set()  # of those who are refused: whom a card that fits would bring back
+        self._differing: set[str] = set()  # refused sites that are taken in again with a card that fits
         self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
         self._widened: Counter[str] = Counter()  # how often cards of a neighbour have brought something new
         self._changed_at = 0.0
@@ -126,7 +128,7 @@ class Agreement(SiteProgram):
     # ---- events --------------------------------------------------------------------------------------------------
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Show the card; a site that has been here before learns on at once."""
+        """Send the card to all neighbours; a site that was restored goes on learning at once."""
         self._near.change(neighbours)
         self._changed_at = now
         if self.learner is not None:
@@ -135,7 +137,7 @@ class Agreement(SiteProgram):
         yield Wake(self._interval, _TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """Another card, or the learner's round."""
+        """Send the card, and seal the schema when it is time; other timers are the learner's."""
         if name != _TIMER:
             if self.learner is not None:
                 yield from self.learner.wake(now, name)
@@ -151,7 +153,7 @@ class Agreement(SiteProgram):
         yield Wake(self._interval, _TIMER)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
-        """A card, or what the learner is told."""
+        """Take a card, or pass another message on to the learner."""
         if not self.hears(sender):
             return
         if isinstance(message, Card):
@@ -160,13 +162,13 @@ class Agreement(SiteProgram):
             yield from self.learner.receive(now, sender, message)
 
     def hears(self, sender: str) -> bool:
-        """All but those who were refused for good, by this site or its learner."""
+        """Return whether a sender was not refused for good, by this site or by its learner."""
         if sender in self._near.refused:
             return sender in self._differing
         return self.learner is None or self.learner.hears(sender)
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
-        """For good, and as if it had brought no rows; labels and features that it told of stay."""
+        """Refuse a sender for good, and undo its part in the learner; its labels and features stay."""
         self._differing.discard(sender)
         self._cards.pop(sender, None)
         self._near.refuse(sender, reason)
@@ -176,16 +178,16 @@ class Agreement(SiteProgram):
         yield from self._tell_learner_who_is_there(now)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Others are near now; those that are new are shown the card."""
+        """Handle a change of the neighbours, and send the card to new ones."""
         new = [name for name in neighbours if name not in self._near.names]
         self._near.change(neighbours)
         yield from self._show([name for name in new if name not in self._near.refused])
         yield from self._tell_learner_who_is_there(now)
 
     def append(self, now: float, X: Any, y: NDArray[Any], schema: Schema) -> Iterator[Action]:
-        """More rows of this site, with their own schema.
+        """Add rows of this site, with their own schema.
 
-        Raises ValueError where they cannot belong to the others.
+        Raises ValueError where they do not fit the rows before.
         """
         fault = self.schema.difference(schema)
         if fault is not None:
@@ -205,7 +207,7 @@ class Agreement(SiteProgram):
     # ---- agreeing ------------------------------------------------------------------------------------------------
 
     def _take(self, now: float, sender: str, card: Card) -> Iterator[Action]:
-        """Judge a card, and unite with what it says."""
+        """Check a card, and unite the schema with it."""
         fault = self._near.hear(now, sender)
         if fault is not None:
             yield from self.refuse(now, sender, fault)
@@ -223,7 +225,7 @@ class Agreement(SiteProgram):
         yield from self._unite(now, sender, other, card)
 
     def _differs(self, now: float, name: str, reason: str) -> Iterator[Action]:
-        """Refuse a site, and show it the card once, so that it learns why."""
+        """Refuse a site, and send it the card once, so that it can find out why."""
         self._near.heard.pop(name, None)
         if self._near.refused.get(name) != reason:
             yield from self.refuse(now, name, reason)
@@ -231,7 +233,7 @@ class Agreement(SiteProgram):
             yield from self._show([name])
 
     def _excess(self, other: Schema) -> str | None:
-        """Why there is no learning from rows of both schemas together; None if there is."""
+        """Return why rows of both schemas together would exceed a limit; None if they would not."""
         try:
             size = self._factory.message_size(self.schema.union(other))
         except ValueError as error:
@@ -246,7 +248,7 @@ class Agreement(SiteProgram):
 
     @property
     def _refused(self) -> dict[str, str]:
-        """By this site and by its learner."""
+        """Sites that were refused by this site or by its learner, with the reasons."""
         return {**({} if self.learner is None else self.learner.neighbourhood.refused), **self._near.refused}
 
     def _unite(self, now: float, sender: str, other: Schema, card: Card) -> Iterator[Action]:
@@ -272,10 +274,10 @@ class Agreement(SiteProgram):
             yield from self._show([sender])
 
     def _counted(self, sender: str, card: Card) -> dict[str, list[int]]:
-        """Rows of all sites after a card.
+        """Return the numbers of rows of all sites, updated by a card.
 
-        How many a site has, only it can say: this site knows, neighbours are believed of themselves, and of those who
-        are too far away to be heard the newest count that anybody knows.
+        A site knows its own number, and neighbours are believed about theirs. For sites that are too far away to be
+        heard, the newest number that anybody knows is taken.
         """
         rows = dict(self.rows)
         for name, (version, count) in card.rows.items():
@@ -287,7 +289,7 @@ class Agreement(SiteProgram):
         return rows
 
     def _is_settled(self, now: float) -> bool:
-        """Whether it is time to seal: classes, the expected sites or silence, and neighbours that think alike."""
+        """Return whether to seal the schema, as there are enough labels and sites, and neighbours agree on it."""
         if len(self.schema.labels) < self._factory.least_labels or not self.schema.n_features:
             return False
         digest = self.schema.digest
@@ -307,7 +309,7 @@ class Agreement(SiteProgram):
         yield from self.learner.start(now, self._near.spoken_to)
 
     def _renew(self, now: float, before: Schema) -> Iterator[Action]:
-        """Go on under a wider schema."""
+        """Go on with a new learner under a wider schema."""
         yield Report("schema grew", self._agreed())
         last = self.learner
         self.learner = self._made()
@@ -328,12 +330,12 @@ class Agreement(SiteProgram):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows of all sites that are known, by name."""
+        """Number of rows of every known site, by name."""
         return {name: count for name, (_, count) in sorted(self.rows.items())}
 
     @property
     def n_rows(self) -> int:
-        """Of all of them."""
+        """Number of rows of all known sites together."""
         return sum(self.counts.values())
 
     def _show(self, names: Iterable[str]) -> Iterator[Action]:
@@ -344,21 +346,21 @@ class Agreement(SiteProgram):
     # ---- what it has come to -------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """For a person."""
+        """Return how far this site is, for display."""
         learnt: dict[str, Any] = {"round": 0, "steps": 0, "neighbours": sorted(self._near.heard)}
         if self.learner is not None:
             learnt = self.learner.status()
         return {**learnt, "refused": self._refused, "sealed": self.sealed, **self._agreed()}
 
     def checkpoint(self) -> dict[str, Any]:
-        """The schema, and what the learner has learnt."""
+        """Return the schema, and what the learner has learnt."""
         return {
             "schema": self.schema.plain(), "rows": self.rows, "sealed": self.sealed,
             "learner": None if self.learner is None else self.learner.checkpoint(),
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on, with the rows that this site has now, which may have become more; who was refused may try again."""
+        """Resume, with the rows that this site has now, which may be more; refused sites may try again."""
         before = Schema.from_plain(state["schema"])
         fault = self.schema.difference(before)
         if fault is not None:
@@ -366,7 +368,7 @@ class Agreement(SiteProgram):
         own = self.schema
         self.sealed = bool(state["sealed"])
         self.schema = before.union(own, limits=not self.sealed)
-        # what an earlier version of this program was told, of this site too, may be what no site would say
+        # an earlier version of this program may have accepted counts, of this site too, that are none
         told = {name: [version, count] for name, (version, count) in state["rows"].items() if _is_count(version, count)}
         version, count = told.pop(self.name, [0, -1])
         self.rows = dict(islice(told.items(), limits.SITES - 1))
@@ -380,5 +382,5 @@ class Agreement(SiteProgram):
 
 
 def _is_count(*numbers: Any) -> bool:
-    """Whether these can be counts of something that goes on."""
+    """Return whether all of these are valid counts, which can still grow."""
     return all(isinstance(number, int) and 0 <= number < limits.COUNT for number in numbers)

@@ -1,4 +1,4 @@
-"""Push-Sum by itself: every site learns the weighted mean of the vectors of all."""
+"""Push-Sum by itself, by which every site learns the weighted mean of the vectors of all."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from dimargin.system.arrays import Floats
 
 
 class Share(Message, frozen=True, tag="share"):
-    """Mass on its way."""
+    """Message with the mass that a neighbour is given."""
 
     mass: Mass
 
 
 class Average(SiteProgram):
-    """Push-Sum (Push-Vector, where the value is one) of a weighted mean.
+    """Site program for a weighted mean by Push-Sum (Push-Vector, where the value is a vector).
 
     Parameters
     ----------
     value : ndarray of shape (d,)
     weight : float, default=1.0
-        Not negative; the sum over all sites must be positive.
+        Weight of the value, which is not negative; the sum over all sites must be positive.
     one_neighbour : bool, default=False
-        Give half of the mass to one neighbour, drawn at random, in place of equal shares to all (uniform gossip).
+        Whether to give half of the mass to one neighbour, drawn at random, in place of equal shares to all (uniform
+        gossip).
     seed : sequence of int
-        Of the draws.
+        Seed of the draws.
 
     Examples
     --------
@@ -58,18 +59,18 @@ class Average(SiteProgram):
 
     @property
     def estimate(self) -> Floats:
-        """The mean, as far as this site knows it; NaN while it has no weight."""
+        """Estimate of the mean at this site; NaN while it has no weight."""
         mass = self.push_sum.mass
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(mass[:-1] / mass[-1])
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Wait for the first round."""
+        """Set the timer of the first round."""
         self._neighbours = tuple(neighbours)
         yield Wake(1.0)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """A round."""
+        """Run a round, in which shares of the mass are sent."""
         chosen: tuple[str, ...] = self._neighbours
         if self._one and chosen:
             chosen = (chosen[self._rng.integers(len(chosen))],)
@@ -78,21 +79,21 @@ class Average(SiteProgram):
         yield Wake(1.0)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
-        """Add what has come."""
+        """Add the share that a neighbour has sent."""
         assert isinstance(message, Share)
         self.push_sum.take(sender, message.mass)
         yield from ()
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Share with others from now on."""
+        """Replace the neighbours that get shares."""
         self._neighbours = tuple(neighbours)
         yield from ()
 
     def checkpoint(self) -> dict[str, Any]:
-        """The mass and the draws."""
+        """Return the mass and the state of the random generator."""
         return {"push_sum": self.push_sum.checkpoint(), "draws": json.dumps(self._rng.bit_generator.state)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on."""
+        """Resume from a checkpoint."""
         self.push_sum = PushSum.restore(state["push_sum"])
         self._rng.bit_generator.state = json.loads(state["draws"])

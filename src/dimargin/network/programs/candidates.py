@@ -1,4 +1,4 @@
-"""Points with names, as sites that agree on a core-set tell one another of them."""
+"""Named points, and the messages by which sites that agree on a core-set exchange them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
 
 
 class Candidates(Message, frozen=True, tag="candidates"):
-    """A core-set on its way.
+    """Message with a core-set.
 
     Attributes
     ----------
     sites : list of str
-        Where its points come from.
+        Site that each point comes from.
     rows : ndarray of shape (k,), of int64
-        Which they are there.
+        Number of each point among the rows of its site.
     X : ndarray of shape (k, n_features)
-        Of sparse points their values, of shape (n_values,), with `indices` and `indptr` as of a CSR array.
+        Points; of sparse ones the values, of shape (n_values,), with `indices` and `indptr` as of a CSR array.
     labels : ndarray of shape (k,)
         Codes of their labels; ones where there are none.
     masses : ndarray of shape (k,)
@@ -39,13 +39,13 @@ class Candidates(Message, frozen=True, tag="candidates"):
     quiet : int
         Rounds since the last change that the sender knows of.
     value : float
-        Of the core-set, which its receiver computes only where it is the best that it has heard of.
+        Value of the core-set, which its receiver computes itself only where it is the best that it has received.
     digest : str
-        Of the core-set, as `Named.digest` has it. A message without a point says that it is still that one.
+        Digest of the core-set, as in `Named.digest`. A message without a point says that it is still that one.
     output : int
-        Which of several machines the core-set is of.
+        Number of the machine, of several, that the core-set belongs to.
     schema : str
-        Digest of what rows mean to the sender.
+        Digest of the sender's schema.
     indices, indptr : ndarray or None
     """
 
@@ -63,7 +63,7 @@ class Candidates(Message, frozen=True, tag="candidates"):
     indptr: _Places | None = None
 
     def contradiction(self) -> str | None:
-        """Columns of other lengths than there are points, or rows that are no CSR array."""
+        """Return why the columns do not fit one another, or are no CSR array; None if all is well."""
         k = len(self.sites)
         columns = (self.labels, self.masses, self.rows)
         if any(column.shape != (k,) for column in columns):
@@ -81,7 +81,7 @@ class Named:
     ----------
     names : tuple of (str, int)
     X : ndarray or CSR array of shape (k, n_features)
-        Of canonical form, if sparse.
+        Points, in canonical form if sparse.
     labels, masses : ndarray of shape (k,)
     """
 
@@ -92,7 +92,7 @@ class Named:
 
     @classmethod
     def of(cls, site: str, first: int, X: Any, labels: Floats, masses: Floats | None = None) -> Named:
-        """Rows of a site, from that number on; of weight one by default."""
+        """Name the rows of a site, numbered from `first` on; they are of weight one by default."""
         n = X.shape[0]
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64, copy=True)
@@ -109,12 +109,12 @@ class Named:
         return hashlib.sha256(pack(content)).hexdigest()[:16]
 
     def take(self, indices: Any) -> Named:
-        """Some of them."""
+        """Return the points at these indices."""
         indices = np.asarray(indices, dtype=np.int64)
         return Named(tuple(self.names[k] for k in indices), self.X[indices], self.labels[indices], self.masses[indices])
 
     def differing(self, other: Named) -> Name | None:
-        """A name that stands for another point there."""
+        """Return a name that stands for another point in `other`; None if there is none."""
         indices = {name: k for k, name in enumerate(self.names)}
         both = [j for j, name in enumerate(other.names) if name in indices]
         there, here = other.take(both), self.take([indices[other.names[j]] for j in both])
@@ -125,7 +125,7 @@ class Named:
 
     @staticmethod
     def joined(parts: list[Named]) -> Named:
-        """All of several, one after the other."""
+        """Join several sets of points, one after the other."""
         names = tuple(name for part in parts for name in part.names)
         X = [part.X for part in parts]
         together = sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X)
@@ -134,14 +134,17 @@ class Named:
 
 
 def stored(X: Any) -> dict[str, Array]:
-    """Rows as fields of a message."""
+    """Return rows as fields of a message."""
     if not sp.issparse(X):
         return {"X": X}
     return {"X": X.data, "indices": X.indices.astype(np.int64), "indptr": X.indptr.astype(np.int64)}
 
 
 def points_of(sites: Iterable[str], fields: Mapping[str, Any], width: int) -> Named:
-    """Of a message's or a checkpoint's fields: `stored` rows with their numbers as ``rows``, labels and masses."""
+    """Make points of the fields of a message or a checkpoint.
+
+    The fields are those of `stored`, the numbers of the rows as ``rows``, labels and masses.
+    """
     names = tuple(zip(map(str, sites), fields["rows"].tolist(), strict=True))
     X = fields["X"]
     if fields.get("indices") is not None:
@@ -152,7 +155,7 @@ def points_of(sites: Iterable[str], fields: Mapping[str, Any], width: int) -> Na
 def unsound(
     message: Candidates, own: Named, norm_bound: float, mass_bounds: tuple[float, float], codes: Collection[float]
 ) -> str | None:
-    """What no site that learns from rows like its own, with these codes of labels, would say."""
+    """Return why no correct site with rows like the own ones would send a message; None if one would."""
     k, width = len(message.sites), own.X.shape[1]
     if (message.indices is not None) != sp.issparse(own.X):
         return "its core-set is stored in another form than here: " + ("dense" if sp.issparse(own.X) else "sparse")
@@ -175,7 +178,7 @@ def unsound(
 
 
 def _no_csr(X: Array, indices: Array | None, indptr: Array | None, k: int) -> str | None:
-    """Why these are not k rows of a CSR array in canonical form; None if they are."""
+    """Return why these are not k rows of a CSR array in canonical form; None if they are."""
     if indices is None or indptr is None or X.ndim != 1 or indices.shape != X.shape or indptr.shape != (k + 1,):
         return f"its core-set is no CSR array of {k} rows"
     if indptr[0] != 0 or indptr[-1] != len(X) or (np.diff(indptr) < 0).any():

@@ -1,4 +1,4 @@
-r"""Core-set consensus: sites agree on the few points that determine a ball or a margin machine.
+r"""Core-set consensus, in which sites agree on the few points that determine a ball or a margin machine.
 
 Site i holds a core-set C_i, hears those of others, and does, whenever it likes (core-set paper, algorithm 2):
 
@@ -7,7 +7,7 @@ Site i holds a core-set C_i, hears those of others, and does, whenever it likes 
     C_i <- a better core-set of S than C_0, if there is one;  else C_0
 
 so that radii never fall, and where the network is strongly connected, if only over time, all sites end with the same
-set: who has a better one tells the others. What is mended (handbook, 5.3 and 6, 40 to 46):
+set: a site that has a better one sends it to the others. Corrections of the paper (handbook, 5.3 and 6, 40 to 46):
 
 * The paper assumes that sets of one radius are one set. They are not, at the beginning (all radii are zero) or where
   points have no weight: hence the total order, of radii rounded to 12 digits.
@@ -16,15 +16,15 @@ set: who has a better one tells the others. What is mended (handbook, 5.3 and 6,
 * A site with several points keeps all of them in S, always; with the random few of the paper's first step alone,
   consensus would be on the core-set of those.
 * Sites that hear one another do not send what the other has: a message without a point says "still this core-set", by
-  its digest. Whoever is not heard from, as on a directed edge, is sent the points in every round.
-* Termination: rounds since the last change that anybody told of are gossiped along; when all is quiet for
+  its digest. A neighbour that is not heard from, as on a directed edge, is sent the points in every round.
+* Termination: the number of rounds since the last known change is gossiped along. When nothing has changed for
   `quiet_rounds`, 2 diameter + 1 where the network is static (Notarstefano, Bullo, IEEE TAC 2011), a site stops. Where
-  all neighbours send back, a round counts once they have: who is busy with a better core-set says nothing yet.
+  all neighbours send back, a round counts once they have, since one that is busy with a better core-set is silent.
 
 A better core-set is the end of Badoiu and Clarkson's exchanges where the size k is given (``ceil(1/epsilon)``; d + 1
 points of d numbers give the exact ball, which is the constraints consensus of the paper's predecessor), and else a
 core-set that grows until its ball, with `epsilon`, holds all of S. Sites need not agree on an epsilon for machines:
-``epsilon rho / (2 r^2)`` is a function of the core-set, so that who has the same set has the same.
+``epsilon rho / (2 r^2)`` is a function of the core-set, so that sites with the same set have the same.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PATIENCE = 4  # rounds in which a neighbour's answer may come before it is sent
 
 @dataclass(frozen=True)
 class Heard:
-    """A neighbour's core-set, and what it says that its value is."""
+    """Core-set of a neighbour, and the value that the neighbour claims it to have."""
 
     points: Named
     value: float
@@ -58,7 +58,11 @@ class Heard:
 
 @dataclass(frozen=True)
 class Spoken:
-    """Of a neighbour: digest of the core-set that it had, and when (round); what it was sent last, and when."""
+    """State of the exchange with a neighbour.
+
+    `theirs` is the digest of the core-set that it had in round `heard`, and `sent` of the last that it was sent, in
+    round `told`.
+    """
 
     theirs: str = ""
     heard: int = -_PATIENCE - 1
@@ -67,13 +71,13 @@ class Spoken:
 
 
 class CoreSetConsensus(Listener):
-    """One site.
+    """Program of one site.
 
     Parameters
     ----------
     name : str
     X : ndarray or CSR array of shape (n, n_features)
-        Its points; none will do. Stored as at all other sites.
+        Points of this site, if any, stored (dense or sparse) as at all other sites.
     labels : ndarray of shape (n,)
         Codes of labels, of a margin machine; ones otherwise.
     settings : CoreSetSettings
@@ -86,9 +90,9 @@ class CoreSetConsensus(Listener):
         The core-set; None before there is a point.
     rounds : int
     changes : int
-        How often it has changed.
+        Number of times that the core-set has changed.
     has_finished : bool
-        Whether all has been quiet for long enough.
+        Whether no core-set has changed for long enough.
     """
 
     shares = "rows"
@@ -108,18 +112,18 @@ class CoreSetConsensus(Listener):
         self.has_finished = False
         self.given: set[int] = set()  # rows that have left
         self._woken = self._longest = 0.0  # when the last round began, and seconds that any has taken
-        self._is_new = True  # whether there are points that were not looked at
+        self._is_new = True  # whether there are points that were not considered yet
 
     # ---- events --------------------------------------------------------------------------------------------------
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Begin with the own points."""
+        """Set the timer of the first round."""
         self.neighbourhood.change(neighbours)
         self._woken = now
         yield Wake(self.settings.interval)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """A round."""
+        """Run a round: improve the core-set, and send messages to the neighbours."""
         self._longest, self._woken = max(self._longest, now - self._woken), now
         self.rounds += 1
         if self._have_all_spoken():
@@ -152,22 +156,25 @@ class CoreSetConsensus(Listener):
             self._heard[sender] = Heard(self._points_of(message), message.value)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Tell others from now on."""
+        """Replace the neighbours that get messages."""
         self.neighbourhood.change(neighbours)
         yield from ()
 
     def append(self, X: Any, labels: Floats) -> None:
-        """More points of this site."""
+        """Add points of this site."""
         self.own = Named.joined([self.own, Named.of(self.name, len(self.own.names), X, labels)])
         self._is_new, self._quiet, self.has_finished = True, 0, False
 
     def leave(self, name: str) -> None:
-        """Forget what a neighbour has said; points of it that are in the core-set stay, for others have them too."""
+        """Forget what a neighbour has sent; its points in the core-set stay, for others have them too."""
         self._heard.pop(name, None)
         self._spoken.pop(name, None)
 
     def _have_all_spoken(self) -> bool:
-        """Whether all neighbours have since the last round that was counted; a site that has lost all waits."""
+        """Return whether all neighbours have sent messages since the last round that was counted.
+
+        A site that has lost all its neighbours waits.
+        """
         if np.isinf(self.settings.lease):
             return True
         near = self.neighbourhood.spoken_to
@@ -176,7 +183,7 @@ class CoreSetConsensus(Listener):
     # ---- consensus -----------------------------------------------------------------------------------------------
 
     def _improve(self) -> None:
-        """The paper's step."""
+        """Take the step of the paper, by which the core-set never gets worse."""
         before, heard = self.chosen, list(self._heard.values())
         if not (heard or self._is_new) or not (heard or before or self.own.names):
             return
@@ -193,7 +200,10 @@ class CoreSetConsensus(Listener):
             self.changes += 1
 
     def _best(self, before: Chosen | None, heard: list[Heard]) -> Chosen | None:
-        """Of all that are known; what others say of theirs decides only which are looked at, the best first."""
+        """Return the best of the known core-sets.
+
+        The values that neighbours claim decide only which core-sets are evaluated, the best first.
+        """
         best = before
         for one in sorted(heard, key=lambda one: rank(one.value, one.points.names), reverse=True):
             if best is not None and rank(one.value, one.points.names) <= best.rank:
@@ -204,16 +214,16 @@ class CoreSetConsensus(Listener):
 
     @property
     def _points(self) -> Named:
-        """Of the core-set; none before there is one."""
+        """Points of the core-set; none before there is one."""
         return self.own.take([]) if self.chosen is None else self.chosen.points
 
     @property
     def _core_sets(self) -> list[Named]:
-        """Of the core-sets that are known."""
+        """Points of every known core-set."""
         return [self._points, *(one.points for one in self._heard.values())]
 
     def _pooled(self) -> Named:
-        """All own points, and those of others that are in a core-set, each once and in the order of their names."""
+        """Return the points of others in a core-set, each once and in the order of names, and all own points."""
         parts = Named.joined(self._core_sets)
         foreign = {name: k for k, name in enumerate(parts.names) if name[0] != self.name}
         return Named.joined([parts.take([foreign[name] for name in sorted(foreign)]), self.own])
@@ -221,7 +231,7 @@ class CoreSetConsensus(Listener):
     # ---- messages ------------------------------------------------------------------------------------------------
 
     def _tell(self) -> Iterator[Action]:
-        """The core-set, to all who may not have it; others hear that it is still the same, or that there is none."""
+        """Send the core-set to the neighbours that may lack it, and to the others its digest."""
         near, points = self.neighbourhood, self._points
         whole, short = (self._message(some) for some in (points, points.take([])))
         lacking = [name for name in near.spoken_to if self._may_lack(name, points.digest)]
@@ -235,7 +245,7 @@ class CoreSetConsensus(Listener):
             yield Send(name, whole if name in lacking else short)
 
     def _may_lack(self, name: str, digest: str) -> bool:
-        """Whether a neighbour has another core-set, as far as can be known, or has had no time to say."""
+        """Return whether to send a neighbour the core-set, which it lacks as far as can be known."""
         spoken, settings, patience = self._known(name), self.settings, _PATIENCE
         if np.isfinite(settings.lease):  # answers come, if late: a site may be busy for as long as this one was
             seconds = max(settings.lease / 2, min(2 * self._longest, _BUSY))
@@ -249,7 +259,7 @@ class CoreSetConsensus(Listener):
         return self._spoken.get(name, Spoken())
 
     def _message(self, points: Named) -> Candidates:
-        """That the core-set is this one, with its points or without any."""
+        """Return the message that this is the core-set, with its points or without any."""
         rows = np.array([row for _, row in points.names], dtype=np.int64)
         sites, settings = [site for site, _ in points.names], self.settings
         return Candidates(
@@ -262,7 +272,7 @@ class CoreSetConsensus(Listener):
         return points_of(message.sites, asdict(message), self.own.X.shape[1])
 
     def _fault(self, message: Candidates) -> str | None:
-        """Why a message cannot be from a sound site; None if it can."""
+        """Return why a message cannot come from a correct site; None if it can."""
         fault = self._unsound(message)
         if fault is not None:
             return fault
@@ -282,7 +292,7 @@ class CoreSetConsensus(Listener):
         return unsound(message, self.own, settings.norm_bound, settings.mass_bounds, settings.codes)
 
     def _not_mine(self, points: Named) -> int | None:
-        """A row that is said to be of this site, and is not as here."""
+        """Return a row that is claimed to be of this site, and differs here; None if there is none."""
         mine = points.take([k for k, name in enumerate(points.names) if name[0] == self.name])
         strange = next((row for _, row in mine.names if not 0 <= row < len(self.own.names)), None)
         if strange is not None:
@@ -294,11 +304,11 @@ class CoreSetConsensus(Listener):
 
     @property
     def rows_shared(self) -> int:
-        """How many of the own rows have left this site."""
+        """Number of own rows that have been sent to others."""
         return len(self.given)
 
     def checkpoint(self) -> dict[str, Any]:
-        """The core-set, and what has left; the same from round to round, where nothing is new."""
+        """Return the core-set and the rows that were sent, which stay the same where nothing is new."""
         points = self._points
         sites, rows = [site for site, _ in points.names], np.array([row for _, row in points.names], dtype=np.int64)
         return {
@@ -307,9 +317,9 @@ class CoreSetConsensus(Listener):
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on; the own points are looked at again, for there may be more.
+        """Resume from a checkpoint; all own points are considered again, for there may be more.
 
-        Raises ValueError where those that others have are not what they were, or no sound site would have them.
+        Raises ValueError where own points that others have are not what they were, or the checkpoint is invalid.
         """
         self.changes, self.given = state["changes"], set(state["given"])
         fault = self._unsound(_said(state))
@@ -327,7 +337,7 @@ class CoreSetConsensus(Listener):
 
 
 def _said(state: dict[str, Any]) -> Candidates:
-    """The core-set of a checkpoint as if a neighbour had told of it, by the rules for messages."""
+    """Return the core-set of a checkpoint as a message, checked by the rules for messages."""
     columns: dict[str, Any] = {name: state.get(name) for name in ("sites", "rows", "X", "labels", "masses")}
     message = Candidates(**columns, quiet=0, indices=state.get("indices"), indptr=state.get("indptr"))
     return decoder((Candidates,))(encode(message))  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Machines of few rows as what sites learn: an agreement on a core-set for every output, one beside the other."""
+"""Learner of machines with few rows, by core-set consensus on every output side by side."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class CodedRows(NamedTuple):
 
 
 class CoreSetMachines(Learner):
-    """One site.
+    """Learner of one site.
 
     Parameters
     ----------
     name : str
     rows : CodedRows
     settings : CoreSetSettings
-        Of all machines; more than two `codes` make one machine of each against the rest.
+        Settings of all machines; more than two `codes` make one machine of each against the rest.
 
     Attributes
     ----------
     machines : list of CoreSetConsensus
-        One of each output.
+        One program for every output.
     """
 
     shares = "rows"
@@ -59,13 +59,13 @@ class CoreSetMachines(Learner):
     # ---- events --------------------------------------------------------------------------------------------------
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """All begin."""
+        """Start the consensus of every output."""
         for machine in self.machines:
             yield from _but(Wake, machine.start(now, neighbours))
         yield Wake(self.settings.interval)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
-        """A round of each."""
+        """Run a round of every output."""
         self.rounds += 1
         had_finished = self.has_finished
         for machine in self.machines:
@@ -76,7 +76,7 @@ class CoreSetMachines(Learner):
         yield Wake(self.settings.interval)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
-        """For the machine that it is about."""
+        """Pass a message on to the output that it is about."""
         assert isinstance(message, Candidates)
         if sender in self.neighbourhood.refused or message.schema != self.settings.schema:
             return
@@ -89,17 +89,17 @@ class CoreSetMachines(Learner):
             self.leave(sender)
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Tell others from now on."""
+        """Replace the neighbours that get messages."""
         self.neighbourhood.change(neighbours)
         yield from ()
 
     def append(self, rows: CodedRows) -> None:
-        """More rows of this site."""
+        """Add rows of this site."""
         for machine in self.machines:
             machine.append(rows.X, rows.codes)
 
     def leave(self, name: str) -> None:
-        """Forget what a neighbour has said; its rows in core-sets stay, for others have them too."""
+        """Forget what a neighbour has sent; its rows in core-sets stay, for others have them too."""
         self.neighbourhood.heard.pop(name, None)
         for machine in self.machines:
             machine.leave(name)
@@ -108,12 +108,12 @@ class CoreSetMachines(Learner):
 
     @property
     def steps(self) -> int:
-        """How often a core-set has changed."""
+        """Number of times that a core-set has changed."""
         return sum(machine.changes for machine in self.machines)
 
     @property
     def has_finished(self) -> bool:
-        """Whether all has been quiet for long enough."""
+        """Return whether no core-set has changed for long enough."""
         return all(machine.has_finished for machine in self.machines)
 
     def _facts(self) -> dict[str, Any]:
@@ -127,28 +127,28 @@ class CoreSetMachines(Learner):
         }
 
     def status(self) -> dict[str, Any]:
-        """For a person."""
+        """Return how far this site is, for display."""
         return {
             "round": self.rounds, "steps": self.steps, "neighbours": sorted(self.neighbourhood.spoken_to),
             "refused": dict(self.neighbourhood.refused), **self._facts(),
         }  # fmt: skip
 
     def checkpoint(self) -> dict[str, Any]:
-        """Of all machines."""
+        """Return the checkpoints of all outputs."""
         return {"machines": [machine.checkpoint() for machine in self.machines]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on."""
+        """Resume every output from its checkpoint."""
         for machine, own in zip(self.machines, state["machines"], strict=True):
             machine.restore(own)
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Begin anew, for points are others under a wider schema; but what has left the site has left it."""
+        """Begin anew, since points differ under a wider schema, but remember the rows that were sent."""
         given = {row for own in state["machines"] for row in own["given"]}
         for machine in self.machines:
             machine.given = set(given)
 
 
 def _but(kinds: Any, actions: Iterable[Action]) -> Iterator[Action]:
-    """Actions without those of some kinds."""
+    """Return the actions that are of none of these kinds."""
     return (action for action in actions if not isinstance(action, kinds))

@@ -1,4 +1,4 @@
-"""What sites that agree on a core-set look for, and what they hold."""
+"""Settings of core-set consensus, and the core-set that a site has chosen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LIMITS = Limits(max_iter=100_000)
 
 @dataclass(frozen=True)
 class CoreSetSettings:
-    """What all sites do alike.
+    """Settings of core-set consensus.
 
     Attributes
     ----------
@@ -34,34 +34,34 @@ class CoreSetSettings:
         The smallest ball around points (with softness: data description), or the margin machine whose points all count
         as equally long (L2-SVM; one-class machine where all signs are one).
     epsilon : float
-        Of a ball: every point within ``1 + epsilon`` times the radius. Of a machine: relative error of its objective.
+        For a ball, every point is within ``1 + epsilon`` times the radius. For a machine, relative error of its
+        objective.
     size : int or None
-        k of the exchanges; None lets core-sets grow.
+        Number k of points that exchanges keep; None lets core-sets grow.
     C : float
         Softness is ``1 / C``; infinite for a hard ball.
     kernel : Kernel or None
-        None is the space of the features.
+        Kernel; None for the space of the features.
     intercept : bool
-        Whether the kernel is raised by one.
+        Whether one is added to the kernel.
     positive : int
         Code of the label whose rows have a sign of plus one in a margin machine.
     codes : tuple of int
         All codes of labels that there are.
     output : int
-        Number of this machine, where sites look for several.
+        Number of this machine, where sites train several.
     quiet_rounds : int
         Rounds without a change anywhere after which a site stops.
     interval : float
         Seconds between rounds.
     lease : float
-        Seconds in which an answer comes, of a site that is not busy; infinite where those that one sends to do not send
-        back.
+        Seconds in which a site that is not busy answers; infinite where receivers need not send anything back.
     norm_bound : float
-        Of points; who sends longer ones is refused.
+        Bound of the norms of points; a site that sends longer ones is refused.
     mass_bounds : (float, float)
-        Least and largest weight of a row; who sends others is refused.
+        Least and largest weight of a row; a site that sends others is refused.
     most_messages : float
-        A second, of one neighbour; who sends more is refused likewise.
+        Messages per second that one neighbour may send before it is refused.
     schema : str
     """
 
@@ -86,12 +86,12 @@ class CoreSetSettings:
     def for_gap(
         cls, machine: Literal["ball", "margin"], C: float, tol: float, kernel: Kernel, intercept: bool = False
     ) -> CoreSetSettings:
-        """For sites that shall find a machine to a relative duality gap of `tol`."""
+        """Return settings for sites that train a machine to a relative duality gap of `tol`."""
         plain = machine == "ball" and kernel.name == "linear"
         return cls(machine, _SHARE * tol, C=C, kernel=None if plain else kernel, intercept=intercept)
 
     def space(self, points: Named) -> Points:
-        """The points as they lie in the space of the machine."""
+        """Return the points in the space of the machine."""
         softness = None if np.inf == self.C else 1 / (self.C * points.masses)
         if self.kernel is None and self.machine == "ball":
             return FeatureSpace(points.X, softness)
@@ -104,11 +104,11 @@ class CoreSetSettings:
         )
 
     def signs(self, points: Named) -> Floats:
-        """Plus or minus one, of a margin machine."""
+        """Return the signs of points, plus or minus one, for a margin machine."""
         return np.where(points.labels == self.positive, 1.0, -1.0)
 
     def bounds(self, chosen: Chosen) -> tuple[float, float]:
-        """Bounds of the objective over the rows of all sites that have agreed on a core-set.
+        """Return bounds of the objective over the rows of all sites that have agreed on a core-set.
 
         The first, the dual objective, holds whatever the rows are. The second holds if no site has a row that is
         farther out than `epsilon` allows, and follows from that (handbook, F6): margins are then at least
@@ -122,23 +122,23 @@ class CoreSetSettings:
         return chosen.value, chosen.value + ((1 + self.epsilon) ** 2 - 1) * abs(chosen.value - slack)
 
     def improved(self, points: Points, start: Any) -> Any:
-        """Indices of a better core-set than those to begin with, and at least as good."""
+        """Return the indices of a core-set that is at least as good as the one to start from."""
         solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, _ANY)
         return solve(points, solver, start, _LIMITS).indices
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A core-set and its ball, which is a function of it: whoever has the same points has the same numbers.
+    """Core-set and its ball, which is a function of it, so that equal points have equal balls.
 
     Attributes
     ----------
     points : Named
-        Those of positive weight, in the order of their names.
+        Points of positive weight, in the order of their names.
     weights : ndarray of shape (k,)
     value : float
-        Squared radius, less the constant by which softness and equal lengths raise it, which differs from core-set to
-        core-set where rows have weights: the optimum of the dual. Minus rho of a margin machine.
+        Optimum of the dual: the squared radius, less the constant by which softness and equal lengths raise it, which
+        differs from core-set to core-set where rows have weights. For a margin machine it is minus rho.
     """
 
     points: Named
@@ -147,7 +147,7 @@ class Chosen:
 
     @classmethod
     def of(cls, points: Named, settings: CoreSetSettings) -> Chosen:
-        """By the exact ball around the points."""
+        """Compute the exact ball around points, and keep those of positive weight."""
         points = points.take(sorted(range(len(points.names)), key=points.names.__getitem__))
         every, space = np.arange(len(points.names)), settings.space(points)
         ball = space.enclose(every, every, 0.0)
@@ -155,10 +155,10 @@ class Chosen:
 
     @property
     def rank(self) -> Rank:
-        """By which core-sets are ordered, everywhere alike: the largest is the best."""
+        """Key by which all sites order core-sets; the largest is the best."""
         return rank(self.value, self.points.names)
 
 
 def rank(value: float, names: tuple[Name, ...]) -> Rank:
-    """Of a core-set: by its value to twelve digits, and of equal ones by the names of its points."""
+    """Return the key that orders core-sets by value to twelve digits, and equal ones by the names of their points."""
     return float(f"{value:.11e}"), names

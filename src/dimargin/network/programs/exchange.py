@@ -1,4 +1,4 @@
-"""What sites that learn by GADGET tell one another, and what no sound site would say."""
+"""Messages of sites that learn by GADGET, and the check whether a correct site can have sent one."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dimargin.network.push_sum import Mass, PushSum
 
 
 class Exchange(Message, frozen=True, tag="exchange"):
-    """What a site tells a neighbour in a round.
+    """Message that a site sends a neighbour in a round.
 
     Attributes
     ----------
     mass : Mass
     steps : int
-        That the sender has taken.
+        Number of steps that the sender has taken.
     iterate : ndarray of shape (n_outputs, n_features)
-        Its weights; of no rows while it has none worth telling, or with local gradients, whose mass has them.
+        Weights of the sender; of no rows while it has none worth sending, or with local gradients, whose mass has them.
     schema : str
-        Digest of what the rows mean to the sender; messages about other schemas are left alone.
+        Digest of the sender's schema; messages about other schemas are ignored.
     """
 
     mass: Mass
@@ -32,16 +32,16 @@ class Exchange(Message, frozen=True, tag="exchange"):
     def fault(
         self, sender: str, push_sum: PushSum, shape: tuple[int, int], norm_bound: float, mass_bound: float
     ) -> str | None:
-        """Why this cannot be from a sound site that learns what the receiver does; None if it can.
+        """Return why this cannot come from a correct site that learns what the receiver does; None if it can.
 
         Parameters
         ----------
         sender : str
         push_sum : PushSum
-            Of the receiver.
+            Push-Sum of the receiver.
         shape : (n_outputs, n_features)
         norm_bound, mass_bound : float
-            Of the weights, and of what one message may add to any sum.
+            Bounds of the norm of the weights, and of what one message may add to any sum.
         """
         sent, iterate = self.mass.sent, self.iterate
         if sent.shape != push_sum.mass.shape or (len(iterate) and iterate.shape != shape):

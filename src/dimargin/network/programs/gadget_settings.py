@@ -1,4 +1,4 @@
-"""What sites that learn by GADGET do alike."""
+"""Settings of sites that learn by GADGET."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class GadgetSettings:
-    """What all sites do alike.
+    """Settings of GADGET.
 
     Attributes
     ----------
@@ -18,32 +18,32 @@ class GadgetSettings:
         Weight of the regulariser; the paper's lambda.
     gradient : {"tracked", "local"}
     batch_size : int or None
-        Rows that a step looks at, drawn with replacement; None is all.
+        Rows that a step evaluates, drawn with replacement; None for all.
     gossip_rounds : int or float
-        Rounds for every step; a number below one is a tolerance: as many as it takes for the site's own estimate to
-        change by less than this share in a round.
+        Rounds for every step. A number below one is a tolerance: there are as many rounds as it takes for the site's
+        own estimate to change by less than this share in a round.
     step_size : "auto", "pegasos" or float
-        What the first step is about as long as: what the rows' curvature allows (steps.py), ``1/alpha``, or a number.
+        Approximate length of the first step: what the rows' curvature allows (steps.py), ``1/alpha``, or this number.
     projection : bool
     stop : {"objective", "quiet"}
-        By the objective of all rows: when it has stayed within a share of `tol` in the second half of the steps, or
-        the dual objective is that close; by the paper's rule: when a step is shorter than `tol`. In both cases
-        `n_quiet` times running.
+        Rule for stopping, which must hold `n_quiet` times running. With "objective", the objective of all rows has
+        stayed within a share of `tol` in the second half of the steps, or the dual objective is that close. With
+        "quiet", the paper's rule, a step is shorter than `tol`.
     tol : float
     n_quiet : int
     interval : float
         Seconds between rounds.
     lease : float
         Seconds of silence after which a neighbour counts as gone, and all that came from it is undone. Infinite where
-        those that one sends to do not send back.
+        receivers need not send anything back.
     norm_bound : float
-        Of sound weights; who sends larger ones is refused, and what it has brought undone.
+        Bound of the norm of weights; a site that sends larger ones is refused, and its contribution is undone.
     mass_bound : float
-        Of what one message may add to any sum, likewise.
+        Bound of what one message may add to any sum, with the same consequence.
     most_messages : float
-        A second, of one neighbour; who sends more is refused likewise.
+        Messages per second that one neighbour may send, with the same consequence.
     schema : str
-        Digest of what rows mean here.
+        Digest of the schema of the rows.
     """
 
     alpha: float = 1e-4

@@ -1,4 +1,4 @@
-"""What sites learn by once they have agreed on what their rows are; `agreement.py` starts it."""
+"""Base classes of learners, which `agreement.py` starts once sites have agreed on a schema of their rows."""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ from dimargin.network.schema import Schema
 
 
 class Listener(SiteProgram):
-    """A site program that listens no more to a neighbour who has said what no sound site says.
+    """Site program that ignores a neighbour once an invalid message has come from it.
 
     Attributes
     ----------
     neighbourhood : Neighbourhood
-        Whom it hears, and whom it has refused.
+        Neighbours that it hears, and those that it has refused.
     """
 
     neighbourhood: Neighbourhood
 
     def hears(self, sender: str) -> bool:
-        """Say whether a sender has not been refused."""
+        """Return whether a sender has not been refused."""
         return sender not in self.neighbourhood.refused
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
-        """Listen to a sender no more, and undo what it has brought as far as `leave` can."""
+        """Ignore a sender from now on, and undo what it has contributed as far as `leave` can."""
         self.neighbourhood.refuse(sender, reason)
         self.leave(sender)
         yield Report("refused", {"site": sender, "reason": reason})
 
     @abstractmethod
     def leave(self, name: str) -> None:
-        """Undo what a neighbour has brought, as far as that can be."""
+        """Undo what a neighbour has contributed, as far as possible."""
 
 
 class Learner(Listener):
-    """A site program that learns from rows, which may become more, under a schema, which may become wider."""
+    """Site program that learns from rows, which may become more, under a schema, which may become wider."""
 
     @property
     @abstractmethod
     def has_finished(self) -> bool:
-        """Whether its rule for stopping has held since its last new row."""
+        """Return whether the rule for stopping has held since the last new row."""
 
     @abstractmethod
     def append(self, rows: Any) -> None:
-        """More rows of this site, as `LearnerFactory.rows` gives them."""
+        """Add rows of this site, as `LearnerFactory.rows` gives them."""
 
     @abstractmethod
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
-        """Begin with what a learner has learnt under an earlier schema, by its checkpoint."""
+        """Begin with the checkpoint of a learner under an earlier schema."""
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
-        """For a person."""
+        """Return how far this site is, for display."""
 
 
 class LearnerFactory(ABC):
-    """What sites learn, and how: all that `Agreement` has to know of it.
+    """Abstract base class of makers of learners, which have all that `Agreement` needs to know of them.
 
     Attributes
     ----------
     shares, messages
-        As in `SiteProgram`, of the learner.
+        Attributes of the learner, as in `SiteProgram`.
     """
 
     shares: Literal["parameters", "rows"]
@@ -76,37 +76,37 @@ class LearnerFactory(ABC):
     @property
     @abstractmethod
     def least_labels(self) -> int:
-        """How many labels all sites together must have before it can begin."""
+        """Number of labels that all sites together must have before a learner can begin."""
 
     def message_size(self, schema: Schema) -> int:
-        """Bytes of the longest message of sites that learn under a schema, its texts aside."""
+        """Return the bytes of the longest message of sites that learn under a schema, its texts aside."""
         return 16 * schema.n_features  # the card
 
     @abstractmethod
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> Any:
-        """Rows of a site as the learner takes them.
+        """Return the rows of a site as the learner takes them.
 
         Parameters
         ----------
         X : ndarray or CSR array of shape (n, n_features) or less wide
         y : ndarray of shape (n,)
-            Labels, of the schema.
+            Labels, which the schema has.
         schema : Schema
         """
 
     @abstractmethod
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Learner:
-        """The program of a site.
+        """Make the learner of a site.
 
         Parameters
         ----------
         name : str
-            Of the site.
+            Name of the site.
         rows
-            As `rows` gives them.
+            Rows as `rows` returns them.
         schema : Schema
-            That was agreed on.
+            Schema that was agreed on.
         n_rows : int
-            Of all sites that are known.
+            Number of rows of all known sites.
         seed : sequence of int
         """

@@ -1,4 +1,4 @@
-"""How far a site has come, by what it knows of the objective of all rows."""
+"""Progress of a site, by its estimates of the objective of all rows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 
 class Progress:
-    """Smoothed objectives at steps that grow by a fiftieth: how far they went up and down in half of the steps."""
+    """History of smoothed objectives, at steps that grow by a fiftieth, for their range in half of the steps."""
 
     def __init__(self, entries: list[tuple[int, float]] | None = None, smooth: float = 0.0) -> None:
         self.entries = entries or []
         self.smooth = smooth
 
     def add(self, step: int, objective: float) -> float:
-        """Range of the objective in the second half of the steps, relatively; infinite while that cannot be said."""
+        """Add an objective; return its relative range in the second half of the steps, infinite if it is unknown."""
         if not np.isfinite(objective):
             return np.inf
         first = not self.entries

@@ -1,6 +1,6 @@
-r"""How long the steps of a site are that follows the gradient of all rows.
+r"""Step sizes of a site that follows the gradient of all rows.
 
-As long as the mean of x x' allows. For any centre m and e > 0, ``x = m + z`` has
+Steps are as long as the mean of x x' allows. For any centre m and e > 0, ``x = m + z`` has
 
     1/N sum_i x_i x_i'  <=  (1 + e) diag(p) + (1 + 1/e) m m',   p_j = 1/N sum_i |z_ij| |z_i|_1,
 
@@ -8,9 +8,9 @@ As long as the mean of x x' allows. For any centre m and e > 0, ``x = m + z`` ha
 for one direction. The centre is the mean of all rows in features that vary little about it, and zero in those that are
 rare: features that are all positive, scaled to [0, 1] say, let a diagonal alone allow a tenth of the step and less.
 
-What a site follows is late by as many rounds as its network takes to mix. Where steps of this length go to and fro for
-that, they are damped until they do not; the first ones that know of a centre are damped in any case, for what they
-spoil takes long to mend.
+The gradient that a site follows is late by as many rounds as its network takes to mix. Where steps of this length
+oscillate for that reason, they are damped until they do not. The first steps with a centre are damped in any case, for
+the damage that they do takes long to repair.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT_FIRST = 16.0  # damping, when steps begin to follow the centre
 
 
 class Steps:
-    """The steps of one site.
+    """Step sizes of one site.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class Steps:
     Attributes
     ----------
     centre : ndarray of shape (n_features,)
-        The m of the majoriser.
+        Centre m of the majoriser.
     damping : float
-        By which steps are shorter than it allows.
+        Factor by which steps are shorter than the majoriser allows.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -52,7 +52,7 @@ class Steps:
         self._last_size = 0.0
 
     def move_centre(self, first: Floats, second: Floats) -> bool:
-        """Whether it has moved before the next step: it may whenever the steps have doubled.
+        """Update the centre if the steps have doubled since the last time, and return whether it has moved.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class Steps:
         return True
 
     def step(self, gradient: Floats, shrinkage: float, curvature: Floats, may_damp: bool) -> Floats:
-        """What to subtract from the weights: the gradient times the inverse of the majoriser, damped.
+        """Return what to subtract from the weights: the gradient times the inverse of the majoriser, damped.
 
         Parameters
         ----------
@@ -80,9 +80,9 @@ class Steps:
         shrinkage : float
             alpha t, which is added to the majoriser.
         curvature : ndarray of shape (n_features,)
-            p.
+            Diagonal p of the majoriser.
         may_damp : bool
-            Whether gradients that change their direction do so for the network's sake, not for that of chance.
+            Whether gradients that change direction do so because of the network, not by chance.
         """
         step = self._majorised(gradient, shrinkage, np.maximum(curvature, 0.0))
         size = float((step * gradient).sum())
@@ -109,14 +109,14 @@ class Steps:
             self.damping = max(self.damping * _LONGER, 1.0)
 
     def checkpoint(self) -> dict[str, Any]:
-        """For `restore`."""
+        """Return the state, for `restore`."""
         return {
             "centre": self.centre, "damping": self.damping, "taken": self._taken, "next_centre": self._next_centre,
             "last": self._last, "last_size": self._last_size,
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `checkpoint` described."""
+        """Resume from what `checkpoint` returned."""
         self.centre, self.damping = state["centre"], state["damping"]
         self._taken, self._next_centre = state["taken"], state["next_centre"]
         self._last, self._last_size = state["last"], state["last_size"]
