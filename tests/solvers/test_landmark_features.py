@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
+from dimargin.solvers import Newton
 from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
 
 
@@ -48,3 +49,13 @@ def test_features_are_kernel_values_and_counted(n_outputs):
     some = np.array([2, 0, 9])
     assert_allclose(features.rows(some), values[some], atol=1e-12)
     assert features.evaluations() == 2 * 3 * len(rows) + 3 * len(some)
+
+
+@given(n=st.integers(1, 30), d=st.integers(1, 5), degree=st.integers(1, 3), seed=st.integers(0, 2**16))
+def test_the_inverse_of_the_factor_is_bounded(n, d, degree, seed):
+    """By singular values; rounding of sums of features grows by it, and counts in every gap."""
+    rng = np.random.default_rng(seed)
+    K = matrix(rng.normal(size=(n, d)), Kernel("poly", degree=degree))
+    _, factor = independent_landmarks(K, np.arange(n))
+    norm = 1 / np.linalg.svd(factor, compute_uv=False)[-1]
+    assert norm <= Newton(len(factor), factor=factor)._amplification <= 1.1 * len(factor) ** 0.5 * norm

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dtrcon
+from scipy.linalg.lapack import dtrtri
 
 from dimargin.problems.losses import PiecewiseConjugate
 from dimargin.problems.margin_losses import MarginLosses
@@ -37,7 +37,8 @@ from dimargin.solvers.loop import Limits, Solver
 from dimargin.system.arrays import Floats, Indices
 
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
-_UNIT, _TINY = float(np.finfo(float).eps) / 2, float(np.finfo(float).tiny)
+_UNIT = float(np.finfo(float).eps) / 2
+_OF_INVERSE = 1.01  # and its rounding: landmarks whose condition is beyond 1e5 are left out
 
 
 Parameters = tuple[Floats, Floats]  # coefficients of shape (n_outputs, m) and intercepts of shape (n_outputs,)
@@ -397,9 +398,8 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         """Bound of the norm of the inverse of L, by the Frobenius norm; LAPACK's estimate would be from below."""
         if self.factor is None or not len(self.factor):
             return 1.0
-        reciprocal, _ = dtrcon(self.factor, norm="1", uplo="L")
-        size = float(np.abs(self.factor).sum(axis=0).max())
-        return float(len(self.factor) ** 0.5 / max(reciprocal * size, _TINY))
+        inverse, _ = dtrtri(self.factor, lower=1)
+        return float(_OF_INVERSE * np.linalg.norm(inverse))
 
     @property
     def _squares_of_features(self) -> float:
