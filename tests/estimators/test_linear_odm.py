@@ -288,8 +288,9 @@ def test_the_demo_of_libodm(data_folder, libodm, published):
 
 
 def test_the_demo_of_libodm_with_a_kernel(data_folder):
+    """One test row lies 0.00046 beside the boundary: a gap of 1e-6 left its side to the order of the additions."""
     X, y, X_test, y_test = svmguide1(data_folder)
-    machine = ODMClassifier(gamma=16.0, lam=2 * 4096, upsilon=0.3, theta=0.1, tol=1e-6).fit(X, y)
+    machine = ODMClassifier(gamma=16.0, lam=2 * 4096, upsilon=0.3, theta=0.1, tol=1e-9).fit(X, y)
     assert 100 * machine.score(X_test, y_test) == pytest.approx(97.075, abs=1e-9)
 
 
