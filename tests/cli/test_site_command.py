@@ -133,7 +133,16 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
     ).returncode == 0  # fmt: skip
     victim.process.stderr.close()
     victim.start()
-    wait_for(lambda: all(site.status()["steps"] > before + 700 for site in sites), "700 more steps")
+    scaled = MinMaxScaler().fit_transform(X)
+    simulated = dimargin.GossipSVMClassifier(n_sites=5, alpha=ALPHA, shards=part, fit_intercept=True, random_state=0)
+    expected = objective(scaled, y, simulated.fit(scaled, y))
+
+    def is_as_good(site):  # on a busy machine, where processes hear each other seldom, it takes more steps
+        found = objective(scaled, y, dimargin.load(site.folder.model)[-1])
+        return site.status()["steps"] > before + 100 and found == pytest.approx(expected, rel=1e-2)
+
+    wait_for(lambda: all(map(is_as_good, sites)), "models as good as the simulator's", seconds=240)
+    wait_for(lambda: sites[0].status()["converged"], "an end to progress", seconds=240)
     status = subprocess.run(
         [*sites[0].command[:4], "--name", "north", "--folder", str(sites[0].folder.path), "--status"],
         capture_output=True, text=True, check=True,
@@ -141,9 +150,6 @@ def test_five_processes_find_what_the_simulator_finds_though_one_is_killed(tmp_p
     assert "569 at 5 sites, 0 shared" in status and "converged" in status and "centre, east, south, west" in status
     assert end(sites) == [0] * 5
 
-    scaled = MinMaxScaler().fit_transform(X)
-    simulated = dimargin.GossipSVMClassifier(n_sites=5, alpha=ALPHA, shards=part, fit_intercept=True, random_state=0)
-    expected = objective(scaled, y, simulated.fit(scaled, y))
     for site in sites:
         model = dimargin.load(site.folder.model)
         np.testing.assert_allclose(model[0].transform(X), scaled, atol=1e-12)

@@ -220,8 +220,8 @@ def test_a_site_that_loses_everybody_keeps_what_it_has_learnt_with_them(rows):
     assert later.programs[0].status()["waiting"] and not later.programs[1].status()["waiting"]
 
 
-def test_a_site_without_any_neighbour_says_so_once(rows):
-    """It was said in every round: the log of a real site, whose peer had died, grew by 20 lines a second."""
+def test_a_site_that_reaches_nobody_any_more_waits_and_says_so_once(rows):
+    """A real site, whose last peer had died, said so 20 times a second and unlearnt what it had learnt with it."""
     X, y = rows
     makers = {
         name: lambda part=part: Gadget(HingeRows(X[part], y[None, part]), GadgetSettings(alpha=ALPHA, lease=5.0))
@@ -229,6 +229,14 @@ def test_a_site_without_any_neighbour_says_so_once(rows):
     }
     together, apart = make_graph("complete", 2), nx.empty_graph(2)
     simulator = Simulator(makers, lambda seconds: apart if 20 <= seconds < 100 or seconds >= 150 else together)
+    simulator.run(until=30)
+    learnt = {name: program.weights for name, program in simulator.programs.items()}
+    simulator.run(until=90)
+    for name, program in simulator.programs.items():
+        assert_array_equal(program.weights, learnt[name])
+        assert program.status()["waiting"]
+    simulator.run(until=140)
+    assert not any(program.status()["waiting"] for program in simulator.programs.values())
     simulator.run(until=220)
     said = [(int(now // 10), name) for now, name, report in simulator.reports if report.what == "alone"]
     assert sorted(said) == [(2, "a"), (2, "b"), (15, "a"), (15, "b")]

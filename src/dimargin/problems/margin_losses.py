@@ -14,7 +14,7 @@ from dimargin.problems.objectives import ROUNDINGS, ObjectiveSums
 from dimargin.system.arrays import Floats, Indices
 
 _UNIT = float(np.finfo(float).eps) / 2
-_ROUNDING_OF_WEIGHTS = 1e-12
+_ROUNDING_OF_WEIGHTS = 1e-12  # of sums of weights, relative: a mass this near to the total is the total
 _BALANCED = 1e-13  # sum of signed coefficients, relative to that of absolute ones, that is left as it is
 _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
 

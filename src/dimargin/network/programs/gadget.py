@@ -111,7 +111,6 @@ class Gadget(Learner):
         self._leads: dict[str, int] = {}
         self._has_finished = False
         self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
-        self._is_alone = False  # all neighbours have gone, and that was reported
         self._has_met = False
 
     # ---- events --------------------------------------------------------------------------------------------------
@@ -193,13 +192,9 @@ class Gadget(Learner):
             if silence > self.settings.lease and self._push_sum.has_given(name):
                 self._forget(name)
                 yield Report("deaf", {"site": name, "messages": self._push_sum.unanswered(name)})
-        if near.heard:
-            self._is_alone = False
-        elif self._has_met and self._waiting_since is None:  # every round, where nobody is within reach to wait for
+        if self._has_met and not near.heard and self._waiting_since is None:
             self._waiting_since = now
-            if not self._is_alone:
-                yield Report("alone", {"steps": self.steps})
-            self._is_alone = True
+            yield Report("alone", {"steps": self.steps})
 
     def _forget(self, name: str) -> None:
         self._push_sum.forget(name)
@@ -207,15 +202,14 @@ class Gadget(Learner):
             self._push_sum.mass[: self.weights.size] = self._mass_of_rows * self.weights.ravel()
 
     def _may_learn(self, now: float) -> bool:
-        """Return whether to go on; a site that hears none of the neighbours within reach waits for them.
+        """Return whether to go on; a site that has met others waits until it hears one, so that it keeps their model.
 
-        A site that has never heard one waits for a lease at most.
+        A site that has met nobody waits for those within reach, for a lease at most.
         """
         if self._waiting_since is None:
             return True
-        alone = not self._has_met and now - self._waiting_since > self.settings.lease
-        near = self.neighbourhood
-        if near.names and not near.heard and not alone:
+        near, is_late = self.neighbourhood, now - self._waiting_since > self.settings.lease
+        if not near.heard and (self._has_met or (near.names and not is_late)):
             return False
         self._waiting_since = None
         if near.heard:
@@ -326,12 +320,8 @@ class Gadget(Learner):
         chosen = self._rng.integers(n, size=size)
         evaluation = self.rows.evaluate(self.weights, chosen)
         self.dual[:, chosen] += (evaluation.inside - self.dual[:, chosen]) * weight
-        return HingeEvaluation(
-            evaluation.pull * (n / size),
-            evaluation.loss * (n / size),
-            evaluation.active * (n / size),
-            evaluation.inside,
-        )
+        by, loss, active = n / size, evaluation.loss, evaluation.active
+        return HingeEvaluation(evaluation.pull * by, loss * by, active * by, evaluation.inside)
 
     def _step_size(self) -> Floats:
         """Return the step size of every feature, or one for all features."""
