@@ -18,6 +18,7 @@ from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit,
 from dimargin.simulation.gossip_run import Learning, deal
 from dimargin.simulation.simulator import Simulator
 
+ODD_AND_EVEN = slice(0, None, 2), slice(1, None, 2)
 ALPHA = 1e-2
 
 
@@ -376,6 +377,28 @@ def test_a_faulty_site_is_dropped_by_name_and_moves_nobody(rows, way):
     least = objective(X[kept], y[kept], machine.fit(X[kept], y[kept]).coef_[0])
     for program in honest:
         assert objective(X[kept], y[kept], program.weights[0]) <= 1.01 * least
+
+
+def test_a_late_neighbour_is_not_taken_for_one_that_repeats_itself(rows):
+    """What was on the way while this site undid the edge adds nothing, but is no repetition: a busy site hears much."""
+    X, y = rows
+    a, b = (Gadget(HingeRows(X[part], y[None, part]), GadgetSettings(alpha=ALPHA)) for part in ODD_AND_EVEN)
+    for program, other in ((a, "b"), (b, "a")):
+        list(program.start(0.0, [other]))
+    for action in b.wake(0.5, "round"):
+        list(a.receive(0.5, "b", action.message) if isinstance(action, Send) else ())
+    on_the_way = [[action.message for action in a.wake(k, "round") if isinstance(action, Send)] for k in range(1, 401)]
+    for k, (message,) in enumerate(on_the_way):
+        list(b.receive(k, "a", message))
+        if k == 50:
+            b.leave("a")
+    assert not b.neighbourhood.refused
+    for message in (message for (message,) in on_the_way[:1] * 101):
+        list(b.receive(400, "a", message))
+    assert not b.neighbourhood.refused  # networks repeat messages
+    for message in (message for (message,) in on_the_way * 5):
+        list(b.receive(400, "a", message))
+    assert "repeats old messages" in b.neighbourhood.refused["a"]
 
 
 def _fields(mass):

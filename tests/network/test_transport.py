@@ -341,6 +341,7 @@ def test_a_flood_costs_the_oldest_messages_and_is_told():
         running.wire.deliver(Received("b", encode(Number("b", -1))))  # holds it up until the gate opens
         wait(lambda: running.site.status()["traffic"])
         running.wire.deliver(Neighbours(("b", "c")))
+        running.wire.deliver(Received("c", encode(Number("c", -2))))  # whom the flood of b does not push out
         for value in range(6000):
             running.wire.deliver(Received("b", encode(Number("b", value))))
         gate.set()
@@ -348,9 +349,38 @@ def test_a_flood_costs_the_oldest_messages_and_is_told():
         wait(lambda: running.facts("neighbours")[-1]["names"] == ["b", "c"])
         status = running.site.status()
     heard = [facts["value"] for facts in running.facts("heard")]
-    assert heard[1:] == list(range(6000 - len(heard) + 1, 6000))
-    assert status["flooded"] == 6001 - len(heard) > 1000
+    assert heard[:2] == [-1, -2] and heard[2:] == list(range(6000 - len(heard) + 2, 6000))
+    assert status["flooded"] == 6002 - len(heard) > 1000
     assert running.facts("flooded")
+
+
+def test_a_site_whose_timers_are_late_hears_all_neighbours_between_two_of_them():
+    """One message between two rounds is not enough: those of several neighbours would wait longer and longer."""
+    gate, heard_before_wake = threading.Event(), []
+
+    class Late(Site):
+        def __init__(self, name):
+            super().__init__(name)
+            self.heard = 0
+
+        def start(self, now, neighbours):
+            return [Wake(0.0)]
+
+        def wake(self, now, name):
+            gate.wait()
+            heard_before_wake.append(self.heard)
+            return [Wake(0.0)]
+
+        def receive(self, now, sender, message):
+            self.heard += 1
+            return []
+
+    with Running(Late("a")) as running:
+        for value in range(40):
+            running.wire.deliver(Received("bcde"[value % 4], encode(Number("bcde"[value % 4], value))))
+        gate.set()
+        wait(lambda: len(heard_before_wake) > 3)
+    assert heard_before_wake[1] == 40
 
 
 def test_the_largest_messages_in_a_flood_take_no_more_than_twice_their_size():
@@ -377,8 +407,9 @@ def test_undecodable_messages_are_told_now_and_then_and_all_counted():
             raise MessageError("a number that makes no sense here")
 
     with Running(Strict("a")) as running:
-        for _ in range(150):
+        for come in range(150):
             running.wire.deliver(Received("eve", b"nonsense", lost=2))
+            wait(lambda come=come: running.site.status()["traffic"].get("eve", {}).get("messages_in", 0) > come)
         running.wire.deliver(Received("b", encode(Number("b", 1))))
         wait(lambda: "b" in running.site.status()["traffic"] and len(running.facts("undecodable")) == 3)
         status = running.site.status()

@@ -58,7 +58,8 @@ class Mass(msgspec.Struct, frozen=True):
 class Edge:
     """State of one end of an edge; `life`, `knows`, `sequence` and `heard` are as in `Mass`.
 
-    `acknowledged` is the sequence of its last message that the other end has received.
+    `newest` is the highest sequence that came in the other end's present life, also in messages that could not be used,
+    and `acknowledged` the sequence of its last message that the other end has received.
     """
 
     sent: Floats
@@ -67,6 +68,7 @@ class Edge:
     knows: int = 0
     sequence: int = 0
     heard: int = 0
+    newest: int = 0
     acknowledged: int = 0
 
 
@@ -147,7 +149,10 @@ class PushSum:
         return mass.sent - (0.0 if has_begun_anew else edge.received)
 
     def take(self, sender: str, mass: Mass) -> bool:
-        """Add what a message brings to the mass; return whether it brought anything new."""
+        """Add what a message brings to the mass; return False if it was repeated or overtaken.
+
+        What a neighbour sends before it hears that this end has undone the edge adds nothing, but is no repetition.
+        """
         edge, news = self.edge(sender), self.news(sender, mass)
         if self._has_lost_memory(edge, mass):
             self._undo(edge)
@@ -156,9 +161,11 @@ class PushSum:
         if mass.life > edge.knows:
             if edge.knows:  # the other end has undone the edge
                 self._undo(edge)
-            edge.knows, edge.heard = mass.life, 0
+            edge.knows, edge.heard, edge.newest = mass.life, 0, 0
+        is_newest = mass.life == edge.knows and mass.sequence > edge.newest
+        edge.newest = mass.sequence if is_newest else edge.newest
         if news is None:
-            return False
+            return is_newest
         self.mass = self.mass + news
         edge.received, edge.heard = mass.sent, mass.sequence
         if mass.knows:

@@ -5,37 +5,56 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-from collections import deque
+from collections import Counter, deque
 
 from dimargin.network.links import Event, Received
 
 _WAITING = 4096  # events that may wait
+_OF_ONE = 16  # messages of one sender that may wait
 
 
 class Inbox:
-    """Queue of events in the order in which they came; in a flood the oldest messages are dropped."""
+    """Queue of events in the order in which they came.
+
+    Where messages come faster than they are read, the oldest of a sender are dropped: a site that is slow hears all of
+    its neighbours, and what it hears is recent.
+    """
 
     def __init__(self, room: int) -> None:
         self._events: deque[Event] = deque()
         self._ready = threading.Condition()
         self._room = room
         self._bytes = 0
+        self._waiting: Counter[str] = Counter()  # messages by sender
         self.flooded = 0
+
+    def __len__(self) -> int:
+        return len(self._events)
 
     def put(self, event: Event) -> None:
         """Append an event; this never blocks."""
         with self._ready:
             self._events.append(event)
-            self._bytes += len(event.data) if isinstance(event, Received) else 0
+            self._count(event, 1)
+            if isinstance(event, Received) and self._waiting[event.sender] > _OF_ONE:
+                self._drop(event.sender)
             while len(self._events) > _WAITING or (self._bytes > self._room and len(self._events) > 1):
                 self._drop()
             self._ready.notify()
 
-    def _drop(self) -> None:
+    def _count(self, event: Event, by: int) -> None:
+        if isinstance(event, Received):
+            self._bytes += by * len(event.data)
+            self._waiting[event.sender] += by
+            if not self._waiting[event.sender]:
+                del self._waiting[event.sender]
+
+    def _drop(self, sender: str | None = None) -> None:
+        """Drop the oldest message, of this sender if one is named."""
         for index, event in enumerate(self._events):
-            if isinstance(event, Received):
+            if isinstance(event, Received) and sender in (None, event.sender):
                 del self._events[index]
-                self._bytes -= len(event.data)
+                self._count(event, -1)
                 self.flooded += 1
                 return
         self._events.popleft()  # a newer event lists all neighbours again
@@ -48,7 +67,7 @@ class Inbox:
             if not self._events:
                 return None
             event = self._events.popleft()
-            self._bytes -= len(event.data) if isinstance(event, Received) else 0
+            self._count(event, -1)
             return event
 
 
