@@ -77,7 +77,7 @@ def test_many_points(make, epsilon):
 
 
 def test_softness_is_a_coordinate_of_its_own():
-    """The handbook's section 5.6: K + delta / C, as points that carry one more coordinate each."""
+    """docs/algorithms.md#enclosing-balls: K + delta / C, as points that carry one more coordinate each."""
     X = np.random.default_rng(4).normal(size=(150, 3))
     lifted = np.hstack([X, np.eye(150) * 0.5**0.5])
     soft, hard = grown(FeatureSpace(X, np.full(150, 0.5)), 0.0), grown(FeatureSpace(lifted), 0.0)

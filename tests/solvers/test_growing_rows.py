@@ -83,7 +83,7 @@ def test_no_pass_is_begun_that_would_end_late():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_radii_are_those_of_the_ball(weighted):
-    """History and verdict beside the handbook's formulas."""
+    """History and verdict beside the formulas of docs/algorithms.md#core-set-machines."""
     weights = np.random.default_rng(0).uniform(0.5, 2, 2000) if weighted else None
     problem = problem_of(2000, weights=weights)
     grown = solve(problem, GrowingRows(BlockCoordinateDescent(), epsilon=0.01), None, Limits())

@@ -341,5 +341,5 @@ class MarginSpace(KernelSpace):
         return self.constant - squared_radius
 
     def allowance(self, epsilon: float, squared_radius: float, softness: float) -> float:
-        """Return the allowance at which the machine's relative error of the objective is `epsilon` (handbook, F6)."""
+        """Return the allowance at which the machine's relative error of the objective is `epsilon`."""
         return epsilon * self.rho(squared_radius)

@@ -10,7 +10,8 @@ gave the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 20
 from what it has had. A lost message is made good by the next, a repeated one gives nothing. Both ends of an edge
 can undo what went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that has
 gone, or was dropped for false messages, leaves no trace. A contribution may change at any time: its change is added to
-the mass (dynamic average consensus), so that the mean of changing contributions is followed.
+the mass (dynamic average consensus), so that the mean of changing contributions is followed. See
+docs/algorithms.md#push-sum.
 """
 
 from __future__ import annotations

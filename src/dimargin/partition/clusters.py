@@ -1,10 +1,11 @@
-"""Clusters in the kernel's space: two-step kernel k-means (DC-SVM paper, section 4; handbook, section 3.3).
+"""Clusters in the kernel's space: two-step kernel k-means (DC-SVM paper, section 4).
 
     1  kernel k-means on a sample of m rows, whose Gram matrix is small
     2  every row to the nearest centre:  argmin_c |mu_c|^2 - 2 <phi(x), mu_c>,   mu_c the mean of the sample's part
 
 A row costs m kernel values, whatever the number of clusters, and the same formula takes rows that were not there in
 training: `KernelClusters` is that rule, and nothing else decides which model of a level answers.
+See docs/algorithms.md#kernel-clusters.
 
 The paper is mended in three ways. *The kernel*: to a local one (large gamma) nearly all rows of a sample are equally
 far from each other, so that any clustering of it is as good as another, and most rows end where the centre is most

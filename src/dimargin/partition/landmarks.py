@@ -1,8 +1,9 @@
-"""Landmarks in the reproducing kernel Hilbert space (DiODM paper, section 3.2; handbook, section 2.3).
+"""Landmarks in the reproducing kernel Hilbert space (DiODM paper, section 3.2).
 
 The paper chooses ``z_{s+1} = argmax_z SC_s(z)`` with the Schur complement ``SC_s(z) = k(z,z) - k_z' K_s^{-1} k_z``
 (its equation 5, where the division sign before the set is a set difference). That is greedy pivoted Cholesky: no
 inverse is ever formed. For kernels with constant diagonal the first choice is a tie, broken by the seed.
+See docs/algorithms.md#landmarks-and-strata.
 """
 
 from __future__ import annotations

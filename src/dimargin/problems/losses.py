@@ -5,7 +5,8 @@ Every loss here gives the dual (``DualProblem``)
     minimise  1/2 g'Qg + sum_i phi_i(g_i),   Q_ij = y_i y_j k(x_i, x_j),   margins m = Qg,
 
 where ``phi_i(g) = loss_i*(-g)`` is piecewise quadratic with at most one kink, at zero, on a box that contains zero.
-To add a loss, write one subclass of `Loss`; no solver needs to know its name.
+To add a loss, write one subclass of `Loss`; no solver needs to know its name. Those that are here
+stand in docs/algorithms.md#losses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Block coordinate descent on the single-variable dual: the exact solver, for every loss.
 
 A block of at most `block_size` rows is solved (nearly) exactly by the compiled core on its own Gram matrix, by sweeps
-of coordinate steps and Newton steps on the free coefficients (handbook, sections 2.2 and F5), or by pair steps of
+of coordinate steps and Newton steps on the free coefficients (docs/algorithms.md#newton-steps), or by pair steps of
 second order for losses whose coefficients are never negative. Then the margins of *all* rows are updated from the rows
 of the block that changed, in one fused product without storing the kernel: memory is O(n d). The module `blocks`
 chooses the rows that come next, `precision` the kernel values that may be trusted. Where the kernel is local, rows are
@@ -224,7 +224,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
 
 def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
-    """Return the factor in [0, 1], of shape (n_outputs, 1), by which a start is best scaled (handbook, section 2.4).
+    """Return the factor in [0, 1], of shape (n_outputs, 1), by which a start is best scaled.
 
     A factor of nine tenths or more counts as one. A small error of margins can make coefficients that answer them many
     times too large.

@@ -15,7 +15,8 @@ solves
     rho = x' K~ x,   r^2 = eta - rho,   distance_i^2 = eta + rho - 2 (K~ x)_i,   eta = max_i K~_ii,
 
 and the core-set is enough when every row is within ``1 + epsilon`` times r. That says little of the machine: its
-relative error can be ``2 epsilon r^2 / rho``, with rho a thousand times smaller than r^2 (handbook, F6).
+relative error can be ``2 epsilon r^2 / rho``, with rho a thousand times smaller than r^2
+(docs/algorithms.md#allowance-of-a-core-set).
 """
 
 from __future__ import annotations

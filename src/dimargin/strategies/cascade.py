@@ -11,7 +11,7 @@ loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, a
 represents all rows, so that both end with the coefficients of the whole problem; those of the rows that survived would
 solve another one (3.9 relative from the optimum, measured with the ODM loss on exactly its support vectors). On 16,000
 rows in 16 parts, hinge, one round reached 97.7% on ijcnn1 and 95.1% on cod-rna, with global coefficients 98.0 and
-94.2%, the optimum 98.3 and 95.3%; both took three or four rounds to a gap of 1e-3.
+94.2%, the optimum 98.3 and 95.3%; both took three or four rounds to a gap of 1e-3. See docs/algorithms.md#cascades.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ Clusters are pieces of the whole: local problems have the global coefficients (C
 solutions put together solve the problem whose kernel is zero between clusters (Lemma 1). So nothing is rescaled, unlike
 in DiODM: local coefficients led 500 times further from the optimum. theorem_1.py bounds what is missing to it.
 
-The paper is mended in three places (handbook, sections 3 and 6). Its loop never reaches level 0. Its sample and kernel
-are mended in dimargin.partition.clusters. Step 6 is left out where it would cost as much as step 7, with mostly support
-vectors.
+The paper is mended in three places (docs/algorithms.md#divide-and-conquer). Its loop never reaches level 0. Its sample
+and kernel are mended in dimargin.partition.clusters. Step 6 is left out where it would cost as much as step 7, with
+mostly support vectors.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@
     3      for each of the p^l partitions, side by side:
                solve its local problem, of mass W_k, from the warm start to eps_l
     4      if l = stop_level, or every merged warm start already met the tolerance: stop
-    5      merge groups of p:  g = (W_k / W_merged) g_k        the paper concatenates, F1 below
+    5      merge groups of p:  g = (W_k / W_merged) g_k        the paper concatenates, see below
     6  return g, weighted: f = sum_k (W_k / W) f_k
 
-The paper is wrong in three places (handbook, sections 0 and 6). *Merging* (F1): if all local machines agree on a
+The paper is wrong in three places (docs/algorithms.md#diodm). *Merging*: if all local machines agree on a
 decision function, their slacks agree, and by the optimality conditions coefficients scale as one over the mass.
 Concatenated ones are p times too large, and as a warm start worth as little as none. *The loop* ends at level 1, uses p
 for two things, and tests convergence on zeros. *Labels* are ignored by the strata, so that a rare class can vanish from

@@ -7,10 +7,10 @@
 DiP-SVM (IEEE Transactions on Big Data, 2017) clusters every class for itself, and passes on what is near the local
 boundary, its *relevant vectors*: a row that no part needs may be needed by the whole. The threshold is that of a public
 re-implementation, the mean distance of the rows; that of the support vectors would add nothing with the hinge, where
-all rows so near are support vectors. The SODM authors' code passes on support vectors (handbook, section 2.7). Rounds
-lead to the same optimum; the two rules differ in what one round gives. On 16,000 rows in 16 parts, hinge, it reached
-98.2% on ijcnn1 and 95.0% on cod-rna with the rows near the boundary, 97.3 and 94.3% with support vectors, 97.5 and
-94.2% by random parts; the optimum has 98.3 and 95.3%.
+all rows so near are support vectors. The SODM authors' code passes on support vectors
+(docs/algorithms.md#distribution-preserving-cascades). Rounds lead to the same optimum; the two rules differ in what one
+round gives. On 16,000 rows in 16 parts, hinge, it reached 98.2% on ijcnn1 and 95.0% on cod-rna with the rows near the
+boundary, 97.3 and 94.3% with support vectors, 97.5 and 94.2% by random parts; the optimum has 98.3 and 95.3%.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Feedback of a cascade, by which it reaches the optimum: support vectors are given back to every part.
 
-Graf et al., NIPS 2004; handbook, section 3.8. A part is now the dual of the whole problem with the other rows held at
-zero, so that coefficients are global. A merged part starts from the best of its children, output by output: the dual
-objective never falls. Parts are solved to tol over their number: every row is in some part, and the primal objective
-of a part is at most the whole one, so that the gap of the whole is met when no part finds anything more to do.
+Graf et al., NIPS 2004; docs/algorithms.md#cascades. A part is now the dual of the whole problem with the other rows
+held at zero, so that coefficients are global. A merged part starts from the best of its children, output by output: the
+dual objective never falls. Parts are solved to tol over their number: every row is in some part, and the primal
+objective of a part is at most the whole one, so that the gap of the whole is met when no part finds anything more to
+do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Landmarks: the machine in the space of few rows, by generalised Newton (handbook, section 8; LLSVM, Falkon).
+"""Landmarks: the machine in the space of few rows, by generalised Newton (docs/algorithms.md#landmark-machines).
 
     1  landmarks z_1 .. z_S, a sample of the rows (or by pivoted Cholesky, as for DiODM's strata)
     2  k(Z, Z) = L L' by Cholesky with pivoting: landmarks that add nothing are dropped

@@ -1,6 +1,6 @@
 """Training of linear machines, and its solver by generalised Newton, on a part of the rows and then on all.
 
-The method is described in the handbook, section 2.5.
+The method is described in docs/algorithms.md#variance-reduced-gradients, at its end.
 
 Linear solvers are written on the operations of an engine alone (`dimargin.sharding.shards`).
 """

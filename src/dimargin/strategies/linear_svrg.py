@@ -1,4 +1,4 @@
-"""Linear machines by stochastic variance reduced gradient (handbook, 2.5, 2.9 and 2.10).
+"""Linear machines by stochastic variance reduced gradient (docs/algorithms.md#variance-reduced-gradients).
 
 svrg    on one shard
 csvrg   the same, anchors' gradients on a core-set

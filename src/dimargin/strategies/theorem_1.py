@@ -9,7 +9,7 @@ absolute duality gaps of the clusters (the theorem has exact solutions, ``gap = 
 
 since both products lie in ``[0, C_i C_j]``. A pair counts twice, as (i, j) and as (j, i); with equal ``C_i`` this is
 the ``C^2 D(pi) / 2`` of the paper. It needs a box (the hinge), and no intercept: with one, ``sum y_i a_i = 0`` in every
-cluster, which ``a*`` need not satisfy, so that ``f_b(a*)`` may lie below ``f_b(a)``.
+cluster, which ``a*`` need not satisfy, so that ``f_b(a*)`` may lie below ``f_b(a)``. See docs/algorithms.md#theorem-1.
 """
 
 from __future__ import annotations

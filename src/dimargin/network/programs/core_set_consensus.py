@@ -7,7 +7,8 @@ Site i holds a core-set C_i, hears those of others, and does, whenever it likes 
     C_i <- a better core-set of S than C_0, if there is one;  else C_0
 
 so that radii never fall, and where the network is strongly connected, if only over time, all sites end with the same
-set: a site that has a better one sends it to the others. Corrections of the paper (handbook, 5.3 and 6, 40 to 46):
+set: a site that has a better one sends it to the others. Corrections of the paper
+(docs/algorithms.md#core-set-consensus):
 
 * The paper assumes that sets of one radius are one set. They are not, at the beginning (all radii are zero) or where
   points have no weight: hence the total order, of radii rounded to 12 digits.

@@ -111,9 +111,9 @@ class CoreSetSettings:
         """Return bounds of the objective over the rows of all sites that have agreed on a core-set.
 
         The first, the dual objective, holds whatever the rows are. The second holds if no site has a row that is
-        farther out than `epsilon` allows, and follows from that (handbook, F6): margins are then at least
-        ``1 - epsilon/2`` times what they should be; squared distances, as far as softness does not pay for them, exceed
-        the squared radius by ``((1 + epsilon)^2 - 1) r^2`` at most.
+        farther out than `epsilon` allows, and follows from that: margins are then at least ``1 - epsilon/2`` times what
+        they should be; squared distances, as far as softness does not pay for them, exceed the squared radius by
+        ``((1 + epsilon)^2 - 1) r^2`` at most. See docs/algorithms.md#allowance-of-a-core-set.
         """
         if self.machine == "margin":
             dual = -0.5 / chosen.value

@@ -25,7 +25,7 @@ With ``step_size="auto"`` steps are as long as the rows' curvature and the netwo
 be known of all rows is gossiped too.
 
 The sums that each site gossips along give the objective of all rows and, with the rows' averaged activity as dual
-coefficients, a bound of its distance from the optimum.
+coefficients, a bound of its distance from the optimum. See docs/algorithms.md#gadget.
 """
 
 from __future__ import annotations
