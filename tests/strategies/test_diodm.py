@@ -74,8 +74,12 @@ def test_level_zero_is_the_exact_solution(loss, warm_start):
 
 
 def test_one_leaf_is_the_exact_machine(weighted):
-    shape = TreeShape(branching=2, n_levels=1, n_landmarks=3)
-    assert DiODM(early_stop=False).train(training(weighted, shape)).objectives.worst_gap <= 1e-6
+    shape = TreeShape(branching=2, n_levels=0, n_landmarks=3)
+    tree = DiODM(early_stop=False).train(training(weighted, shape))
+    exact = Exact().train(training(weighted, TreeShape()))
+    assert_array_equal(tree.model.indices, exact.model.indices)
+    assert_array_equal(tree.model.coefficients, exact.model.coefficients)
+    assert tree.objectives.worst_gap == exact.objectives.worst_gap <= 1e-6
 
 
 def test_a_level_is_the_weighted_average_of_its_local_machines(weighted):

@@ -40,7 +40,15 @@ def test_with_an_intercept_too(relevance):
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
 
 
-def test_one_partition_is_the_exact_machine():
+def test_one_part_is_the_exact_machine():
+    problem = weighted(ODM, 1300)
+    outcome = DiP(rounds=1).train(training(problem, TreeShape(branching=2, n_levels=0), tol=1e-4))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-4))
+    assert_array_equal(outcome.model.indices, exact.model.indices)
+    assert_array_equal(outcome.model.coefficients, exact.model.coefficients)
+
+
+def test_one_round_of_two_parts_is_near_the_exact_machine():
     problem = weighted(ODM, 700)
     outcome = DiP(rounds=1).train(training(problem, TreeShape(branching=2, n_levels=1), tol=1e-4))
     exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
