@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
+from text_files import write_moons
 
 import dimargin as dm
 from dimargin.data_files import read_data
@@ -41,20 +42,13 @@ PARAMETERS = {
 }
 
 
-def write_csv(path, n, seed=0):
-    X, y = make_moons(n, noise=0.2, random_state=seed)
-    rows = [f"{a!r},{b!r},{('ham', 'spam')[k]}" for (a, b), k in zip(X.tolist(), y, strict=True)]
-    path.write_text("\n".join(["left,right,class", *rows]) + "\n")
-    return path
-
-
 @pytest.fixture
 def csv(tmp_path):
-    return write_csv(tmp_path / "train.csv", 300)
+    return write_moons(tmp_path / "train.csv", 300)
 
 
 def test_from_a_file_to_predictions_that_python_agrees_with(dimargin, csv, tmp_path):
-    model, test = tmp_path / "spam.dimargin", write_csv(tmp_path / "test.csv", 200, seed=1)
+    model, test = tmp_path / "spam.dimargin", write_moons(tmp_path / "test.csv", 200, seed=1)
     status, out, _ = dimargin("train", csv, "--model", model, "--validate", test, "--json", "--random-state", 0)
     facts = json.loads(out)
     assert status == 0 and facts["status"] == "converged" and facts["certificate"] == "global"
@@ -274,7 +268,7 @@ def test_a_failed_run_is_status_1_and_leaves_nothing(dimargin, csv, monkeypatch,
     (csv.parent / "one.csv").write_text("left,right,class\n1,2,eggs\n")
     (csv.parent / "other.csv").write_text("left,wrong\n1,2\n")
     (csv.parent / "bare.csv").write_text("left,right\n1,2\n")
-    write_csv(csv.parent / "shorter.csv", 299)
+    write_moons(csv.parent / "shorter.csv", 299)
     before = {path.name: path.read_bytes() for path in csv.parent.iterdir()}
     arguments, expected = FAILURES[failure]
     status, out, err = dimargin(*arguments)
@@ -292,13 +286,13 @@ def test_quiet_and_no_terminal(dimargin, csv, tmp_path):
 
 
 def test_a_time_limit_gives_a_model_and_a_warning(dimargin, tmp_path):
-    csv = write_csv(tmp_path / "many.csv", 6000)
+    csv = write_moons(tmp_path / "many.csv", 6000)
     status, out, err = dimargin("train", csv, "-m", tmp_path / "m", "--max-time", 0.05, "--tol", 1e-7, "--json")
     assert status == 0 and json.loads(out)["status"] == "max_time" and "warning: ODMClassifier stopped" in err
 
 
 def test_resume_goes_on(dimargin, tmp_path):
-    csv, first, second = write_csv(tmp_path / "many.csv", 3000), tmp_path / "first", tmp_path / "second"
+    csv, first, second = write_moons(tmp_path / "many.csv", 3000), tmp_path / "first", tmp_path / "second"
     dimargin("train", csv, "-m", first, "--max-iter", 2, "--lam", 1e6, "--max-time", 1000)
     status, out, _ = dimargin("train", csv, "-m", second, "--resume", first, "--max-iter", 1000, "--json")
     assert status == 0 and json.loads(out)["status"] == "converged"

@@ -12,9 +12,10 @@ from threading import Thread
 import numpy as np
 import pytest
 from rich.console import Console
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MinMaxScaler
+from text_files import write_moons
 
 import dimargin as dm
 from dimargin.cli.network_conditions import outages_of
@@ -45,16 +46,9 @@ PARAMETERS = {
 SMALL = ["--n-sites", 4, "--topology", "ring", "--alpha", 0.02, "--max-iter", 30, "--random-state", 0]
 
 
-def write_csv(path, n, seed=0, names=("ham", "spam")):
-    X, y = make_moons(n, noise=0.2, random_state=seed)
-    rows = [f"{a!r},{b!r},{names[k]}" for (a, b), k in zip(X.tolist(), y, strict=True)]
-    path.write_text("\n".join(["left,right,class", *rows]) + "\n")
-    return path
-
-
 @pytest.fixture
 def csv(tmp_path):
-    return write_csv(tmp_path / "train.csv", 200)
+    return write_moons(tmp_path / "train.csv", 200)
 
 
 @pytest.fixture
@@ -83,7 +77,7 @@ def fitted_with(monkeypatch):
 
 
 def test_from_a_file_to_a_table_a_picture_and_a_model(dimargin, gossip, csv, tmp_path):
-    model, picture, test = tmp_path / "m", tmp_path / "profile.png", write_csv(tmp_path / "test.csv", 100, 1)
+    model, picture, test = tmp_path / "m", tmp_path / "profile.png", write_moons(tmp_path / "test.csv", 100, 1)
     flags = [csv, *SMALL, "--shards", "sorted", "--fit-intercept", "--validate", test, "--model", model]
     status, out, err = dimargin("simulate", "gossip", *flags, "--plot", picture)
     assert status == 0 and picture.read_bytes().startswith(b"\x89PNG")
@@ -240,10 +234,10 @@ PEERS = 'dimargin: dimargin simulate gossip needs the extra "peers": pip install
 
 
 def test_what_is_wrong_with_data_or_installation_is_named(dimargin, csv, tmp_path, monkeypatch):
-    other = write_csv(tmp_path / "other.csv", 20, names=("ham", "eggs"))
+    other = write_moons(tmp_path / "other.csv", 20, names=("ham", "eggs"))
     status, _, err = dimargin("simulate", "gossip", csv, "--validate", other)
     assert status == 1 and "other.csv: labels must be among the classes ['ham', 'spam'], got ['eggs'] too" in err
-    one = write_csv(tmp_path / "one.csv", 20, names=("ham", "ham"))
+    one = write_moons(tmp_path / "one.csv", 20, names=("ham", "ham"))
     assert "needs at least two classes; y has one class only" in dimargin("simulate", "gossip", one)[2]
     model = tmp_path / "m"
     with monkeypatch.context() as patch:
@@ -278,7 +272,7 @@ def test_a_terminal_shows_rounds():
 
 
 def test_ctrl_c_gives_what_the_sites_know(dimargin, tmp_path):
-    data, model, before = write_csv(tmp_path / "train.csv", 2000), tmp_path / "m", signal.getsignal(signal.SIGINT)
+    data, model, before = write_moons(tmp_path / "train.csv", 2000), tmp_path / "m", signal.getsignal(signal.SIGINT)
 
     def press():
         while signal.getsignal(signal.SIGINT) == before:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from authority import Authority
 from fuzz.hostile_messages import KINDS, hostile, plain
-from test_site_command import ALPHA, end, free_port, objective, started, wait_for, write_csv  # noqa: F401
+from test_site_command import ALPHA, end, objective, started  # noqa: F401
+from text_files import write_csv
+from waiting import wait_for
 
 import dimargin
 

@@ -2,16 +2,16 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from authority import Authority
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import MinMaxScaler
+from text_files import write_csv
+from waiting import free_port, wait_for
 
 import dimargin
 from dimargin.sites.folder import SiteFolder
@@ -20,20 +20,6 @@ zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed: pip
 
 ALPHA = 5e-2
 SITES = ["north", "east", "south", "west", "centre"]
-
-
-def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
-def write_csv(path, X, y=None, mode="w"):
-    labels = [[]] * len(X) if y is None else [[label] for label in y]
-    with open(path, mode) as file:
-        if mode == "w":
-            file.write(",".join([*(f"f{k}" for k in range(X.shape[1])), *([] if y is None else ["class"])]) + "\n")
-        file.writelines(",".join([*map(repr, row), *own]) + "\n" for row, own in zip(X.tolist(), labels, strict=True))
 
 
 @pytest.fixture
@@ -90,13 +76,6 @@ def started(tmp_path):
             site.process.kill()
             site.process.wait()
         site.process.stderr.close()
-
-
-def wait_for(condition, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.1)
 
 
 def end(sites):

@@ -6,27 +6,24 @@ import subprocess
 import sys
 
 import pytest
-from sklearn.datasets import make_moons
+from text_files import write_moons
 
 import dimargin as dm
 
 GRID = '{"gamma": [0.5, 5], "lam": [100, 10000], "theta": [0.3]}'
 
 
-def write_csv(path, n, seed=0):
-    X, y = make_moons(n, noise=0.2, random_state=seed)
-    rows = [f"{a!r},{b!r},{('ham', 'spam')[k]}" for (a, b), k in zip(X.tolist(), y, strict=True)]
-    path.write_text("\n".join(["left,right,class", *rows]) + "\n")
-    return path
-
-
 @pytest.fixture
 def csv(tmp_path):
-    return write_csv(tmp_path / "train.csv", 400)
+    return write_moons(tmp_path / "train.csv", 400)
 
 
 def test_from_a_file_to_a_tuned_model_a_table_and_a_picture(dimargin, csv, tmp_path):
-    model, picture, test = tmp_path / "tuned.dimargin", tmp_path / "tried.png", write_csv(tmp_path / "test.csv", 300, 1)
+    model, picture, test = (
+        tmp_path / "tuned.dimargin",
+        tmp_path / "tried.png",
+        write_moons(tmp_path / "test.csv", 300, 1),
+    )
     flags = ["--grid", GRID, "--min-rows", 80, "--random-state", 0, "--plot", picture, "--validate", test]
     status, out, err = dimargin("tune", csv, "--model", model, *flags)
     assert status == 0 and "what was tried is drawn in" in err and picture.stat().st_size > 10_000
@@ -74,7 +71,7 @@ def test_what_is_wrong_is_named(dimargin, csv, tmp_path, flags, text):
 
 
 def test_ctrl_c_trains_the_best_so_far(tmp_path):
-    data, model = write_csv(tmp_path / "train.csv", 30_000), tmp_path / "model"
+    data, model = write_moons(tmp_path / "train.csv", 30_000), tmp_path / "model"
     command = [sys.executable, "-m", "dimargin", "tune", str(data), "-m", str(model), "--min-rows", "15000"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     while "rows" not in process.stderr.readline():

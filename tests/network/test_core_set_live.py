@@ -1,10 +1,10 @@
 """Core-set consensus for real: sites that talk over Zenoh on loopback end with the set of the simulator."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
+from waiting import wait_for
 
 pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
 
@@ -42,23 +42,17 @@ def test_sites_agree_over_zenoh_and_one_returns_from_its_state(tmp_path, size):
         names = {p.chosen.points.names if p.chosen else None for p in programs.values()}
         return len(names) == 1 and None not in names
 
-    def wait(done):
-        deadline = time.monotonic() + PATIENCE
-        while not done():
-            assert time.monotonic() < deadline, "waited in vain"
-            time.sleep(0.02)
-
     ball = minimum_enclosing_ball(X, 0)
     expected = {("abc"[k % 3], k // 3) for k in ball.core_set_indices.tolist()}
     try:
         for name, program in programs.items():
             begin(name, program)
-        wait(lambda: agreed() and set(programs["a"].chosen.points.names) == expected)
+        wait_for(lambda: agreed() and set(programs["a"].chosen.points.names) == expected)
         end("b")
         shared = programs["b"].rows_shared
         programs["b"] = CoreSetConsensus("b", X[1::3], np.ones(20), settings)
         begin("b", programs["b"])
-        wait(lambda: programs["b"].chosen is not None and agreed())
+        wait_for(lambda: programs["b"].chosen is not None and agreed())
         assert programs["b"].rows_shared >= shared > 0
         assert programs["c"].chosen.value == pytest.approx(ball.radius**2)
     finally:

@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
-import contract_transport as contract
 import numpy as np
 import pytest
 from contract_transport import WORLDS, Counting, Number, Site
+from waiting import wait_for
 
 from dimargin.network import live
 from dimargin.network.links import Failed, Link, LinkError, Neighbours, Received
@@ -176,7 +175,7 @@ class Running:
 
     def __enter__(self):
         self.thread.start()
-        wait(lambda: self.result is not None or any(what == "started" for what, _ in self.said))
+        wait_for(lambda: self.result is not None or any(what == "started" for what, _ in self.said))
         return self
 
     def __exit__(self, *_):
@@ -187,13 +186,6 @@ class Running:
         return [facts for said, facts in self.said if said == what]
 
 
-def wait(done):
-    end = time.monotonic() + contract.PATIENCE
-    while not done():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
-
-
 def test_what_is_told_is_in_the_file_before_it_leaves(tmp_path):
     path, seen = tmp_path / "a.state", []
 
@@ -201,7 +193,7 @@ def test_what_is_told_is_in_the_file_before_it_leaves(tmp_path):
         seen.append((read_state(path)["program"]["count"], data))
 
     with Running(Counting("a", period=0.0), Wire(on_send=look), state=path):
-        wait(lambda: len(seen) >= 20)
+        wait_for(lambda: len(seen) >= 20)
     for count, data in seen:
         assert data == encode(Number("a", count))
 
@@ -219,15 +211,15 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
     monkeypatch.setattr(live, "_SYNC_EVERY", 0.02)
     path = tmp_path / "a.state"
     with Running(Talking("a"), state=path) as running:
-        wait(lambda: len(running.wire.sent) >= 10)
+        wait_for(lambda: len(running.wire.sent) >= 10)
         before, sent = os.stat(path), len(running.wire.sent)
-        wait(lambda: len(running.wire.sent) >= sent + 100)
+        wait_for(lambda: len(running.wire.sent) >= sent + 100)
         after = os.stat(path)
         assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
         running.site._program.count += 1
-        wait(lambda: read_state(path)["program"]["count"] == 1 and running.site._is_durable)
+        wait_for(lambda: read_state(path)["program"]["count"] == 1 and running.site._is_durable)
         path.unlink()
-        wait(path.exists)
+        wait_for(path.exists)
 
 
 def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):
@@ -295,7 +287,8 @@ def test_a_state_survives_a_kill_at_any_moment(tmp_path):
     path, last = tmp_path / "a.state", 0
     for lines in (1, 7, 20):
         command = [sys.executable, "-c", KILLED, str(path)]
-        process = subprocess.Popen(command, cwd=os.path.dirname(__file__), stdout=subprocess.PIPE, text=True)
+        folders = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # of this module, and what it imports
+        process = subprocess.Popen(command, env=folders, stdout=subprocess.PIPE, text=True)
         told = [int(process.stdout.readline()) for _ in range(lines)]
         process.send_signal(signal.SIGKILL)
         told += [int(line) for line in process.stdout if line.endswith("\n")]
@@ -318,11 +311,11 @@ def test_beyond_the_bandwidth_only_the_newest_message_to_each_neighbour_waits():
     size, now = len(encode(Number("a", 0))), [0.0]
     with Running(Burst("a"), clock=lambda: now[0], bandwidth=2.0 * size) as running:
         sent = running.wire.sent
-        wait(lambda: len(sent) == 2 and running.site.status()["waiting"] == 2)
+        wait_for(lambda: len(sent) == 2 and running.site.status()["waiting"] == 2)
         traffic = running.site.status()["traffic"]
         assert traffic["b"]["dropped"] == 7 and traffic["c"]["dropped"] == 0
         now[0] = 10.0
-        wait(lambda: len(sent) == 4)
+        wait_for(lambda: len(sent) == 4)
         assert [data for to, data in sent if to == "b"] == [encode(Number("a", value)) for value in (0, 1, 9)]
         assert running.site.status()["traffic"]["b"]["messages_out"] == 3
     assert running.facts("held back") == [{"to": "b", "dropped": 1}]
@@ -339,14 +332,14 @@ def test_a_flood_costs_the_oldest_messages_and_is_told():
     with Running(Slow("a")) as running, contextlib.ExitStack() as stack:
         stack.callback(gate.set)
         running.wire.deliver(Received("b", encode(Number("b", -1))))  # holds it up until the gate opens
-        wait(lambda: running.site.status()["traffic"])
+        wait_for(lambda: running.site.status()["traffic"])
         running.wire.deliver(Neighbours(("b", "c")))
         running.wire.deliver(Received("c", encode(Number("c", -2))))  # whom the flood of b does not push out
         for value in range(6000):
             running.wire.deliver(Received("b", encode(Number("b", value))))
         gate.set()
-        wait(lambda: running.facts("heard") and running.facts("heard")[-1]["value"] == 5999)
-        wait(lambda: running.facts("neighbours")[-1]["names"] == ["b", "c"])
+        wait_for(lambda: running.facts("heard") and running.facts("heard")[-1]["value"] == 5999)
+        wait_for(lambda: running.facts("neighbours")[-1]["names"] == ["b", "c"])
         status = running.site.status()
     heard = [facts["value"] for facts in running.facts("heard")]
     assert heard[:2] == [-1, -2] and heard[2:] == list(range(6000 - len(heard) + 2, 6000))
@@ -379,7 +372,7 @@ def test_a_site_whose_timers_are_late_hears_all_neighbours_between_two_of_them()
         for value in range(40):
             running.wire.deliver(Received("bcde"[value % 4], encode(Number("bcde"[value % 4], value))))
         gate.set()
-        wait(lambda: len(heard_before_wake) > 3)
+        wait_for(lambda: len(heard_before_wake) > 3)
     assert heard_before_wake[1] == 40
 
 
@@ -409,9 +402,9 @@ def test_undecodable_messages_are_told_now_and_then_and_all_counted():
     with Running(Strict("a")) as running:
         for come in range(150):
             running.wire.deliver(Received("eve", b"nonsense", lost=2))
-            wait(lambda come=come: running.site.status()["traffic"].get("eve", {}).get("messages_in", 0) > come)
+            wait_for(lambda come=come: running.site.status()["traffic"].get("eve", {}).get("messages_in", 0) > come)
         running.wire.deliver(Received("b", encode(Number("b", 1))))
-        wait(lambda: "b" in running.site.status()["traffic"] and len(running.facts("undecodable")) == 3)
+        wait_for(lambda: "b" in running.site.status()["traffic"] and len(running.facts("undecodable")) == 3)
         status = running.site.status()
     told = [(facts["sender"], facts["count"]) for facts in running.facts("undecodable")]
     assert told == [("eve", 1), ("eve", 100), ("b", 1)]
@@ -426,7 +419,7 @@ def test_a_link_that_has_failed_ends_the_run_and_what_was_learnt_is_kept(tmp_pat
     with Running(Site("a"), state=path) as running:
         running.site._program.count = 5
         running.wire.deliver(Failed(LinkError("the name is taken")))
-        wait(lambda: running.result is not None)
+        wait_for(lambda: running.result is not None)
     assert isinstance(running.result, LinkError) and running.wire.closed
     assert read_state(path)["program"] == {"count": 5}
 

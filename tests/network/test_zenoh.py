@@ -3,13 +3,13 @@
 import contextlib
 import json
 import signal
-import socket
 import sys
 import threading
 import time
 import types
 
 import pytest
+from waiting import free_port, wait_for
 
 zenoh = pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
 
@@ -23,19 +23,6 @@ from dimargin.network.zenoh_link import ZenohLink  # noqa: E402
 
 SWARM = "w"
 MARK = f"{1:020d}-{1:x}"
-
-
-def wait(done):
-    end = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 class Swarm:
@@ -61,12 +48,12 @@ class Swarm:
         return self.links[name].neighbours()
 
     def met(self, *names):
-        wait(lambda: all(set(names) - {name} <= set(self.neighbours(name)) for name in names))
+        wait_for(lambda: all(set(names) - {name} <= set(self.neighbours(name)) for name in names))
 
     def letter(self, sender, to, data):
         """Send until it has come: a control that the way is open."""
         self.links[sender].send(to, data)
-        wait(lambda: (sender, data) in self.received(to))
+        wait_for(lambda: (sender, data) in self.received(to))
 
     def intruder(self, connect, listen="tls/127.0.0.1:0", **tls):
         config = zenoh.Config()
@@ -178,7 +165,7 @@ def test_members_hear_each_other(members, authority):
         for to in set(ALLOWED) - {sender}:
             members.letter(sender, to, f"{sender} to {to}".encode())
     carol.close()
-    wait(lambda: members.neighbours("alice") == ("bob",))
+    wait_for(lambda: members.neighbours("alice") == ("bob",))
 
 
 def test_a_member_cannot_speak_or_listen_as_another(members, authority):
@@ -186,11 +173,11 @@ def test_a_member_cannot_speak_or_listen_as_another(members, authority):
     heard = spy(session)
     tokens = [session.liveliness().declare_token(f"{SWARM}/alive/{name}/{MARK}") for name in ("zoe", "alice", "carol")]
     members.met("alice", "bob")
-    wait(lambda: members.neighbours("alice") == ("bob", "carol"))
+    wait_for(lambda: members.neighbours("alice") == ("bob", "carol"))
     for key in ("inbox/alice/bob", "inbox/alice/alice", "inbox/alice/*", "inbox/*/bob", "inbox/**", "**"):
         publish(session, f"{SWARM}/{key}", b"forged")
     publish(session, f"{SWARM}/inbox/alice/carol", b"genuine")
-    wait(lambda: ("carol", b"genuine") in members.received("alice"))
+    wait_for(lambda: ("carol", b"genuine") in members.received("alice"))
     members.letter("bob", "alice", b"secret")
     members.letter("alice", "bob", b"secret")
     assert not heard and members.received("alice") == [
@@ -208,7 +195,7 @@ def test_who_has_a_certificate_but_is_not_listed_gets_nothing(members, authority
     session = members.intruder(members.links["alice"].listening, "tcp/127.0.0.1:0", **credentials)
     heard = spy(session)
     token = session.liveliness().declare_token(f"{SWARM}/alive/mallory/{MARK}")
-    wait(lambda: session.info.transports())
+    wait_for(lambda: session.info.transports())
     for key in ("inbox/alice/mallory", "inbox/alice/bob", "inbox/bob/*"):
         publish(session, f"{SWARM}/{key}", b"forged")
     assert living(session) == {"mallory"}
@@ -254,7 +241,7 @@ def test_others_get_no_connection_in_either_direction(members, authority, other_
     assert not session.info.transports() and not heard
     assert all(data != b"forged" for name in ALLOWED for _, data in members.received(name))
     carol.close()
-    wait(lambda: members.neighbours("alice") == ("bob",))
+    wait_for(lambda: members.neighbours("alice") == ("bob",))
     del token
 
 
@@ -295,7 +282,7 @@ def test_only_the_neighbours_that_are_wanted_count(swarm):
     swarm.met("b", "c")
     swarm.met("a", "b")
     swarm.links["c"].send("a", b"unwanted")
-    wait(lambda: a.status()["refused"] == 1)
+    wait_for(lambda: a.status()["refused"] == 1)
     swarm.letter("b", "a", b"wanted")
     a.send("c", b"unwanted")
     assert swarm.neighbours("a") == ("b",) and swarm.received("a") == [("b", b"wanted")]
@@ -318,7 +305,7 @@ def test_the_second_site_of_a_name_is_refused(swarm):
     # at once if the two are connected by then, which takes longer under load
     with pytest.raises(LinkError, match="swarm w has a live site named b already: names must differ"):
         swarm.join("b", "second", lease=0.3, connect=a.listening)
-        wait(lambda: swarm.failures("second"))
+        wait_for(lambda: swarm.failures("second"))
         raise swarm.failures("second")[0]
     assert not swarm.failures("b")
     swarm.links["second"].close()
@@ -340,7 +327,7 @@ def test_of_two_sites_of_a_name_whose_networks_meet_the_later_fails(swarm):
     first = swarm.join("a", "first", lease=0.3)
     swarm.join("a", "later", lease=0.3, connect=[f"tcp/127.0.0.1:{port}"])
     swarm.join("b", lease=0.3, listen=[f"tcp/127.0.0.1:{port}"], connect=first.listening)
-    wait(lambda: swarm.failures("later"))
+    wait_for(lambda: swarm.failures("later"))
     assert not swarm.failures("first")
 
 
@@ -365,7 +352,7 @@ def test_messages_to_who_is_not_there_are_dropped_and_counted(swarm):
     a.send("nobody", b"1")
     a.send("nobody", b"2")
     a.send("a", b"to itself")
-    wait(lambda: a.status()["dropped"] == {"nobody": 2, "a": 1})
+    wait_for(lambda: a.status()["dropped"] == {"nobody": 2, "a": 1})
     with pytest.raises(ValueError, match="a sends b 65 bytes, expected at most 64"):
         ZenohLink("a", SWARM, largest=64).send("b", bytes(65))
 
@@ -374,21 +361,21 @@ def test_thousands_of_names_fill_no_table(swarm):
     alice = swarm.join("alice")
     session = swarm.intruder(alice.listening, "tcp/127.0.0.1:0")
     tokens = [session.liveliness().declare_token(f"{SWARM}/alive/eve{k}/{MARK}") for k in range(1500)]
-    wait(lambda: len(swarm.neighbours("alice")) == 1023)  # and herself
+    wait_for(lambda: len(swarm.neighbours("alice")) == 1023)  # and herself
     names = [f"{SWARM}/inbox/alice/ghost{k}" for k in range(1500)]
     for name in names:
         publish(session, name, b"boo")
-    wait(lambda: alice.status()["refused"] >= 1500)
+    wait_for(lambda: alice.status()["refused"] >= 1500)
     assert not swarm.received("alice") and len({*alice._alive, *alice._heard}) == 1024
     for token in tokens:
         token.undeclare()
-    wait(lambda: not swarm.neighbours("alice"))
+    wait_for(lambda: not swarm.neighbours("alice"))
     swarm.join("bob", connect=alice.listening)
     swarm.met("alice", "bob")  # there is room again
     swarm.letter("bob", "alice", b"hello")
     marks = [session.liveliness().declare_token(f"{SWARM}/alive/eve/{k:020d}-1") for k in range(100)]
-    wait(lambda: "eve" in swarm.neighbours("alice"))
-    wait(lambda: len(marks) == 100 and len(alice._alive["eve"]) == 16)
+    wait_for(lambda: "eve" in swarm.neighbours("alice"))
+    wait_for(lambda: len(marks) == 100 and len(alice._alive["eve"]) == 16)
 
 
 def test_lost_messages_are_noticed(swarm):
@@ -410,7 +397,7 @@ def test_what_was_sent_last_arrives_before_the_link_closes(swarm):
         for _ in range(20):
             b.send("a", bytes(size))
         b.close()
-        wait(lambda size=size: swarm.received("a").count(("b", bytes(size))) == 20)
+        wait_for(lambda size=size: swarm.received("a").count(("b", bytes(size))) == 20)
 
 
 def test_a_receiver_that_is_slow_for_a_while_loses_nothing(swarm):
@@ -436,9 +423,9 @@ def test_a_receiver_that_is_slow_for_a_while_loses_nothing(swarm):
                 if time.monotonic() > last + 0.2:
                     gate.set()
                 time.sleep(0.001)
-            wait(lambda: len(b._senders["a"]._pending) < 50)
+            wait_for(lambda: len(b._senders["a"]._pending) < 50)
         assert gate.is_set()
-        wait(lambda: heard[-1] == 999)
+        wait_for(lambda: heard[-1] == 999)
         assert heard == list(range(1000)) and not b.status()["dropped"]
 
 
@@ -452,16 +439,18 @@ def test_a_frozen_neighbour_blocks_nobody_is_missed_and_returns(tmp_path):
         for name in "abc":
             # more in a lease than the buffers on the way to a frozen site hold
             world.start(name, "Counting", period=0.005, ballast=20_000)
-        wait(lambda: all(len(seen(name)) == 2 for name in "abc"))
+        wait_for(lambda: all(len(seen(name)) == 2 for name in "abc"))
         world.signal("b", signal.SIGSTOP)
         index = len(world.reports("a"))
-        wait(lambda: seen("a") == ["c"] and seen("c") == ["a"])
+        wait_for(lambda: seen("a") == ["c"] and seen("c") == ["a"])
         meanwhile = [what for what, _ in world.reports("a")[index:]]
         assert meanwhile[: meanwhile.index("neighbours")].count("counted") >= 10
         world.signal("b", signal.SIGCONT)
-        wait(lambda: seen("a") == ["b", "c"] and seen("c") == ["a", "b"])
+        wait_for(lambda: seen("a") == ["b", "c"] and seen("c") == ["a", "b"])
         heard = len(world.reports("a"))
-        wait(lambda: {facts["sender"] for what, facts in world.reports("a")[heard:] if what == "heard"} == {"b", "c"})
+        wait_for(
+            lambda: {facts["sender"] for what, facts in world.reports("a")[heard:] if what == "heard"} == {"b", "c"}
+        )
         world.signal("b", signal.SIGSTOP)
         assert world.stop("c") == "told to stop"
     finally:
@@ -477,7 +466,7 @@ def test_a_line_that_was_cut_is_opened_again(swarm):
         swarm.met("a", "b")
         swarm.letter("a", "b", b"before")
         line.cut()
-        wait(lambda: not swarm.neighbours("a") and not swarm.neighbours("b"))
+        wait_for(lambda: not swarm.neighbours("a") and not swarm.neighbours("b"))
         line.mend()
         swarm.met("a", "b")
         swarm.letter("a", "b", b"after")
@@ -501,7 +490,7 @@ def test_many_sites_find_one_another_from_one_address(swarm):
         swarm.letter(name, names[number - 1], b"hello")
     last = swarm.links[names[-1]]
     last.close()
-    wait(lambda: all(names[-1] not in swarm.neighbours(name) for name in names[:-1]))
+    wait_for(lambda: all(names[-1] not in swarm.neighbours(name) for name in names[:-1]))
     assert any(isinstance(event, Neighbours) for event in swarm.heard[names[0]])
 
 

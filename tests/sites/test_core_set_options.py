@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.preprocessing import MinMaxScaler
+from text_files import write_csv
 
 import dimargin
 from dimargin.data_files.growing import GrowingFile
@@ -20,14 +21,6 @@ from dimargin.sites.learning_site import LearningSite
 
 FAST = {"interval": 1.0, "lease": 5.0, "settle": 3.0, "poll": 2.0}
 DETECTORS = {"svdd": dimargin.CoreSetSVDD, "one-class": dimargin.OneClassCoreSetSVM}
-
-
-def write_csv(path, X, y=None, mode="w"):
-    with open(path, mode) as file:
-        if mode == "w":
-            file.write(",".join([*(f"f{k}" for k in range(X.shape[1])), *([] if y is None else ["class"])]) + "\n")
-        for k, row in enumerate(X.tolist()):
-            file.write(",".join([*map(repr, row), *([] if y is None else [str(y[k])])]) + "\n")
 
 
 def sites(tmp_path, parts, options, suffix="csv"):

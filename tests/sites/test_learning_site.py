@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 from sklearn.svm import LinearSVC
+from text_files import write_csv
 
 import dimargin
 from dimargin.data_files import DataFileError, read_data
@@ -24,14 +25,6 @@ from dimargin.sites.gossip_options import GossipOptions
 from dimargin.sites.learning_site import LearningSite, json_log
 
 OPTIONS = GossipOptions(alpha=1e-2, interval=1.0, lease=5.0, settle=3.0, poll=2.0)
-
-
-def write_csv(path, X, y, names=("length", "width", "petal length", "petal width"), mode="w"):
-    with open(path, mode) as file:
-        if mode == "w":
-            file.write(",".join([*names, "class"]) + "\n")
-        for row, label in zip(X, y, strict=True):
-            file.write(",".join([*map(repr, row.tolist()), str(label)]) + "\n")
 
 
 def write_libsvm(path, X, y, mode="w"):
