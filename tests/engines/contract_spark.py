@@ -346,6 +346,29 @@ def test_a_map_survives_the_loss_of_a(engine, tmp_path, victim):
     assert result[1] == 5 * 200_000
 
 
+@pytest.mark.skipif(MODE != "cluster", reason="executors of their own are those of a cluster")
+def test_a_job_goes_on_though_tasks_that_run_again_send_other_bytes(engine, tmp_path):
+    """Rows come in another order and batches, and solves take other times: Spark 4.2 and later gave the job up."""
+    shards = engine.scatter([10, 20, 30, 40]).shuffle(to_all, senders, 4)
+    assert shards.collect(killed_at_the_last, tmp_path) == [(index, [10, 20, 30, 40]) for index in range(4)]
+    assert (tmp_path / "killed").exists()
+
+
+def to_all(number, _):
+    return [(index, (index, number, os.urandom(8))) for index in range(4)]
+
+
+def senders(pieces, _):
+    return pieces[0][0], sorted(number for _, number, _ in pieces)
+
+
+def killed_at_the_last(shard, folder):
+    if shard[0] == 3:
+        time.sleep(3)  # until other tasks of the job have ended
+        killed_once(None, (folder, "executor"))
+    return shard
+
+
 def killed_once(numbers, value):
     folder, victim = value
     try:

@@ -21,7 +21,15 @@ from pyspark.sql import DataFrame, SparkSession
 Result = TypeVar("Result")
 
 _LEAST_SPARK = (4, 1)  # repartitionById
-_ADAPTIVE = "spark.sql.adaptive.enabled"
+_PLAIN = {  # settings of a session
+    # Where it is on, Spark keeps the plan of a cached frame twice, each time with those of the frames it is made of, so
+    # that there are 2^n after n steps.
+    "spark.sql.adaptive.enabled": "false",
+    # Where an executor is lost, its tasks run again, and what they send need not be the same bytes: rows come in
+    # another order and batches, solves take other times. What shards make of it is the same, but from Spark 4.2 on the
+    # job ends with an error.
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+}
 _REMEDY = (
     "ship this environment to the executors (venv-pack or conda-pack with spark.archives, and PYSPARK_PYTHON), or "
     "install the same versions there, and name that Python in PYSPARK_PYTHON before the session starts: Spark takes "
@@ -30,22 +38,21 @@ _REMEDY = (
 
 
 class _PlainPlans:
-    """Context in which adaptive execution is off, for jobs over cached frames while they are planned.
+    """Context of jobs over cached frames, in which a session has other settings.
 
-    Where it is on, Spark keeps the plan of a cached frame twice, each time with those of the frames it is made of, so
-    that there are 2^n after n steps. The setting belongs to the session, and the last of overlapping users restores it.
+    Settings belong to the session, and the last of overlapping users restores them.
     """
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.users: WeakKeyDictionary[SparkSession, tuple[int, str]] = WeakKeyDictionary()
+        self.users: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str]]] = WeakKeyDictionary()
 
     @contextmanager
     def __call__(self, spark: SparkSession) -> Iterator[None]:
         with self.lock:
-            users, before = self.users.get(spark) or (0, spark.conf.get(_ADAPTIVE))
+            users, before = self.users.get(spark) or (0, {name: spark.conf.get(name) for name in _PLAIN})
             if users == 0:
-                spark.conf.set(_ADAPTIVE, "false")
+                _set(spark, _PLAIN)
             self.users[spark] = users + 1, before
         try:
             yield
@@ -55,7 +62,12 @@ class _PlainPlans:
                 if users > 1:
                     self.users[spark] = users - 1, before
                 else:
-                    spark.conf.set(_ADAPTIVE, before)
+                    _set(spark, before)
+
+
+def _set(spark: SparkSession, settings: dict[str, str]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
 
 
 plain_plans = _PlainPlans()

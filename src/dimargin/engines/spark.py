@@ -39,8 +39,8 @@ class SparkEngine:
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-        Classic or Connect, of Spark 4.1 or newer. Its setting ``spark.sql.adaptive.enabled`` is off while jobs over
-        shards run.
+        Classic or Connect, of Spark 4.1 or newer. Two of its settings, ``spark.sql.adaptive.enabled`` and
+        ``spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch``, are off while jobs over shards run.
 
     Raises
     ------
