@@ -4,6 +4,7 @@ import os
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,16 @@ def needs_session(item):
     return "spark" in getattr(item, "fixturenames", ())
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items):
+    cases = Counter()
+    for item in items:
+        marker = item.get_closest_marker("slow_after")
+        if marker is not None:
+            test = item.nodeid.partition("[")[0]
+            cases[test] += 1
+            if cases[test] > marker.args[0]:
+                item.add_marker("slow")
     for item in filter(needs_session, items):
         item.add_marker(spark_sessions.needs_spark)
     # side by side, so that one worker runs them, and one Java machine compiles what they need

@@ -78,10 +78,23 @@ def assert_same(travelled, machine, fresh):
     assert_array_equal(travelled.decision_function(fresh), machine.decision_function(fresh))
 
 
-@every_strategy
-@pytest.mark.parametrize("name", MACHINES)
-def test_the_machine_is_that_of_one_process(travelling, strategy, name):
-    X, y, weights, fresh = data()
+STORAGES = ["dense", "sparse", "float32", "three classes"]
+# every pair of a strategy, a machine and a storage once, in a Latin square
+PAIRWISE = [
+    (strategy, machine, STORAGES[(i + j) % len(STORAGES)])
+    for i, strategy in enumerate(STRATEGIES)
+    for j, machine in enumerate(MACHINES)
+]
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize(("strategy", "name", "storage"), PAIRWISE)
+def test_the_machine_is_that_of_one_process(travelling, strategy, name, storage):
+    X, y, weights, fresh = data(3 if storage == "three classes" else 2)
+    if storage == "sparse":
+        X, fresh = (sp.csr_array(np.where(np.abs(rows) > 0.7, rows, 0.0)) for rows in (X, fresh))
+    elif storage == "float32":
+        X, fresh = X.astype(np.float32), fresh.astype(np.float32)
     machine = clone(MACHINES[name]).set_params(**STRATEGIES[strategy])
     travelled = clone(machine)
     engine = travelling(travelled, X, y, weights)
@@ -90,25 +103,18 @@ def test_the_machine_is_that_of_one_process(travelling, strategy, name):
     partitions = sum(entry["partitions"] for entry in machine.history_ if "round" not in entry)
     rounds = sum("round" in entry for entry in machine.history_)
     # nor are rows dealt again for every round of a cascade
-    assert engine.runs.count("_by_place") + engine.runs.count("_by_cell") <= 2 * 5
+    assert engine.runs.count("_by_index") + engine.runs.count("_by_cell") <= 2 * 5
     solves = engine.runs.count("solve_part") + engine.runs.count("refined_and_solved")
     assert solves == (1 if strategy == "exact" else partitions + (1 + 7 * (rounds - 1) if rounds else 0))
 
 
-@every_strategy
-@pytest.mark.parametrize("storage", ["sparse", "float32", "three classes"])
-def test_however_rows_are_stored(travelling, strategy, storage):
-    X, y, weights, fresh = data(3 if storage == "three classes" else 2)
-    if storage == "sparse":
-        X, fresh = (sp.csr_array(np.where(np.abs(rows) > 0.7, rows, 0.0)) for rows in (X, fresh))
-    elif storage == "float32":
-        X, fresh = X.astype(np.float32), fresh.astype(np.float32)
-    machine = SVMClassifier(**STRATEGIES[strategy])
-    travelled = clone(machine)
-    travelling(travelled, X, y, weights)
-    assert_same(travelled, machine.fit(X, y, weights), fresh)
+def test_every_pair_is_tried():
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        pairs = {(case[first], case[second]) for case in PAIRWISE}
+        assert len(pairs) == len({one for one, _ in pairs}) * len({other for _, other in pairs})
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("strategy", ["exact", "diodm", "dc", "cascade", "dip"])
 def test_a_warm_start_travels(travelling, strategy):
     X, y, weights, fresh = data()
@@ -119,6 +125,7 @@ def test_a_warm_start_travels(travelling, strategy):
     assert strategy != "exact" or machine.history_[0]["relative_gap"] <= 1e-6 < cold
 
 
+@pytest.mark.slow_after(1)
 @every_strategy
 def test_jobs_do_not_grow_with_the_shards(travelling, strategy):
     X, y, weights, _ = data()
