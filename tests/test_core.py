@@ -16,6 +16,7 @@ def started_with(instructions, script):
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("instructions", SETS)
 def test_the_environment_chooses_the_best_instruction_set(instructions):
     done = started_with(
@@ -38,6 +39,7 @@ def test_an_empty_variable_is_none(monkeypatch):
     assert started_with("", script).stdout == without.stdout != ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unknown", ["abacus", "AVX2", "avx2,avx512"])
 def test_an_unknown_instruction_set_is_an_error_that_says_what_there_is(unknown):
     done = started_with(unknown, "import dimargin\ndimargin.ODMClassifier")
@@ -72,6 +74,7 @@ for call in (lambda: _core.block(*spec, rows, index[:1], rows, index, out, 1),
 """
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
 @pytest.mark.parametrize("instructions", SETS)
 @pytest.mark.parametrize("sparse, lowest", [(True, "-np.inf"), (False, "-np.inf"), (False, "-40.0")])

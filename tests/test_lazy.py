@@ -60,6 +60,7 @@ assert set(dimargin.__all__) <= set(globals())
 """
 
 
+@pytest.mark.slow
 def test_every_name_and_module_is_there_in_a_fresh_process():
     """Pickles load before the package has been used; then all names are listed, and become what they should."""
     content = pickle.dumps([dimargin.ODMClassifier(lam=3.0), dimargin.DiODM])

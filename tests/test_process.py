@@ -31,6 +31,7 @@ def run(tmp_path, script, timeout=600):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_subnormal_numbers_survive(tmp_path):
     script = """
 import threading
@@ -81,6 +82,7 @@ def in_child(method, target, *arguments):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method, n_jobs", [("fork", [2, 1, None]), ("spawn", [2])])
 def test_children_of_a_parent_that_used_threads_fit_the_same(tmp_path, method, n_jobs):
     script = f"""
@@ -95,6 +97,7 @@ if __name__ == "__main__":
     assert run(tmp_path, CHILD + script) == "same\n"
 
 
+@pytest.mark.slow
 def test_threads_and_children_of_a_forked_child(tmp_path):
     script = """
 if __name__ == "__main__":
@@ -110,6 +113,7 @@ if __name__ == "__main__":
     assert run(tmp_path, CHILD + script) == "same\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
 def test_children_of_joblib_fit_the_same(tmp_path, backend):
     script = f"""
@@ -123,6 +127,7 @@ if __name__ == "__main__":
     assert run(tmp_path, script) == "same\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", [1e-3, 1e-5])
 def test_an_exact_fit_never_stores_the_kernel(tmp_path, tol):
     script = f"""

@@ -38,6 +38,7 @@ def test_balls_that_are_known(name):
     assert around(points).value ** 0.5 == pytest.approx(radius, rel=1e-9, abs=1e-9 * np.ptp(points))
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 40), st.integers(1, 12), st.integers(0, 10**6), st.sampled_from(["normal", "integer", "sphere"]),
     st.booleans(),
@@ -65,6 +66,7 @@ def test_any_linear_part(n, seed, spread):
     assert found.value == pytest.approx(quadratic_optimum(products, linear), abs=1e-6 * np.abs(products).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "d"), [(300, 50), (60, 200), (2000, 3)])
 def test_quadratic_program_agrees(n, d):
     points = np.random.default_rng(0).normal(size=(n, d))

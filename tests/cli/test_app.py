@@ -354,6 +354,7 @@ def wait_for_training(process, seconds=2.5):
     assert process.poll() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["exact", "diodm"])
 def test_ctrl_c_saves_the_best_model(long_work, tmp_path, strategy):
     model = tmp_path / "m"
@@ -370,6 +371,7 @@ def test_ctrl_c_saves_the_best_model(long_work, tmp_path, strategy):
     assert machine.status_ == "stopped" and 0 < machine.duality_gap_ <= 1 + 1e-9
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_leaves_without_a_model(long_work, tmp_path):
     with subprocess.Popen(
         command("train", long_work, "-m", tmp_path / "m", *SLOW), stdout=-1, stderr=-1, text=True
@@ -384,6 +386,7 @@ def test_a_second_ctrl_c_leaves_without_a_model(long_work, tmp_path):
     assert not list(tmp_path.iterdir()) or dm.load(tmp_path / "m")  # the first may have been fast enough
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress(csv, tmp_path):
     leader, follower = pty.openpty()
     with subprocess.Popen(
@@ -406,6 +409,7 @@ def test_a_terminal_shows_progress(csv, tmp_path):
     assert process.returncode == 0 and b"level 0: relative gap" in shown and b"\x1b[" in shown
 
 
+@pytest.mark.slow
 def test_completion_knows_the_commands():
     environment = {**os.environ, "_DIMARGIN_COMPLETE": "complete_bash", "COMP_WORDS": "dimargin pr", "COMP_CWORD": "1"}
     code = "import sys; sys.argv = ['dimargin']; from dimargin.cli import main; main()"

@@ -28,6 +28,7 @@ def csv(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_the_help_lists_all_commands():
     status, out, err = plain("--help")
     assert status == 0 and not err
@@ -42,6 +43,7 @@ def test_commands_that_need_no_extra_work(csv, tmp_path):
     assert plain("predict", model, csv, "--quiet")[:2] == (0, "ham\nspam\n" * 20)
 
 
+@pytest.mark.slow
 def test_commands_say_which_extra_they_need(csv, tmp_path):
     data = ("site", "--name", "north", "--data", csv)
     assert plain(*data, "--folder", tmp_path / "f") == (2, "", f"dimargin: dimargin site {PEERS}")
@@ -58,6 +60,7 @@ def test_a_site_says_what_it_is_and_how_it_is_without_the_extra(tmp_path):
     assert status == 1 and "extra" not in err  # there is none
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["tune"], ["simulate", "gossip"], ["evaluate", "MODEL"]])
 def test_pictures_are_refused_before_the_work(csv, tmp_path, command):
     model, picture = tmp_path / "m", tmp_path / "p.png"

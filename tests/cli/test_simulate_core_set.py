@@ -19,6 +19,7 @@ def simulate(dimargin):
     return run
 
 
+@pytest.mark.slow
 def test_the_papers_simulation(simulate):
     facts, _ = simulate()
     assert facts["status"] == "converged" and facts["different_core_sets"] == 1

@@ -293,6 +293,7 @@ def told(site, what):
     return [entry for entry in site.log() if entry["what"] == what]
 
 
+@pytest.mark.slow
 def test_a_site_that_meets_nobody_waits_and_says_so(started, rows, tmp_path):
     write_csv(tmp_path / "east.csv", *rows)
     site = started("east", "--settle", "0.5")  # nobody listens
@@ -305,6 +306,7 @@ def run(*arguments):
     return subprocess.run([sys.executable, "-m", "dimargin", "site", *arguments], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_mistakes_are_a_line(tmp_path, rows):
     write_csv(tmp_path / "a.csv", rows[0][:9], rows[1][:9])
     data = ("--data", str(tmp_path / "a.csv"), "--name", "a", "--folder", str(tmp_path / "a"))

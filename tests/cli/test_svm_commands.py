@@ -92,6 +92,7 @@ def test_tolerance_and_cache(dimargin, folder):
     assert_allclose(objectives[1:], objectives[1], rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), [("svmguide1", "-c 8 -g 0.001"), ("usps", "-c 5"), ("a9a", "-g 0.05")])
 def test_real_data(dimargin, folder, data_folder, name, options):
     """Two classes and ten, dense and sparse: LIBSVM's predictions, from its own training and ours."""
@@ -329,6 +330,7 @@ def failing(dimargin, folder):
     return folder
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("command", FAILURES)
 def test_a_failed_run_is_status_1_and_leaves_nothing(dimargin, failing, command):
     before = {path.name: path.read_bytes() for path in failing.iterdir()}

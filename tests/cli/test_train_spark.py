@@ -41,6 +41,7 @@ def words_of(text):
     return " ".join(text.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_the_model_is_that_of_the_command_without_spark(dimargin, spark, csv, tmp_path):
     flags = [*SEED, "--strategy", "diodm", "--n-levels", 1, "--tol", 1e-5, "--class-weight", '{"ham": 2, "spam": 1}']
     here, there = tmp_path / "here", tmp_path / "there"
@@ -71,6 +72,7 @@ def test_the_model_is_that_of_the_command_without_spark(dimargin, spark, csv, tm
     assert spark_sessions.n_cached() == n_cached
 
 
+@pytest.mark.slow
 def test_sparse_text_and_a_linear_machine_in_silence(dimargin, spark, tmp_path):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((300, 20)) < 0.2, rng.normal(size=(300, 20)), 0)
@@ -165,6 +167,7 @@ def command(*arguments, script="from dimargin.cli import main; main()", **enviro
     )
 
 
+@pytest.mark.slow
 def test_without_pyspark_or_java_a_line_says_what_to_install(csv, tmp_path):
     train = ["train", csv, "-m", tmp_path / "m", *SPARK]
     without = "import sys; sys.modules['pyspark'] = None; from dimargin.cli import main; main()"

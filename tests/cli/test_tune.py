@@ -70,6 +70,7 @@ def test_what_is_wrong_is_named(dimargin, csv, tmp_path, flags, text):
     assert status == 1 and "param_grid may hold kernel" in err and not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_trains_the_best_so_far(tmp_path):
     data, model = write_moons(tmp_path / "train.csv", 30_000), tmp_path / "model"
     command = [sys.executable, "-m", "dimargin", "tune", str(data), "-m", str(model), "--min-rows", "15000"]

@@ -60,6 +60,7 @@ def test_numbers(text, is_one):
 UNCLOSED = ['1,2,"x\n', '1,2,"x', '1,"2,x\n', '"1,2,x\n', '1,2,x",y,"z\n', '1,2,"x ""\n', '1,2,"x\n"\n']
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("row", UNCLOSED)
 @pytest.mark.parametrize("n_before", [0, 1, 50])
 @pytest.mark.parametrize("size", [20, None])

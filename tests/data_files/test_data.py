@@ -47,6 +47,7 @@ def read(path):
         return None
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", KINDS)
 def test_files_cut_short(name, tmp_path, written):
     whole = damageable(name, tmp_path)

@@ -269,6 +269,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zs", "Zl
 rows_of_csv = st.lists(st.tuples(finite, texts.map(lambda text: "t" + text), finite), max_size=4)
 
 
+@pytest.mark.slow
 @same_file
 @given(st.lists(rows_of_csv, min_size=1, max_size=4), st.integers(1, 100), st.sampled_from(["\n", "\r\n", "\n\n"]))
 def test_csv_that_grows(tmp_path, groups, size, end):
@@ -440,6 +441,7 @@ print(sorted({"sklearn", "pyarrow", "pandas", "matplotlib"} & set(sys.modules)))
 """
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("name", ["rows.svm", "rows.csv"])
 def test_memory_is_that_of_the_rows(name, tmp_path):

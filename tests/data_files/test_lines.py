@@ -59,6 +59,7 @@ def test_what_is_ordinary_is_read_however_well_it_is_compressed(written):
     assert data.X.shape == (500_000, 2) and (data.X == 1).all()
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("name", ["bomb.svm.gz", "bomb.csv.gz", "bomb.svm.bz2", "bomb.csv.xz"])
 @pytest.mark.parametrize("read", ["read_data(sys.argv[0])", "GrowingFile(sys.argv[0]).read()"])
@@ -74,6 +75,7 @@ def test_gigabytes_of_zeros_do_not_fill_the_memory(name, read, written):
     assert "line 1" in said and ("longer than 67108864 bytes" in said or "NUL" in said or "is empty" in said), said
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("name", ["rows.svm", "rows.csv", "rows.parquet"])
 def test_a_file_that_does_not_fit_is_an_error_with_the_reason(name, written, tmp_path):
@@ -100,6 +102,7 @@ def test_a_text_model_has_no_longer_lines_either(written, monkeypatch):
         from_libsvm(path)
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize(("name", "row"), [("rows.svm", b"1\n"), ("rows.svm", b"1 1:1\n"), ("rows.csv", b"1,x\n")])
 def test_reading_takes_ten_times_the_text_at_most(name, row, written):

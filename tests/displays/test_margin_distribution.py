@@ -77,6 +77,7 @@ def test_margin_of_many_classes_is_the_lead_of_the_true_one(machine):
     assert display.band_ is None  # theta bounds the margins of one against the rest, which these are not
 
 
+@pytest.mark.slow
 @given(arrays(float, st.tuples(st.integers(1, 8), st.integers(3, 5)), elements=whole), st.randoms())
 def test_margins_of_any_scores(scores, random):
     labels = [random.randrange(scores.shape[1]) for _ in scores]
@@ -86,6 +87,7 @@ def test_margins_of_any_scores(scores, random):
     plt.close("all")
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(whole, st.booleans(), st.integers(1, 4)), min_size=1, max_size=8))
 def test_a_weight_is_a_row_given_so_often(rows):
     scores, labels, weights = (np.array(column) for column in zip(*rows, strict=True))
@@ -114,6 +116,7 @@ def test_normalised_margins_do_not_depend_on_the_scale_of_the_machine():
     assert "divided by its mean" in one.ax_.get_xlabel()
 
 
+@pytest.mark.slow
 @given(st.lists(whole, min_size=1, max_size=10).filter(lambda values: sum(values) > 0))
 def test_relative_variance_bounds_the_errors(margins):
     display = from_predictions(np.ones(len(margins)), margins, classes=[0, 1], normalize="mean", ax=plt.gca())
@@ -209,6 +212,7 @@ def test_clear_errors():
         from_estimator(ovo, *IRIS)
 
 
+@pytest.mark.slow
 def test_matplotlib_is_needed_to_draw_and_for_nothing_else(monkeypatch):
     code = "import dimargin.displays, sys; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -1,4 +1,4 @@
-"""What shards do on every engine, with numbers for rows; an engine at a time, see test_contract.py."""
+"""What shards do on every engine, with numbers for rows: on threads here, on Spark by tests/spark/test_sessions.py."""
 
 import numpy as np
 import pytest

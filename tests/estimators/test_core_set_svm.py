@@ -101,6 +101,7 @@ def test_smaller_epsilon_more_rows_and_a_smaller_gap(moons):
     assert gaps == sorted(gaps, reverse=True) and gaps[0] > 0.5 and gaps[-1] < 1e-3
 
 
+@pytest.mark.slow
 def test_the_core_set_is_no_larger_than_the_support(moons):
     """Of the full machine, at the same gap."""
     X, y = make_moons(5000, noise=0.3, random_state=1)
@@ -137,6 +138,7 @@ def test_threads_seeds_and_a_warm_start(moons):
     assert two.n_iter_ == 1 and two.duality_gap_ <= 1e-3
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("topology", ["ring", "complete"])
 @pytest.mark.parametrize("shards", ["sorted", "unequal", "array"])
 def test_sites_that_agree(topology, shards):

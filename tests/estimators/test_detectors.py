@@ -77,6 +77,7 @@ def test_no_row_outside_is_the_smallest_ball():
         assert (detector.decision_function(X) >= -1e-9).all()
 
 
+@pytest.mark.slow
 def test_a_function_takes_the_way_of_kernels_without_a_constant_diagonal():
     X = cloud(700)
     named = CoreSetSVDD(1.0, gamma=0.3, tol=1e-7).fit(X)
@@ -226,6 +227,7 @@ def test_descriptions_without_a_radius_say_why():
         CoreSetSVDD(1e-2, epsilon=0.1, random_state=0).fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_plane_whose_length_is_rounding():
     """Its square was negative then, and with it rho, and bounds of rounding that are divided by rho."""

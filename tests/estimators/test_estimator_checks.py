@@ -150,18 +150,30 @@ def expected_failures(estimator):
     return found
 
 
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures, xfail_strict=True)
+FIRST = [next(one for one in ESTIMATORS if type(one) is kind) for kind in public_estimators()]  # of every class
+
+
+@parametrize_with_checks(FIRST, expected_failed_checks=expected_failures, xfail_strict=True)
 def test_scikit_learn_checks(estimator, check):
+    run(check, estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [one for one in ESTIMATORS if one not in FIRST], expected_failed_checks=expected_failures, xfail_strict=True
+)
+def test_scikit_learn_checks_of_other_parameters(estimator, check):
+    run(check, estimator)
+
+
+def run(check, estimator):
     with warnings.catch_warnings():
-        if isinstance(estimator, GossipSVMClassifier) or getattr(estimator, "solver", None) in (
-            "svrg",
-            "csvrg",
-            "dsvrg",
-        ):
+        if isinstance(estimator, GossipSVMClassifier) or getattr(estimator, "solver", None) in STOCHASTIC:
             warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_weights_equal_repetitions_with_the_default_grid(name):
     import sklearn.utils.estimator_checks as checks

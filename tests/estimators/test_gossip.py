@@ -48,6 +48,7 @@ def quick(**parameters):
     return small(tol=3e-2, **parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shards, sparse", [("random", True), ("unequal", False), ("sorted", True), ("sorted_unequal", False)]
 )
@@ -63,6 +64,7 @@ def test_every_site_reaches_the_optimum_of_liblinear(rows, shards, sparse):
     assert machine.status_ == "converged" and machine.certificate_ == "global"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "network", [{}, {"topology": "ring", "shards": "sorted_unequal", "conditions": Conditions(LinkFaults(loss=0.2))}]
 )
@@ -76,6 +78,7 @@ def test_features_that_are_all_positive_slow_nobody_down(network):
     assert machine.history_[-1]["worst_objective"] <= 1.05 * objective(X, y, best(X, y, 1e-3).coef_[0], 1e-3)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("shards", ["unequal", "sorted_unequal"])
 def test_steps_too_long_for_the_network_are_damped(shards):
     """Undamped, the worst site is 12 and 35% above the optimum after these rounds."""
@@ -133,6 +136,7 @@ def test_a_model_is_certified_on_any_rows(sparse, n_classes):
         machine.certify(X[:, :5], y)
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_mean_of_the_sites(rows):
     for average in (False, True):
         machine = quick(average=average, fit_intercept=True).fit(*rows)
@@ -143,6 +147,7 @@ def test_the_answer_is_the_mean_of_the_sites(rows):
     assert quick().fit(*rows).intercept_ == 0
 
 
+@pytest.mark.slow
 def test_an_intercept_is_the_coefficient_of_a_constant(rows):
     X, y = rows
     machine, other = small(fit_intercept=True).fit(X[:, :-1], y), small().fit(X, y)
@@ -171,6 +176,7 @@ def test_the_same_seed_gives_the_same_bits(rows):
     assert not np.array_equal(fits[0].coef_, fits[2].coef_)
 
 
+@pytest.mark.slow
 def test_shuffled_rows_are_dealt_alike(rows):
     X, y = rows
     order = np.random.default_rng(0).permutation(len(y))
@@ -196,6 +202,7 @@ def _dealt(shards, X, y):
         return small(shards=shards, max_iter=2).fit(X, y).site_of_rows_
 
 
+@pytest.mark.slow
 def test_faults_are_survived(rows):
     X, y = rows
     conditions = Conditions(LinkFaults(loss=0.2), outages=(Outage("site1", 100.0, 200.0),))
@@ -255,6 +262,7 @@ def test_errors_name_parameter_value_and_range(rows, parameters, error, text):
     assert not hasattr(machine, "coef_")
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_error_says_what_to_install(rows):
     script = (
         "import sys; sys.modules['networkx'] = None; import dimargin, numpy as np\n"
@@ -269,6 +277,7 @@ def test_there_is_no_sample_weight(rows):
         small().fit(*rows, sample_weight=np.ones(900))
 
 
+@pytest.mark.slow
 def test_models_are_pickled_cloned_and_saved(rows, tmp_path):
     X, y = rows
     machine = quick(topology="ring").fit(X, y)
@@ -291,6 +300,7 @@ def test_in_a_grid_search(rows):
     assert grid.best_score_ > 0.8
 
 
+@pytest.mark.slow
 def test_on_real_rows_every_site_is_within_a_percent(data_folder):
     """The figure that TARGETS.md holds for all settings, of one of them."""
     X, y = load_svmlight_file(str(data_folder / "a9a.bz2"), n_features=123)

@@ -41,6 +41,7 @@ def test_early_and_naive_share_their_coefficients_but_not_their_answers(machine)
     assert not np.allclose(early.decision_function(X_TEST), values, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_the_committee_of_all_clusters():
     strategy = DivideAndConquer(prediction="bcm")
     machine = SVMClassifier(**EARLY | {"strategy": strategy}).fit(X, Y)
@@ -59,6 +60,7 @@ def test_the_committee_of_all_clusters():
     assert 0.75 < accuracy[0] < accuracy[1] < accuracy[2]  # as in the paper's table 1 for webspam
 
 
+@pytest.mark.slow_after(1)
 @machines
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 def test_prediction_does_not_depend_on_batches_or_threads(machine, convert):
@@ -92,6 +94,7 @@ def test_pickle_grid_search_and_display():
     MarginDistributionDisplay.from_estimator(search, X, Y)
 
 
+@pytest.mark.slow
 def test_a_fit_to_the_end_forgets_the_router():
     machine = SVMClassifier(**EARLY).fit(X, Y)
     machine.set_params(stop_level=0).fit(X, Y)
@@ -108,6 +111,7 @@ def test_certify_is_of_all_coefficients_together():
     assert_array_equal(machine.decision_function(X_TEST), values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prediction", ["early", "naive", "bcm"])
 def test_scores_of_levels_are_those_of_models_that_stopped_there(prediction):
     strategy = DivideAndConquer(prediction=prediction, level_tol=1e-3)

@@ -45,6 +45,7 @@ def objective(X, y, weights, loss, index, intercept):
     return 0.5 * w @ w + losses.sum()
 
 
+@pytest.mark.slow_after(1)
 @every_solver
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
@@ -127,6 +128,7 @@ def test_many_rows_begin_with_a_part():
     assert_allclose(again.coef_, machine.coef_, rtol=1e-6)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("solver", ["newton", "svrg", "csvrg", "dsvrg"])
 def test_a_time_limit_gives_a_certified_model(solver):
     X, y = make_classification(150_000, 20, random_state=0)
@@ -136,6 +138,7 @@ def test_a_time_limit_gives_a_certified_model(solver):
     assert machine.decision_function(X[:5]).shape == (5,)
 
 
+@pytest.mark.slow_after(1)
 @every_solver
 def test_data_of_odd_shape(solver):
     rng = np.random.default_rng(0)

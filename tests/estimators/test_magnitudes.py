@@ -98,6 +98,7 @@ def attempt(kind, rows, parameters, given):
     return True
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("kind", CERTIFIED)
 def test_no_certificate_is_other_than_finite(kind):
     done = [attempt(kind, *one) for one in fits(kind)]

@@ -177,6 +177,7 @@ def test_sparse_and_dense_agree(moons):
         assert_allclose(dense.decision_function(csr), dense.decision_function(X), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"strategy": "exact"}, TREE])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_same_bits_for_any_number_of_threads(options, classes):

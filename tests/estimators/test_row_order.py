@@ -10,6 +10,7 @@ from dimargin import LinearODMClassifier, ODMClassifier, SVMClassifier
 TREE = {"branching": 2, "n_levels": 2, "tol": 1e-4}
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "machine",
     [

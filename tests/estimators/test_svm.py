@@ -103,6 +103,7 @@ def test_partitions_and_whole_agree(moons):
 # ---- kernels that users bring ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("n", [300, 1400])
 @pytest.mark.parametrize("parameters", [{}, {"fit_intercept": True}, {"loss": "squared_hinge"}], ids=str)
 def test_brought_kernels_are_the_named_ones(monkeypatch, moons, n, parameters):

@@ -82,6 +82,7 @@ print("failures", driver.run("digits", 0, 60.0, 60, 0))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit of addresses")
 def test_a_target_that_dies_is_started_again(tmp_path):
     root = driver.FOLDER.parent.parent

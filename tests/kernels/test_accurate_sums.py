@@ -41,6 +41,7 @@ def test_nothing():
     assert_array_equal(weighted_row_sum(np.zeros((2, 3)), np.ones(2)), np.zeros(3))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("degree", [1, 2, 3])
 @given(seed=seeds, n=st.integers(1, 12))
 def test_polynomial_products(degree, seed, n):

@@ -35,6 +35,7 @@ def groups(n, d, reach, rng):
     return np.repeat(centres, 8, axis=0)[:n] + rng.normal(size=(n, d)) * 0.02 * reach / np.sqrt(d)
 
 
+@pytest.mark.slow_after(1)
 @every_instruction_set
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(

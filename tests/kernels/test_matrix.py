@@ -35,6 +35,7 @@ COLUMNS = st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 51
 FEATURES = st.sampled_from([1, 2, 3, 15, 16, 17, 31, 32, 33, 70])
 
 
+@pytest.mark.slow_after(1)
 @every_instruction_set
 @every_kernel
 @given(
@@ -159,6 +160,7 @@ def test_both_forms_of_rbf_are_symmetric(difference, instructions):
     assert (values.diagonal() == 1).all() and values[7, 80] == 1
 
 
+@pytest.mark.slow_after(1)
 @every_instruction_set
 @every_kernel
 @pytest.mark.parametrize("dtype", FORMS)

@@ -153,6 +153,7 @@ def largest_gamma(X, name, wanted, **parameters):
     return low
 
 
+@pytest.mark.slow_after(1)
 @every_instruction_set
 @pytest.mark.parametrize("d", [1, 2, 8, 16, 22, 123, 350])
 @pytest.mark.parametrize(

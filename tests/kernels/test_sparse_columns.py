@@ -65,6 +65,7 @@ FITS = [
 ]
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("machine", FITS)
 def test_wide_rows_are_trained_on_in_little_memory(machine, wide):
@@ -72,6 +73,7 @@ def test_wide_rows_are_trained_on_in_little_memory(machine, wide):
     assert bounded.run(IMPORTS, code, megabytes=10_000) == "done\n"
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize(
     ("machine", "message"),
@@ -100,6 +102,7 @@ def test_dip_counts_its_centres(monkeypatch):
         dm.LinearODMClassifier().fit(X, [1, 1, -1, -1])
 
 
+@pytest.mark.slow
 @needs_proc
 def test_memory_that_does_not_suffice_for_the_kernel_is_an_error(wide):
     """And no fault of the compiled core."""
@@ -115,6 +118,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("step", STEPS)
 def test_steps_that_need_no_number_for_a_column_have_none(step, wide):
@@ -135,6 +139,7 @@ def command(*words):
     return f"sys.argv = ['dimargin', *{list(map(str, words))!r}]; exec({ended!r})"
 
 
+@pytest.mark.slow
 @needs_proc
 def test_commands_take_wide_rows(wide, tmp_path):
     machine, text, scaled = tmp_path / "m", tmp_path / "text.model", tmp_path / "ranges"
@@ -166,6 +171,7 @@ def test_commands_take_wide_rows(wide, tmp_path):
         assert bounded.run(CLI, command(*words), megabytes=10_000).endswith("done\n"), words
 
 
+@pytest.mark.slow
 @needs_proc
 def test_a_scaler_of_wide_rows_is_counted(wide, tmp_path):
     words = ["train", wide, "--model", tmp_path / "m", "--loss", "hinge", "--memory-limit", 10**8]

@@ -216,6 +216,7 @@ def models(draw):
     )
 
 
+@pytest.mark.slow
 @given(model=models())
 @example(
     LibsvmModel(
@@ -283,6 +284,7 @@ def test_features_counted_from_zero(tmp_path):
         dm.from_libsvm(tmp_path / "m", zero_based=False)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 1000), n_classes=st.integers(2, 3), C=st.floats(0.1, 100), gamma=st.floats(0.01, 10))
 def test_many_machines(tmp_path_factory, seed, n_classes, C, gamma):
     path = tmp_path_factory.mktemp("models") / "m"
@@ -296,6 +298,7 @@ def test_many_machines(tmp_path_factory, seed, n_classes, C, gamma):
     assert (dm.from_libsvm(path).predict(X) == labels).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["svmguide1", "a9a", "usps"])
 def test_real_data(data_folder, tmp_path, name):
     """Their model of real rows, dense and sparse, of two classes and ten."""

@@ -56,6 +56,7 @@ ROUTED = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     kernel=st.sampled_from(["linear", "poly", "rbf", "laplacian"]),
@@ -305,6 +306,7 @@ dm.save(dm.load(sys.argv[1]), sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_really_full_leaves_the_old_model(saved):
     before = saved.read_bytes()
     done = subprocess.run([sys.executable, "-c", FULL, str(saved)], capture_output=True, text=True)
@@ -324,6 +326,7 @@ dm.save(dm.load(sys.argv[1]), sys.argv[1], notes={"new": True})
 """
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_middle_of_a_save_leaves_the_old_model(saved):
     before = saved.read_bytes()
     with subprocess.Popen([sys.executable, "-c", SAVING, str(saved)], stdout=subprocess.PIPE) as process:

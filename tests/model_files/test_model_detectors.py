@@ -129,6 +129,7 @@ for path in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_same_outliers(tmp_path):
     queries = np.where(QUERIES > 0, QUERIES, 0.0)
     np.save(tmp_path / "rows.npy", queries)

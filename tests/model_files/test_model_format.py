@@ -147,6 +147,7 @@ def test_labels_that_would_fill_the_memory_or_are_none(dtype):
         decode({"labels": ["ham", "spam"], "dtype": dtype}, {})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_small_file_that_claims_long_labels(tmp_path):
     fitted, _ = machine()
@@ -169,6 +170,7 @@ def test_a_header_is_not_too_long(tmp_path, monkeypatch):
         write_model(path, [Step("machine", "Unknown", {"a": 1}, {})], {"note": "x" * 1000})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_model_that_does_not_fit_is_an_error_with_the_reason(tmp_path):
     path = tmp_path / "m"
@@ -177,6 +179,7 @@ def test_a_model_that_does_not_fit_is_an_error_with_the_reason(tmp_path):
     assert said.startswith(f"ModelFileError {path}") and "needs more memory than there is" in said, said
 
 
+@pytest.mark.slow
 def test_info_tells_what_a_file_says(tmp_path):
     fitted, _ = machine()
     path = tmp_path / "m"

@@ -355,6 +355,7 @@ def leaves(value, path=()):
         yield path
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(kind=st.sampled_from(sorted(DETECTED)), junk=JUNK, data=st.data())
 def test_whatever_stands_in_a_header_is_refused_or_scores(tmp_path_factory, kind, junk, data):

@@ -122,6 +122,7 @@ def test_schemas_survive_bytes():
 # ---- agreeing ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", ["ring", "star"])
 @pytest.mark.parametrize("loss", [0.0, 0.3])
 def test_sites_of_one_class_agree_and_learn_what_one_would(topology, loss):

@@ -43,6 +43,7 @@ WEATHER = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("weather", WEATHER)
 @pytest.mark.parametrize("size", [None, 5])
@@ -58,6 +59,7 @@ def test_all_sites_find_the_smallest_ball(network, weather, size):
         np.testing.assert_allclose(chosen.weights @ chosen.points.X, ball.center, atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.integers(2, 9), st.integers(0, 40), st.integers(1, 5), st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_any_points_on_any_network(n_sites, n, d, seed, on_a_grid, lossy):

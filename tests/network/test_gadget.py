@@ -104,6 +104,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("shards", ["random", "sorted", "sorted_unequal"])
 @pytest.mark.parametrize("topology", ["ring", "star"])
 @pytest.mark.parametrize("network", NETWORKS)
@@ -118,6 +119,7 @@ def test_every_site_finds_the_optimum_of_all_rows(rows, optimum, shards, topolog
         assert program.dual_objective[0] == pytest.approx(found.dual_objective()[0], rel=0.05)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("batch_size", [1, 10, 100])
 def test_batches_come_near_it_too(rows, optimum, batch_size):
     found = learning(rows, batch_size=batch_size, topology="complete").run(600)
@@ -126,6 +128,7 @@ def test_batches_come_near_it_too(rows, optimum, batch_size):
     )
 
 
+@pytest.mark.slow
 def test_the_paper_s_form_is_drawn_to_each_site_s_own_rows(rows, optimum):
     def worst(shards, rounds=600, **settings):
         found = learning(rows, shards=shards, **settings).run(rounds)
@@ -136,6 +139,7 @@ def test_the_paper_s_form_is_drawn_to_each_site_s_own_rows(rows, optimum):
     assert worst("random", gradient="local") < 0.1
 
 
+@pytest.mark.slow
 def test_rows_weigh_alike_however_they_are_dealt(rows, optimum):
     """A mean over sites in place of rows would solve another problem."""
     sizes = learning(rows, shards="sorted_unequal")
@@ -168,6 +172,7 @@ def test_the_same_seed_gives_the_same_bits(rows):
 # ---- sites come and go -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_site_that_was_down_is_missed_and_comes_back(rows, optimum):
     outages = (Outage("site2", 100.2, 200.2), Outage("site4", 150.2, 250.2, loses_memory=True))
     run = learning(rows, shards="sorted", conditions=Conditions(outages=outages), lease=5.0)
@@ -352,6 +357,7 @@ class Liar(Gadget):
         return Exchange(mass, message.steps, iterate)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("way", ["NaN", "infinite", "mass", "weights", "replay", "flood"])
 def test_a_faulty_site_is_dropped_by_name_and_moves_nobody(rows, way):
     X, y = rows

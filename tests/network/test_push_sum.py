@@ -61,6 +61,7 @@ def test_sums_are_conserved_and_are_those_of_the_matrix(graph, seed, one_neighbo
     assert expected is start
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("one_neighbour", [False, True])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_the_mean_is_learnt_though_messages_vanish_and_repeat(one_neighbour, asynchronous):

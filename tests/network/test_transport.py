@@ -34,6 +34,7 @@ def world(request, tmp_path):
 # ---- the contract ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_after(1)
 def test_messages_arrive_whole(world):
     world.start("a", "Echo")
     world.start("b", "Echo")
@@ -43,6 +44,7 @@ def test_messages_arrive_whole(world):
             assert facts == {"sender": other, "arrays": [True] * 6, "others": True}
 
 
+@pytest.mark.slow
 def test_every_message_has_its_senders_name_and_none_comes_from_oneself(world):
     for name in "abc":
         world.start(name, "Counting")
@@ -52,6 +54,7 @@ def test_every_message_has_its_senders_name_and_none_comes_from_oneself(world):
         assert all(sender == origin != name for sender, origin in heard)
 
 
+@pytest.mark.slow_after(1)
 def test_messages_of_one_neighbour_arrive_once_each_and_in_order(world):
     world.start("a", "Counting")
     world.start("b", "Counting")
@@ -69,6 +72,7 @@ def test_timers_end_in_order_and_a_replaced_one_once(world):
     assert all(facts["now"] >= end for facts, end in zip(woke, due, strict=True))
 
 
+@pytest.mark.slow_after(1)
 def test_neighbours_appear_and_disappear(world):
     def seen(name):
         return world.facts(name, "neighbours")[-1]["names"]
@@ -91,6 +95,7 @@ def test_a_site_that_has_finished_goes_on_answering(world):
     assert world.stop("a") == "counted to 3"
 
 
+@pytest.mark.slow_after(1)
 def test_a_message_of_five_megabytes_arrives(world):
     world.start("a", "Large", size=5_000_000)
     world.start("b", "Large")
@@ -107,6 +112,7 @@ def test_a_message_that_is_too_large_is_refused_at_its_sender(world):
     assert not world.facts("a", "failed")
 
 
+@pytest.mark.slow_after(1)
 def test_a_killed_site_goes_on_from_what_it_has_told(world):
     world.start("a", "Site")
     world.start("b", "Counting")
@@ -123,6 +129,7 @@ def test_a_killed_site_goes_on_from_what_it_has_told(world):
     assert values == sorted(set(values))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("data", [b"dm\x01\x81\xa4kind\xa6number", b"GET / HTTP/1.1\r\n", b""])
 def test_bytes_that_are_no_message_are_counted_and_their_sender_named(world, data):
     world.start("a", "Counting")

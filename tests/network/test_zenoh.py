@@ -210,6 +210,7 @@ def test_who_has_a_certificate_but_is_not_listed_gets_nothing(members, authority
     del token
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("who", ["stranger", "expired", "without certificate", "plain"])
 def test_others_get_no_connection_in_either_direction(members, authority, other_authority, who):
     protocol, credentials = "tls", {}
@@ -429,6 +430,7 @@ def test_a_receiver_that_is_slow_for_a_while_loses_nothing(swarm):
         assert heard == list(range(1000)) and not b.status()["dropped"]
 
 
+@pytest.mark.slow
 def test_a_frozen_neighbour_blocks_nobody_is_missed_and_returns(tmp_path):
     world = Processes(tmp_path)
 

@@ -71,6 +71,7 @@ def test_rows_seen_or_not_go_to_the_nearest_centre(kernel, storage):
     assert np.all(np.diff(sizes) <= 0) and sizes.min() > 0
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 def test_the_rule_of_training_gives_the_same_bits_for_any_batch_and_threads(kernel, convert):

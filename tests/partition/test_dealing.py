@@ -14,6 +14,7 @@ from dimargin.kernels.functions import Kernel
 from dimargin.partition import InputClusterPartition, RandomPartition
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)
 @given(
     n=st.integers(8, 90),

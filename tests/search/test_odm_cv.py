@@ -127,6 +127,7 @@ def test_scoring_folds_and_weights(moons):
     assert few.n_splits_ == 2
 
 
+@pytest.mark.slow
 def test_a_time_limit_gives_the_best_so_far():
     X, y = make_moons(20_000, noise=0.25, random_state=0)
     began = time.perf_counter()

@@ -22,6 +22,7 @@ def run_of(settings=EXACT, **changes):
     return replace(run, **changes)
 
 
+@pytest.mark.slow
 def test_the_paper():
     """Section V: 100 nodes, d = 50, epsilon = 0.1, p = 0.01."""
     X = np.random.default_rng(0).normal(size=(100, 50))

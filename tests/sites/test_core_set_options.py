@@ -61,6 +61,7 @@ def flowers():
     return X[order], np.array(["setosa", "versicolor", "virginica"])[y[order]]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
@@ -95,6 +96,7 @@ def test_the_classifier_is_that_of_all_rows_though_each_site_has_one_class(tmp_p
     assert machine.support_vectors_.shape == (sum(counts.values()), 4)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("suffix", ["csv", "libsvm"])
 @pytest.mark.parametrize(
@@ -135,6 +137,7 @@ def test_what_leaves_is_counted_and_logged(tmp_path, flowers):
         json.dumps(said)
 
 
+@pytest.mark.slow
 def test_rows_appended_and_a_site_that_is_killed(tmp_path, flowers):
     X, y = flowers
     for k, name in enumerate("abc"):
@@ -206,6 +209,7 @@ def test_sites_of_other_terms_refuse_each_other(tmp_path, flowers):
     assert "C is 2.0 there and 1.0 here" in simulator.programs["a"].agreement.status()["refused"]["b"]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("suffix", ["csv", "libsvm"])
 def test_whoever_has_all_rows_can_certify_the_model(tmp_path, flowers, suffix):

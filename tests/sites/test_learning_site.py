@@ -83,6 +83,7 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
     assert_allclose(certified.objective_, north[-1].objective_, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_the_model_is_that_of_all_rows_together(tmp_path, flowers):
     X, y = flowers
     X, y = X[y != "setosa"], np.where(y[y != "setosa"] == "virginica", 2, 1)

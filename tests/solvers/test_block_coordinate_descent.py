@@ -227,6 +227,7 @@ def test_rows_whose_kernel_is_local_are_solved_along_neighbours(monkeypatch, los
     assert warm.passes == 1 and warm.history[0]["relative_gap"] <= 1.05 * tol
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("loss, intercept", [*((loss, False) for loss in LOSSES), (SQUARED_HINGE, True)])
 def test_a_start_that_goes_too_far_is_shrunk_to_its_best_part(loss, intercept):
     X, labels = blobs(900, n_outputs=2)

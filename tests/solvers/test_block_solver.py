@@ -32,6 +32,7 @@ def objective(problem, dual):
     return -certificate(problem, dual)[1]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("loss", [*LOSSES, *EXTREME], ids=repr)
 @given(seed=st.integers(0, 2**32 - 1), kernel=st.sampled_from(KERNELS), size=st.integers(1, 60))
 def test_the_dual_objective_never_rises(loss, seed, kernel, size):

@@ -19,6 +19,7 @@ def problem_of(n, loss=SQUARED_HINGE, n_outputs=1, **options):
     return make_problem(X, labels, loss, RBF, **options)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE, ODM], ids=name)
 @pytest.mark.parametrize("n", [100, 3000])
 @pytest.mark.parametrize("n_outputs", [1, 3])

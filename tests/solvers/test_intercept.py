@@ -38,6 +38,7 @@ def test_libsvm_solves_the_same_problem(n, kernel, C):
     assert_allclose(decision, svc.decision_function(gram(problem)), atol=2e-3 * max(1, C))
 
 
+@pytest.mark.slow_after(1)
 @one_sided
 @pytest.mark.parametrize("n", [100, 700])
 @pytest.mark.parametrize("tol", [1e-3, 1e-7])
@@ -122,6 +123,7 @@ def test_threads_do_not_change_a_bit(loss):
     assert_array_equal(one.objectives.intercept, two.objectives.intercept)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("loss", [HingeLoss(1e3), SquaredHingeLoss(1e3)], ids=name)
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=name)
 def test_low_rank_and_large_weight(loss, kernel):

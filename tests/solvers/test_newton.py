@@ -86,6 +86,7 @@ def test_the_optimum_is_that_of_l_bfgs(loss, intercept):
         assert_allclose(parameters[: 5 + intercept], found.x[: 5 + intercept], atol=1e-4)
 
 
+@pytest.mark.slow_after(1)
 @every_smooth_loss
 @both
 @given(seed=st.integers(0, 2**16), n=st.integers(2, 40), d=st.integers(1, 6), scale=st.floats(-3, 3))
@@ -127,6 +128,7 @@ def test_the_gradient_is_that_of_finite_differences(loss, intercept):
         assert error <= 1e-4 * np.abs(state.gradient).max()
 
 
+@pytest.mark.slow_after(1)
 @both
 @given(seed=st.integers(0, 999), size=st.floats(0, 4))
 def test_the_gap_of_a_loss_with_bounded_coefficients_is_one(intercept, seed, size):
@@ -180,6 +182,7 @@ def test_a_start_at_the_optimum_ends_there():
     assert again.passes == 1 and len(again.history) == 1
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 2**16), kinks=st.integers(0, 12), scale=st.floats(-3, 3))
 def test_a_step_along_a_line_goes_down_nearly_all_the_way(seed, kinks, scale):
     """On convex piecewise quadratics, of which the search sees slopes at the steps it asks for."""

@@ -15,6 +15,7 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
 RBF = Kernel("rbf", gamma=1.0)
 
 
+@pytest.mark.slow_after(1)
 @every_kernel
 @pytest.mark.parametrize("loss", [*LOSSES, ODMLoss(1e5, 0.3, 0.1), HingeLoss(1e3), SquaredHingeLoss(1e3)], ids=repr)
 def test_the_certificate_is_honest(loss, kernel):
@@ -127,6 +128,7 @@ def test_a_gap_of_zero_certifies_no_more_than_rounding_allows():
     assert 1e-16 < solution.objectives.worst_gap < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_squared_hinge_of_low_rank_stays_in_its_box(seed):
     """Steps on the primal leave it on their way."""

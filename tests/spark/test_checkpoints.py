@@ -155,6 +155,7 @@ def test_every_loss_can_be_saved():
         assert checkpoints.PACKING.unpack(checkpoints.PACKING.pack(given)) == given
 
 
+@pytest.mark.slow
 def test_the_jobs_of_an_earlier_driver_are_not_run_again(frame, folder, monkeypatch, ran):
     killed_after(monkeypatch, 3, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
     assert any("level 2" in name for name in ran) and any("level 1" in name for name in ran)
@@ -164,6 +165,7 @@ def test_the_jobs_of_an_earlier_driver_are_not_run_again(frame, folder, monkeypa
     assert solves and all("level 0" in name for name in solves)
 
 
+@pytest.mark.slow
 def test_the_next_level_is_made_of_the_shards_that_were_saved(frame, folder, monkeypatch):
     killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
     digests = json.loads(text_of(folder, "0001").read_text())["manifest"]["shards"]["digests"]
@@ -174,6 +176,7 @@ def test_the_next_level_is_made_of_the_shards_that_were_saved(frame, folder, mon
         train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_is_gone_on_with(frame, folder, whole, tmp_path):
     rows = tmp_path / "rows"
     frame.write.parquet(str(rows))
@@ -205,6 +208,7 @@ def damage(path):
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # what guards the files of a local disk
 
 
+@pytest.mark.slow
 def test_damaged_checkpoints_are_refused(frame, folder, monkeypatch):
     killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
@@ -234,6 +238,7 @@ def test_damaged_checkpoints_are_refused(frame, folder, monkeypatch):
         train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
 
+@pytest.mark.slow
 def test_checkpoints_of_another_fit_are_refused(frame, folder, whole, monkeypatch):
     killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
@@ -252,6 +257,7 @@ def test_checkpoints_of_another_fit_are_refused(frame, folder, whole, monkeypatc
     assert_same(found, whole("diodm")[0])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_counts_once_its_manifest_is_there(frame, folder, whole, monkeypatch):
     def killed(self, text):
         raise Killed
@@ -265,6 +271,7 @@ def test_a_checkpoint_counts_once_its_manifest_is_there(frame, folder, whole, mo
     assert_same(found, whole("diodm")[0])
 
 
+@pytest.mark.slow
 def test_data_of_the_same_sums_are_not_the_same_data(spark, folder, monkeypatch):
     rows = [([float(k), float(k % 3)], float(k % 2)) for k in range(40)]
     names = ["features", "label"]
@@ -274,6 +281,7 @@ def test_data_of_the_same_sums_are_not_the_same_data(spark, folder, monkeypatch)
         train(LINEAR, spark.createDataFrame(rows, names), COLUMNS, checkpoint_dir=str(folder))
 
 
+@pytest.mark.slow
 def test_a_folder_is_free_when_its_fit_has_ended(frame, folder, monkeypatch, ran):
     model = ODMClassifier(lam=100.0, gamma=0.3, strategy="diodm", branching=2, nLevels=2, seed=0)
     model.setCheckpointDir(str(folder)).fit(frame)
@@ -287,6 +295,7 @@ def test_a_folder_is_free_when_its_fit_has_ended(frame, folder, monkeypatch, ran
     assert_same(found, trained(other, frame)[0])
 
 
+@pytest.mark.slow
 def test_a_seed_that_was_drawn_is_drawn_once(frame, folder, monkeypatch):
     machine = clone(ODM).set_params(random_state=None)
     killed_after(monkeypatch, 2, machine, frame, COLUMNS, checkpoint_dir=str(folder))
@@ -296,6 +305,7 @@ def test_a_seed_that_was_drawn_is_drawn_once(frame, folder, monkeypatch):
     assert_same(found, trained(machine, frame)[0])
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_no_fit_before_the_last_checkpoint(frame, folder, whole, monkeypatch):
     killed_after(monkeypatch, 3, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
     found, levels = trained(clone(ODM).set_params(max_time=1e-3), frame, checkpoint_dir=str(folder))
@@ -306,6 +316,7 @@ def test_a_time_limit_ends_no_fit_before_the_last_checkpoint(frame, folder, whol
     assert found.score(*rows_of(frame)) > 0.95
 
 
+@pytest.mark.slow
 def test_a_time_limit_may_take_another_course(frame, folder, monkeypatch):
     machine = MACHINES["landmark"]
     killed_after(monkeypatch, 4, machine, frame, COLUMNS, checkpoint_dir=str(folder))

@@ -27,6 +27,7 @@ def frame(spark):
     return VectorAssembler(inputCols=NAMES, outputCol="features").transform(plain).cache()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [ODMClassifier, SVMClassifier, LinearODMClassifier])
 def test_a_model_has_the_params_and_the_uid_of_its_estimator(frame, estimator):
     made = estimator(seed=1, predictionCol="p", weightCol="weight", maxIter=500)
@@ -51,6 +52,7 @@ def test_plain_columns_and_vectors_give_the_same_model(frame):
     assert by_vector.coefficientMatrix == by_column.coefficientMatrix and by_column.getFeaturesCols() == NAMES
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_trained_and_saved(frame, tmp_path):
     stages = [VectorAssembler(inputCols=NAMES, outputCol="x"), ODMClassifier(featuresCol="x", seed=0)]
     model = Pipeline(stages=stages).fit(frame)

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 WITHOUT = """
 import sys
 sys.modules["pyspark"] = None
@@ -15,6 +17,7 @@ except ImportError as error:
 """
 
 
+@pytest.mark.slow
 def test_without_pyspark_the_import_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True)
     assert done.stdout.strip() == "dimargin.spark needs pyspark 4.1 or newer: pip install 'dimargin[spark]'", (

@@ -51,6 +51,7 @@ MACHINES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "tol", "n_classes"), [(1.0, 1e-3, 2), (1e4, 1e-6, 2), (1.0, 1e-6, 3)])
 @pytest.mark.parametrize(("machine", "loss", "kernel"), MACHINES, ids=lambda value: type(value).__name__)
 def test_no_certificate_is_false(machine, loss, kernel, scale, tol, n_classes, spark):

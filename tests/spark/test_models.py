@@ -59,6 +59,7 @@ def raw(values):
     return np.column_stack([-values, values]) if values.ndim == 1 else values
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("form", ["dense", "sparse", "array", "float", "plain"])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
@@ -141,6 +142,7 @@ def test_all_other_columns_stay_as_they_are(spark, machine):
     assert found.drop("rawPrediction", "prediction").collect() == frame.collect()
 
 
+@pytest.mark.slow
 def test_the_new_columns_are_noted_as_those_of_sparks_own_models(spark, machine):
     X, _ = rows()
     frame = vector_frame(spark, X).withColumn("label", (F.col("place") % 2).cast("double"))
@@ -190,6 +192,7 @@ def test_params_of_a_call_hold_for_the_call(spark, machine):
     assert "prediction" in model.transform(frame).columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_rows_that_cannot_be_predicted_are_named(spark, machine, ansi):
     model = model_of(machine)
@@ -211,12 +214,14 @@ def test_rows_that_cannot_be_predicted_are_named(spark, machine, ansi):
         model.transform(frame.withColumnRenamed("features", "f"))
 
 
+@pytest.mark.slow
 def test_no_rows_and_empty_partitions_give_no_predictions(spark, machine):
     frame = vector_frame(spark, rows()[0])
     assert model_of(machine).transform(frame.where("place < 0")).collect() == []
     assert len(model_of(machine).transform(frame.where("place < 2").repartition(7)).collect()) == 2
 
 
+@pytest.mark.slow
 def test_a_stream_is_predicted(spark, machine, tmp_path):
     X, _ = rows()
     frame = vector_frame(spark, X)
@@ -233,6 +238,7 @@ def test_a_stream_is_predicted(spark, machine, tmp_path):
     assert (labels == machine.predict(X)).all() and (found_raw == raw(machine.decision_function(X))).all()
 
 
+@pytest.mark.slow
 def test_evaluators_take_the_predictions(spark, machine):
     X, y = rows()
     frame = vector_frame(spark, X)
@@ -243,6 +249,7 @@ def test_evaluators_take_the_predictions(spark, machine):
     assert BinaryClassificationEvaluator().evaluate(found) > 0.9
 
 
+@pytest.mark.slow
 def test_one_vs_rest_takes_the_models(spark):
     X, y = rows(3)
     machines = [dm.LinearODMClassifier(random_state=0).fit(X, (y == k).astype(float)) for k in range(3)]

@@ -47,6 +47,7 @@ def values(model):
     return [(param.name, model.getOrDefault(param)) for param in model.params if model.isDefined(param)]
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(("cls", "machine"), MACHINES, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_model_is_loaded_as_it_was_saved(spark, tmp_path, cls, machine):
     model = cls.fromSklearn(machine.fit(X, Y))
@@ -73,6 +74,7 @@ def test_a_model_goes_from_file_to_file(spark, tmp_path):
     assert (again.decision_function(X) == dm.load(tmp_path / "file").decision_function(X)).all()
 
 
+@pytest.mark.slow
 def test_a_saved_place_is_overwritten_on_request_only(spark, tmp_path):
     path = str(tmp_path / "model")
     first, second = (
@@ -106,6 +108,7 @@ def test_an_estimator_is_loaded_as_it_was_saved(spark, tmp_path, made):
     assert repr(again._prototype()) == repr(estimator._prototype())
 
 
+@pytest.mark.slow
 def test_pipelines_are_saved_with_the_machines_in_them(spark, tmp_path, frame):
     assembler = VectorAssembler(inputCols=["a", "b"], outputCol="features")
     machine = MACHINES[1][1].fit(X, Y)
@@ -164,6 +167,7 @@ def store(spark, saved, path, rows):
     spark.createDataFrame(rows, "place bigint, content binary").repartition(3).write.parquet(str(path / "data"))
 
 
+@pytest.mark.slow
 def test_chunks_are_put_together_wherever_they_are(spark, saved, tmp_path):
     store(spark, saved, tmp_path / "model", stored(spark, saved)[::-1])
     expected = ODMClassificationModel.load(str(saved)).toSklearn()
@@ -171,6 +175,7 @@ def test_chunks_are_put_together_wherever_they_are(spark, saved, tmp_path):
     assert (again.support_vectors_ == expected.support_vectors_).all()
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("damage", sorted(DAMAGE))
 def test_a_damaged_model_is_refused_with_the_reason(spark, saved, tmp_path, damage):
     change, message = DAMAGE[damage]
@@ -187,12 +192,14 @@ def with_content(spark, saved, path, content):
     spark.createDataFrame([(0, content)], "place bigint, content binary").write.parquet(f"{path}/data")
 
 
+@pytest.mark.slow
 def test_content_that_is_no_model_file_is_refused(spark, saved, tmp_path):
     with_content(spark, saved, tmp_path / "model", b"\x80\x04\x95pickle")
     with pytest.raises(ModelFileError, match=r"holds no sound ODMClassificationModel: .* is no model file"):
         ODMClassificationModel.load(str(tmp_path / "model"))
 
 
+@pytest.mark.slow
 def test_the_model_of_another_machine_is_refused(spark, saved, tmp_path):
     dm.save(dm.SVMClassifier().fit(X, Y), tmp_path / "svm")
     with_content(spark, saved, tmp_path / "model", (tmp_path / "svm").read_bytes())

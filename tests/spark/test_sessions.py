@@ -12,7 +12,7 @@ import pytest
 import spark_sessions
 
 HERE = Path(__file__).parent
-CONTRACT = ["../engines/contract.py", "../engines/contract_spark.py"]
+CONTRACT = ["../engines/test_contract.py", "../engines/contract_spark.py"]
 LINEAR = "test_training.py::test_the_machine_is_the_one_of_the_same_rows_here[LinearODMClassifier-auto]"
 RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine"
 

@@ -74,6 +74,7 @@ def same(machine, X, y, weights, frame):
     return there
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(
     "machine",
     [
@@ -115,6 +116,7 @@ def test_every_other_machine_is_too(frame, rows, machine):
         same(machine, *rows, frame)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", [LINEAR, clone(ODM).set_params(strategy="landmark", n_landmarks=30, gamma="scale")])
 def test_more_than_two_classes_and_sparse_rows(spark, machine):
     X, y, weights = data(300, n_classes=3)
@@ -126,6 +128,7 @@ def test_more_than_two_classes_and_sparse_rows(spark, machine):
     assert_array_equal(trained.classes_, [0.0, 1.0, 2.0])
 
 
+@pytest.mark.slow
 def test_ansi_mode_changes_nothing(request, spark, frame):
     request.addfinalizer(lambda: spark.conf.set("spark.sql.ansi.enabled", "true"))
     whole = frame.withColumn("label", F.col("label").cast("int")).withColumn("weight", F.col("weight").cast("float"))
@@ -140,6 +143,7 @@ def test_ansi_mode_changes_nothing(request, spark, frame):
             train(machine, whole.withColumn("label", F.when(F.col("id") != 7, F.col("label"))), COLUMNS)
 
 
+@pytest.mark.slow
 def test_neither_order_nor_partitions_nor_skew_change_a_bit(spark, rows, frame):
     X, y, weights = rows
     machine = clone(ODM).set_params(strategy="landmark", n_landmarks=30, tol=1e-3)
@@ -155,11 +159,13 @@ def test_neither_order_nor_partitions_nor_skew_change_a_bit(spark, rows, frame):
         assert_array_equal(again.support_vectors_, first.support_vectors_)
 
 
+@pytest.mark.slow
 def test_more_partitions_than_rows(spark):
     X, y, weights = data(20)
     same(LINEAR, X, y, weights, frame_of(spark, X, y, weights, 30))
 
 
+@pytest.mark.slow
 def test_many_equal_rows_are_dealt_evenly(spark):
     counts = [8000, 8000, 1000]
     X, y = np.repeat([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], counts, axis=0), np.repeat([0.0, 1.0, 0.0], counts)
@@ -172,6 +178,7 @@ def test_many_equal_rows_are_dealt_evenly(spark):
     same(LINEAR, X, y, np.ones(len(y)), there)
 
 
+@pytest.mark.slow
 def test_a_column_of_ids_takes_the_place_of_content(spark, rows):
     X, y, weights = rows
     machine = clone(ODM).set_params(strategy="landmark", n_landmarks=10, tol=1e-3)
@@ -182,6 +189,7 @@ def test_a_column_of_ids_takes_the_place_of_content(spark, rows):
     assert not np.array_equal(one.support_vectors_, by_content.support_vectors_)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_rows_is_said_with_the_column(frame):
     def refused(frame, match, machine=LINEAR):
         with pytest.raises(ValueError, match=match):
@@ -209,12 +217,14 @@ def test_a_column_of_numbers_is_no_label(frame, monkeypatch):
         train(LINEAR, frame.withColumn("label", F.col("id") * 0.5), COLUMNS)
 
 
+@pytest.mark.slow
 def test_rows_that_would_not_fit_are_refused_before_the_work_begins(frame):
     machine = clone(ODM).set_params(strategy="diodm", memory_limit=10**6)
     with pytest.raises(MemoryError, match=r"level 0 solves all \d+ rows in one place, .*stopLevel=1.*'landmark'"):
         train(machine, frame, COLUMNS)
 
 
+@pytest.mark.slow
 def test_a_time_limit_gives_a_machine(frame, rows):
     machine = clone(ODM).set_params(strategy="diodm", max_time=1e-3, **TREE)
     with pytest.warns(UserWarning, match="time limit"):

@@ -29,6 +29,7 @@ every_choice = pytest.mark.parametrize("coefficients", ["represented", "global"]
 TREE = TreeShape(branching=2, n_levels=2)
 
 
+@pytest.mark.slow_after(1)
 @every_loss
 @every_choice
 def test_rounds_lead_to_the_exact_solution(loss, coefficients):
@@ -281,6 +282,7 @@ def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when, 
         assert_array_equal(outcome.model.coefficients, recorder.models[1].coefficients)
 
 
+@pytest.mark.slow
 def test_a_tolerance_beyond_the_arithmetic_ends_the_rounds():
     outcome = Cascade().train(training(weighted(HINGE, 520), replace(TREE, n_levels=1), tol=1e-17))
     assert outcome.status == "precision" and "another round left the relative gap at" in outcome.reason

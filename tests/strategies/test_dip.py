@@ -21,6 +21,7 @@ TREE = TreeShape(branching=2, n_levels=2)
 every_rule = pytest.mark.parametrize("relevance", ["sv", "margin"])
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 @every_rule
 def test_rounds_lead_to_the_exact_solution(loss, relevance):

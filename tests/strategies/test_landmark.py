@@ -20,6 +20,7 @@ def train(problem, n_landmarks, tol=1e-9, choice="uniform", **options):
     return Landmark(choice).train(training(problem, TreeShape(n_landmarks=n_landmarks), tol=tol, **options))
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize(("loss", "intercept"), [(ODM, False), (SQUARED_HINGE, False), (SQUARED_HINGE, True)])
 def test_with_all_rows_as_landmarks_it_is_exact(loss, intercept):
     X, labels = blobs(700, n_outputs=2)

@@ -16,6 +16,7 @@ from dimargin.problems.losses import ODMLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
