@@ -322,7 +322,6 @@ struct Block {
             const int64_t at = p.index[i];
             p.change[i] = y[i] * (g[i] - p.dual[at]);
             p.dual[at] = g[i];
-            p.margins[at] = y[i] * f[i];
         }
     }
 };

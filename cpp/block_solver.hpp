@@ -17,11 +17,11 @@ template <class T> struct BlockProblem {
     const std::int64_t* index;  // their places in the whole problem
     const T* gram;              // [size, size] kernel values, without labels
     Pieces pieces;
-    const double* y;  // the rest: one entry a row of the whole problem, labels +-1
-    double* dual;     // updated at the block's places
-    double* margins;  // updated at the block's places only
-    double* change;   // [size] y * (new dual - old dual)
-    bool intercept;   // whether the sum of y * dual stays as it is
+    const double* y;            // the rest: one entry a row of the whole problem, labels +-1
+    double* dual;               // updated at the block's places
+    const double* margins;      // those of the dual as it was
+    double* change;             // [size] y * (new dual - old dual)
+    bool intercept;             // whether the sum of y * dual stays as it is
 };
 
 // LAPACK, as scipy ships it: set once at import.
@@ -42,7 +42,7 @@ void solve_block(const BlockProblem<double>& problem, SolvePairs<double> pairs, 
                  int max_steps);
 
 // Pair steps in the precision of the Gram matrix, for losses whose coefficients are never negative; what they leave
-// undone is finished as by `solve_block`. The margins may be left as they were.
+// undone is finished as by `solve_block`.
 template <class T>
 void solve_pairs(const BlockProblem<T>& problem, SolvePairs<T> pairs, SolvePairs<double> precise, double tolerance,
                  double absolute, int max_steps);

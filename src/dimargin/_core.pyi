@@ -120,8 +120,10 @@ def solve_block(
         `dimargin.problems.losses.PiecewiseConjugate.stack`.
     y : array of shape (n_outputs, n)
         Labels, plus or minus one.
-    dual, margins : arrays of shape (n_outputs, n)
+    dual : array of shape (n_outputs, n)
         Updated at the places of the block.
+    margins : array of shape (n_outputs, n)
+        Margins of `dual` as it was.
     change : array of shape (n_outputs, size)
         Receives ``y * (new dual - old dual)``.
     intercept : bool
@@ -150,7 +152,7 @@ def solve_pairs(
     """Take pair steps in the block of rows `index`, for losses whose coefficients are never negative.
 
     Parameters are those of `solve_block`; `gram` is float32 or float64, which the steps are computed in. What they
-    leave undone is finished by at most `max_steps` Newton steps. `margins` may be left as they were.
+    leave undone is finished by at most `max_steps` Newton steps.
     """
 
 def mix(numbers: NDArray[np.uint64]) -> None:

@@ -170,33 +170,26 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         block = next_block(state)
         one_block, pairs = state.order is not None, problem.loss.selection == "greedy"
         change = np.empty((len(problem.labels), len(block)))
-        arguments = block, state.conjugate, problem.labels, state.dual
-        threads = problem.kernel.n_threads
-        margins = state.margins[:, block].copy()
+        arguments = block, state.conjugate, problem.labels, state.dual, state.margins, change, problem.intercept
+        kernel, threads = problem.kernel, problem.kernel.n_threads
         if pairs and not one_block:
-            _core.solve_pairs(
-                problem.kernel.values(block, block), *arguments, state.margins, change, problem.intercept,
-                tolerance=0.1, absolute=_PAIR_ROUNDING[problem.kernel.transform.dtype],
-                max_steps=30, n_threads=threads,
-            )  # fmt: skip
+            rounding = _PAIR_ROUNDING[kernel.transform.dtype]
+            _core.solve_pairs(kernel.values(block, block), *arguments, 0.1, rounding, max_steps=30, n_threads=threads)
         else:
-            _core.solve_block(
-                problem.kernel.block(block, block), *arguments, state.margins, change, problem.intercept,
-                tolerance=0.0 if one_block else 0.1, absolute=0.0, max_steps=200 if one_block else 2,
-                n_threads=threads,
-            )  # fmt: skip
-        state.margins[:, block] = margins
+            tolerance, most = (0.0, 200) if one_block else (0.1, 2)
+            _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, most, n_threads=threads)
         changed = np.flatnonzero(change.any(axis=0))
         if one_block:
             # margins afresh: accumulated differences would leave their rounding in the certificate
             state.margins = problem.margins(state.dual, state.accurately)
             state.travelled = None
-        elif state.active is None:
-            state.margins += problem.labels * problem.kernel.multiply(block[changed], change[:, changed])
-            state.travel(block[changed], change[:, changed])
         else:
-            state.active.add(state.margins, block[changed], change[:, changed])
-            state.travel(block[changed], change[:, changed])
+            moved, by = block[changed], change[:, changed]
+            if state.active is None:
+                state.margins += problem.labels * kernel.multiply(moved, by)
+            else:
+                state.active.add(state.margins, moved, by)
+            state.travel(moved, by)
         state.visited += len(block)
         state.since_check += len(block)
         end_of_pass = pairs and not state.queue

@@ -1,0 +1,146 @@
+// Bindings of the block solver and of the linear passes.
+#include <nanobind/stl/vector.h>
+
+#include <exception>
+
+#include "bindings.hpp"
+#include "block_solver.hpp"
+
+namespace dimargin {
+namespace {
+
+// ---- block solver ----------------------------------------------------------------------------------------------
+
+// Binds a solve of one block as a function that does it for every output, side by side.
+template <class T, class Argument, class Solve>
+void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_argument, Solve solve, const char* doc) {
+    const auto for_every_output = [solve](In<T, 2> gram, const Index& index, In<double, 2> pieces, In<double, 2> y,
+                                          Out<double, 2> dual, In<double, 2> margins, Out<double, 2> change,
+                                          bool intercept, double tolerance, double absolute, int max_steps,
+                                          int n_threads) {
+        const int64_t size = int64_t(index.shape(0)), n = int64_t(y.shape(1)), outputs = int64_t(y.shape(0));
+        if (int64_t(gram.shape(0)) != size || int64_t(gram.shape(1)) != size || pieces.shape(0) != 6 ||
+            int64_t(pieces.shape(1)) != n || int64_t(dual.shape(1)) != n || int64_t(margins.shape(1)) != n ||
+            int64_t(change.shape(1)) != size || dual.shape(0) != y.shape(0) || margins.shape(0) != y.shape(0) ||
+            change.shape(0) != y.shape(0))
+            throw std::invalid_argument("arrays of a block do not fit together");
+        for (int64_t i = 0; i < size; ++i)
+            if (index.data()[i] < 0 || index.data()[i] >= n) throw nb::index_error("row index out of range");
+        const double* p = pieces.data();
+        std::exception_ptr failure;
+        const int threads = int(std::min<int64_t>(n_threads, outputs));
+        {
+            nb::gil_scoped_release release;
+            in_parallel(threads, [&] {
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
+                for (int64_t q = 0; q < outputs; ++q) {
+                    try {
+                        solve(BlockProblem<T>{size, index.data(), gram.data(),
+                                              {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
+                                              dual.data() + q * n, margins.data() + q * n, change.data() + q * size,
+                                              intercept},
+                              tolerance, absolute, max_steps);
+                    } catch (...) {
+#pragma omp critical
+                        failure = std::current_exception();
+                    }
+                }
+            });
+        }
+        if (failure) std::rethrow_exception(failure);
+    };
+    m.def(name, for_every_output, gram_argument, nb::arg("index"), nb::arg("pieces"), nb::arg("y"),
+          nb::arg("dual").noconvert(), nb::arg("margins"), nb::arg("change").noconvert(), nb::arg("intercept"),
+          nb::arg("tolerance"), nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"), doc);
+}
+
+template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pairs) {
+    bind_block_solver<T>(
+        m, "solve_pairs", nb::arg("gram").noconvert(),
+        [pairs](const BlockProblem<T>& problem, double tolerance, double absolute, int max_steps) {
+            solve_pairs(problem, chosen.pairs->*pairs, chosen.pairs->f64, tolerance, absolute, max_steps);
+        },
+        "Pair steps in one block for every output.");
+}
+
+// ---- linear passes ---------------------------------------------------------------------------------------------
+
+using Piece = nb::ndarray<const double, nb::ndim<1>, nb::device::cpu>;
+
+StridedPieces strided(const std::vector<Piece>& pieces, int64_t n) {
+    StridedPieces to{};
+    if (pieces.size() != 6) throw std::invalid_argument("there are six pieces");
+    for (size_t k = 0; k < 6; ++k) {
+        if (int64_t(pieces[k].shape(0)) != n) throw std::invalid_argument("pieces do not fit the rows");
+        to.value[k] = pieces[k].data();
+        to.stride[k] = pieces[k].stride(0);
+    }
+    return to;
+}
+
+template <class T> void run(const SvrgPass<T>& pass);
+template <> void run(const SvrgPass<float>& pass) { chosen.linear->svrg_f32(pass); }
+template <> void run(const SvrgPass<double>& pass) { chosen.linear->svrg_f64(pass); }
+
+void bind_respond(nb::module_& m) {
+    m.def("respond",
+          [](In<double, 2> margins, const std::vector<Piece>& pieces, Out<double, 2> dual,
+             Out<double, 2> curvature, Out<double, 2> value) {
+              const int64_t outputs = int64_t(margins.shape(0)), n = int64_t(margins.shape(1));
+              for (const auto* out : {&dual, &curvature, &value})
+                  if (int64_t(out->shape(0)) != outputs || int64_t(out->shape(1)) != n)
+                      throw std::invalid_argument("an array does not fit the margins");
+              const StridedPieces p = strided(pieces, n);
+              nb::gil_scoped_release release;
+              chosen.linear->respond(margins.data(), p, outputs, n, dual.data(), curvature.data(),
+                                     value.data());
+          },
+          nb::arg("margins"), nb::arg("pieces"), nb::arg("dual").noconvert(), nb::arg("curvature").noconvert(),
+          nb::arg("value").noconvert(), "Dual coefficients that answer margins, with curvature and loss.");
+}
+
+template <class T> void bind_svrg(nb::module_& m) {
+    m.def("svrg_pass",
+          [](const Rows<T>& x, const Index& rows, const Index& places, In<double, 2> labels,
+             const std::vector<Piece>& pieces, double scale, In<double, 1> steps, In<double, 2> anchor,
+             In<double, 2> gradient, Out<double, 2> change, bool intercept) {
+              const RowsView<T> view = x.view(rows);
+              const size_t outputs = labels.shape(0), width = size_t(x.n_features) + 1;
+              const int64_t n = int64_t(labels.shape(1));
+              bool fits = steps.shape(0) == outputs && places.shape(0) == rows.shape(0);
+              for (const auto& shape : {std::pair(anchor.shape(0), anchor.shape(1)),
+                                        std::pair(gradient.shape(0), gradient.shape(1)),
+                                        std::pair(change.shape(0), change.shape(1))})
+                  fits = fits && shape.first == outputs && shape.second == width;
+              for (int64_t s = 0; fits && s < view.size; ++s) fits = places.data()[s] >= 0 && places.data()[s] < n;
+              if (!fits) throw std::invalid_argument("arrays of a pass do not fit together");
+              const StridedPieces p = strided(pieces, n);
+              nb::gil_scoped_release release;
+              std::vector<double> scratch(width);
+              for (size_t q = 0; q < outputs; ++q)
+                  run(SvrgPass<T>{view, places.data(), labels.data() + int64_t(q) * n, p, scale, steps.data()[q],
+                                  anchor.data() + q * width, gradient.data() + q * width, change.data() + q * width,
+                                  scratch.data(), intercept});
+          },
+          nb::arg("x"), nb::arg("rows"), nb::arg("places"), nb::arg("labels"), nb::arg("pieces"), nb::arg("scale"),
+          nb::arg("steps"), nb::arg("anchor"), nb::arg("gradient"), nb::arg("change").noconvert(), nb::arg("intercept"),
+          "Inner loop of stochastic variance reduced gradient.");
+}
+
+}  // namespace
+
+void bind_solvers(nb::module_& m) {
+    bind_block_solver<double>(
+        m, "solve_block", nb::arg("gram"),
+        [](const BlockProblem<double>& problem, double tolerance, double absolute, int max_steps) {
+            solve_block(problem, chosen.pairs->f64, tolerance, absolute, max_steps);
+        },
+        "Solve one block for every output.");
+    bind_pairs<float>(m, &PairTable::f32);
+    bind_pairs<double>(m, &PairTable::f64);
+    bind_respond(m);
+    bind_svrg<float>(m);
+    bind_svrg<double>(m);
+}
+
+}  // namespace dimargin
