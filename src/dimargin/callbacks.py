@@ -8,8 +8,6 @@ from typing import Any
 from sklearn.metrics import check_scoring
 from sklearn.utils import check_consistent_length
 
-_LEVEL = "level "  # what CallbackProgress calls the task of a level
-
 
 class LevelScores:
     """Score the model of every level, as if the fit had stopped there.
@@ -91,8 +89,7 @@ class LevelScores:
         """Do nothing."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None:
-        """Score the model of a level; other tasks are not scored."""
-        if context.task_name.startswith(_LEVEL) and fitted_estimator is not None:
+        """Score the model of a level, a task of the fit with its number for an id; other tasks are not scored."""
+        if context.parent in self._running and fitted_estimator is not None:
             scorer, scores = self._running[context.parent]
-            score = scorer(fitted_estimator, self.X, self.y)
-            scores.append({"level": int(context.task_name.removeprefix(_LEVEL)), "score": float(score)})
+            scores.append({"level": context.task_id, "score": float(scorer(fitted_estimator, self.X, self.y))})

@@ -121,7 +121,9 @@ class KernelMarginClassifier(MarginClassifier):
             cancelled = Event()
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             n_levels = strategy.n_levels(problem.n_rows, shape)
-            context = self._init_callback_context(max_subtasks=n_levels + 1 - shape.stop_level)
+            context = self._init_callback_context(
+                max_subtasks=n_levels + 1 - shape.stop_level, sequential_subtasks=False
+            )
             hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
             engine, start = LocalEngine(n_threads, cancelled), self._previous_dual(data, order)

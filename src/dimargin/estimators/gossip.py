@@ -237,7 +237,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             data = training_data(self, X, y, None, linear=True)
             check_memory(8 * _ARRAYS * int(self.n_sites) * len(data.labels) * data.X.shape[1], None)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            context = self._init_callback_context(max_subtasks=1)
+            context = self._init_callback_context(max_subtasks=1, sequential_subtasks=False)
             hooks = {"X": X, "y": y, "metadata": {}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
             progress = CallbackProgress(self, context, hooks, partial(self._model_attributes, data), monitor)

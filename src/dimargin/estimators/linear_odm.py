@@ -191,7 +191,7 @@ class LinearODMClassifier(LinearMarginClassifier):
             check_memory(8 * _ARRAYS * len(data.labels) * data.X.shape[1], None)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             n_levels = solver.n_levels(len(data.y))
-            context = self._init_callback_context(max_subtasks=n_levels + 1)
+            context = self._init_callback_context(max_subtasks=n_levels + 1, sequential_subtasks=False)
             hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
             limits = Limits(

@@ -36,7 +36,7 @@ class CallbackProgress(Progress):
     ----------
     estimator : estimator being fitted
     context : sklearn.callback.CallbackContext
-        Context of the whole fit.
+        Context of the whole fit, whose subtasks are not sequential: the number of a level is the id of its task.
     data : dict
         ``X``, ``y`` and ``metadata`` for the hooks.
     reconstruct : callable
@@ -66,7 +66,7 @@ class CallbackProgress(Progress):
         self._monitor.level_begin(level, n_tasks)
         self._single = n_tasks is None
         self._level = self._context.subcontext(
-            task_name=f"level {level}", max_subtasks=n_tasks, sequential_subtasks=self._single
+            task_name=f"level {level}", task_id=level, max_subtasks=n_tasks, sequential_subtasks=self._single
         )
         self._level.call_on_fit_task_begin(**self._data)
 

@@ -33,6 +33,7 @@ from dimargin.engines.record import Saved
 from dimargin.engines.spark import SparkEngine, SparkShards
 from dimargin.estimators.common import MarginClassifier  # which imports every strategy
 from dimargin.kernels.matrix import KernelMatrix
+from dimargin.strategies import Resumption
 
 _FORMAT = 1
 _UNREADABLE = (PySparkException, Py4JJavaError)  # what Spark raises where a file is damaged
@@ -55,8 +56,8 @@ PACKING = Packing(tuple(_values_of(_HOLDERS)))
 Manifest = dict[str, Any]
 
 
-class Checkpoints:
-    """Checkpoints of a folder, those of an earlier driver first.
+class Checkpoints(Resumption):
+    """Checkpoints of a folder, those of an earlier driver first, from which a fit is resumed.
 
     Parameters
     ----------
@@ -113,15 +114,19 @@ class Checkpoints:
         if saved is not None:
             self._spent.append(self._next["shards"]["folder"])  # lost executors' parts are made again of it
 
-    def save(self, shards: Any = None) -> None:
-        """Write the results since the last checkpoint, and the shards from which all that follows is made."""
+    def is_replaying(self) -> bool:
+        """See `Resumption`."""
+        return self._engine.is_replaying
+
+    def save(self, parts: Any = None) -> None:
+        """Write the results since the last checkpoint, and the parts from which all that follows is made."""
         results = self._engine.news()
         if not results:
             return  # a new driver is not yet where the other one was
         before, name = self._next["shards"], self._name
         saved = None
-        if isinstance(shards, SparkShards):
-            saved = self._engine.save(shards, (self._folder / name / "shards").path)
+        if isinstance(parts, SparkShards):
+            saved = self._engine.save(parts, (self._folder / name / "shards").path)
         if saved is not None:
             self._next["shards"] = {**asdict(saved), "folder": name}
         self._write(results)

@@ -40,14 +40,14 @@ from dimargin.spark.source import (
     furthest_column,
     spread_of,
 )
-from dimargin.strategies import Facts, LinearTraining, Progress, Strategy, Training, TreeShape
+from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Strategy, Training, TreeShape
 from dimargin.strategies.linear import LinearFacts
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import single_threaded_blas
 
 
 class JobProgress(Progress):
-    """Progress that describes the jobs of a level in the Spark UI, and saves checkpoints.
+    """Progress that describes the jobs of a level in the Spark UI, and saves a checkpoint where one is due.
 
     Parameters
     ----------
@@ -78,15 +78,6 @@ class JobProgress(Progress):
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
         """See `Progress`."""
         return self._report.level_end(entry, found)
-
-    def is_replaying(self) -> bool:
-        """See `Progress`."""
-        return self._engine.is_replaying
-
-    def on_checkpoint(self, parts: Shards[Any]) -> None:
-        """See `Progress`."""
-        if self._checkpoints is not None:
-            self._checkpoints.save(parts)
 
 
 def train(
@@ -229,6 +220,7 @@ class _KernelRun(_Run):
             shape=shape,
             random_state=self.random_state,
             progress=self.progress,
+            resumption=self.checkpoints or Resumption(),
             cache=CACHE if machine.memory_limit is None else min(CACHE, machine.memory_limit),
         ), transform
 

@@ -1,6 +1,16 @@
 """Strategies, which put a whole problem together from parts: one file for each."""
 
-from dimargin.strategies.base import Facts, LevelModel, Options, Outcome, Progress, Strategy, Training, TreeShape
+from dimargin.strategies.base import (
+    Facts,
+    LevelModel,
+    Options,
+    Outcome,
+    Progress,
+    Resumption,
+    Strategy,
+    Training,
+    TreeShape,
+)
 from dimargin.strategies.cascade import Cascade
 from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
@@ -42,6 +52,7 @@ __all__ = [
     "Options",
     "Outcome",
     "Progress",
+    "Resumption",
     "Router",
     "Strategy",
     "Training",

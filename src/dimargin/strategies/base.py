@@ -60,7 +60,7 @@ class LevelModel:
 
 
 class Progress:
-    """Receiver of a strategy's reports while it works; this base class ignores them.
+    """Receiver of a strategy's reports to the user while it works; this base class ignores them.
 
     ``check`` and ``level_end`` return whether the strategy shall stop.
     """
@@ -79,12 +79,16 @@ class Progress:
         """Report that the level has ended; `found` returns its model."""
         return False
 
+
+class Resumption:
+    """Keeper of what a later caller needs to resume a fit; this base class keeps nothing, and resumes nothing."""
+
     def is_replaying(self) -> bool:
         """Return whether the next results were computed by an earlier caller, which this one continues."""
         return False
 
-    def on_checkpoint(self, parts: Shards[Any]) -> None:
-        """Report that a level has ended that is not the last: all that follows depends on the rows and these parts."""
+    def save(self, parts: Shards[Any]) -> None:
+        """Save the end of a level that is not the last: all that follows depends on the rows and these parts."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,7 @@ class Training:
     started : bool
         Whether there is a warm start.
     progress : Progress
+    resumption : Resumption
     cache : int
         Memory for remembered kernel rows, in bytes, of each machine.
     given : ndarray of shape (n,) or None
@@ -164,6 +169,7 @@ class Training:
     random_state: int
     started: bool = False
     progress: Progress = field(default_factory=Progress)
+    resumption: Resumption = field(default_factory=Resumption)
     cache: int = CACHE
     given: Indices | None = None
 

@@ -138,7 +138,7 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
 def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
     """Return status and reason if `needed` evaluations, before another model, outlast the deadline, else None."""
     deadline = training.limits.deadline
-    if deadline is None or training.progress.is_replaying() or _end(needed, history) <= deadline:
+    if deadline is None or training.resumption.is_replaying() or _end(needed, history) <= deadline:
         return None
     return "max_time", f"the time limit allows {what}"
 
@@ -200,7 +200,7 @@ def follow(
             end = verdict(step, requested)
         if end is not None:
             break
-        training.progress.on_checkpoint(level.parts)
+        training.resumption.save(level.parts)
         clock = time.perf_counter()  # what callbacks take is theirs
     status, reason = end or ("stopped", "it was interrupted")
     return Outcome(
