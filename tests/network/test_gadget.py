@@ -1,5 +1,7 @@
 """GADGET: one site is Pegasos, many find the optimum of all rows, whatever the network does."""
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.topology import make_graph
 from dimargin.problems.hinge import HingeRows, hinge_dual
 from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
-from dimargin.simulation.gossip_run import Learning, deal
+from dimargin.simulation.gossip_run import GossipRun, deal
 from dimargin.simulation.simulator import Simulator
 
 ODD_AND_EVEN = slice(0, None, 2), slice(1, None, 2)
@@ -46,7 +48,7 @@ def learning(rows, n_sites=6, topology="ring", shards="random", conditions=None,
     X, y = rows
     site = deal(shards, y, np.random.default_rng(seed).permutation(len(y)), n_sites)
     given = GadgetSettings(alpha=ALPHA, tol=settings.pop("tol", 1e-12), **settings)
-    return Learning(X, y[None], site, n_sites, given, make_graph(topology, n_sites), conditions or Conditions(), seed)
+    return GossipRun(X, y[None], site, n_sites, given, make_graph(topology, n_sites), conditions or Conditions(), seed)
 
 
 def pegasos(X, y, alpha, n_steps, batch_size=None, seed=(0, 0), projection=False):
@@ -220,7 +222,7 @@ def test_silence_blocks_nobody_longer_than_the_lease(rows):
 def test_a_site_that_loses_everybody_keeps_what_it_has_learnt_with_them(rows):
     alone = NetworkSplit((frozenset({"site0"}),), at=60.2)
     run = learning(rows, shards="sorted", conditions=Conditions(splits=(alone,)), lease=5.0)
-    soon, later = run.run(70), run.run(200)
+    soon, later = replace(run).run(70), replace(run).run(200)
     assert_array_equal(soon.programs[0].weights, later.programs[0].weights)
     assert not np.array_equal(soon.programs[1].weights, later.programs[1].weights)
     assert later.programs[0].status()["waiting"] and not later.programs[1].status()["waiting"]
@@ -259,7 +261,7 @@ def test_directed_graphs(rows, optimum):
     graph = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
     site = deal("sorted", y, np.arange(len(y)), 4)
     settings = GadgetSettings(alpha=ALPHA, tol=1e-12, lease=np.inf)
-    found = Learning(X, y[None], site, 4, settings, graph, Conditions(LinkFaults(loss=0.1))).run(900)
+    found = GossipRun(X, y[None], site, 4, settings, graph, Conditions(LinkFaults(loss=0.1))).run(900)
     assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
 
 
@@ -448,7 +450,7 @@ def test_while_a_neighbour_does_not_answer_nobody_is_drained(rows):
     """Shares that go into the void until the lease ends would leave little mass beside whole contributions."""
     down = Conditions(outages=(Outage("site0", 50.2),))
     run = learning(rows, 3, shards="sorted", topology="complete", conditions=down, lease=60.0)
-    before, found = run.run(49), run.run(105)
+    before, found = replace(run).run(49), replace(run).run(105)
     assert max(objective(*rows, program.weights[0]) for program in found.programs[1:]) < 1.5 * max(
         objective(*rows, program.weights[0]) for program in before.programs
     )
@@ -458,7 +460,7 @@ def test_nothing_is_learnt_from_sums_that_cannot_be(rows):
     """Those of who is left, while the others go one after the other."""
     down = Conditions(outages=tuple(Outage(f"site{k}", 200.2 + 2 * k) for k in range(4)))
     run = learning(rows, 5, shards="sorted", topology="complete", conditions=down, lease=12.0)
-    before, found = run.run(200), run.run(260)
+    before, found = replace(run).run(200), replace(run).run(260)
     last = found.programs[4]
     assert objective(*rows, last.weights[0]) < 1.5 * objective(*rows, before.programs[4].weights[0])
     assert last.status()["waiting"]

@@ -81,7 +81,7 @@ def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: i
     >>> [(outage.at, outage.until) for outage in outages_of(0.2, n_sites=10, n_rounds=100, random_state=0)]
     [(20.0, 40.0), (60.0, 80.0)]
     """
-    from dimargin.simulation.gossip_run import site_names  # needs an extra
+    from dimargin.simulation.run import site_names  # needs an extra
 
     if crash is None:
         return ()

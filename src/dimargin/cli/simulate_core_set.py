@@ -127,12 +127,11 @@ def _run(
     random_state: int, conditions: Conditions,
 ) -> Any:  # fmt: skip
     """Return the run that was asked for; raises ValueError for a value out of range."""
-    import networkx as nx
-
     from dimargin.network.programs.core_set_settings import CoreSetSettings
-    from dimargin.network.topology import changing_digraphs, check_reachable, make_graph
+    from dimargin.network.topology import changing_digraphs
     from dimargin.simulation.core_set_run import CoreSetRun
-    from dimargin.simulation.gossip_run import site_names
+    from dimargin.simulation.run import connected_graph
+    from dimargin.simulation.run import quiet_rounds as rounds_until_quiet
 
     for name, value in (("points", points), ("dimension", dimension), ("quiet_rounds", quiet_rounds or 1)):
         check_number(name, value, 1, low_included=True, whole=True)
@@ -141,11 +140,10 @@ def _run(
     graph: Any = changing_digraphs(nodes, p, random_state)
     patience = _QUIET
     if topology != "changing":
-        graph = make_graph(topology, nodes, random_state)
-        check_reachable(graph, site_names(nodes))
-        patience = 2 * nx.diameter(graph) + 1 if nodes > 1 else 1
+        graph = connected_graph(topology, nodes, random_state)
+        patience = rounds_until_quiet(graph)
     size = math.ceil(1 / epsilon) if epsilon > 0 else None
     settings = CoreSetSettings(epsilon=epsilon, size=size, quiet_rounds=quiet_rounds or patience)
     X = np.random.default_rng(random_state).normal(size=(nodes * points, dimension))
-    site, one = np.repeat(np.arange(nodes), points), np.ones(len(X))
-    return CoreSetRun(X, one, one, site, nodes, settings, graph, conditions, random_state)
+    site = np.repeat(np.arange(nodes), points)
+    return CoreSetRun(X, np.ones(len(X)), site, nodes, settings, graph, conditions, random_state)

@@ -139,8 +139,8 @@ class CoreSetConsensusDisplay:
         ----------
         history : list of dict
             Entries with ``round``, ``core_sets``, ``radius_min``, ``radius_mean``, ``radius_max`` and
-            ``farthest``, as `dimargin.simulation.core_set_run.Agreed` has them. Entries before any site had a ball are
-            left out.
+            ``farthest``, as `dimargin.simulation.core_set_run.CoreSetRun` has them. Entries before any site had a ball
+            are left out.
         best, epsilon
             See the class.
         ax

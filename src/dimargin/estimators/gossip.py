@@ -30,7 +30,7 @@ from dimargin.system.threads import single_threaded_blas
 
 if TYPE_CHECKING:  # the network needs an extra
     from dimargin.network.programs.gadget_settings import GadgetSettings
-    from dimargin.simulation.gossip_run import Learning, Learnt
+    from dimargin.simulation.gossip_run import GossipRun
 
 _ALGORITHMS = ("gadget",)
 _ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
@@ -241,14 +241,12 @@ class GossipSVMClassifier(LinearMarginClassifier):
             hooks = {"X": X, "y": y, "metadata": {}}
             context.call_on_fit_task_begin(estimator=self, **hooks)
             progress = CallbackProgress(self, context, hooks, partial(self._model_attributes, data), monitor)
-            learning = self._learning(data, self._seed())
+            run = self._run(data, self._seed())
             progress.level_begin(0, None)
             deadline = None if self.max_time is None else began + self.max_time
-            learnt = learning.run(
-                int(self.max_iter), deadline, monitor.interrupted, progress.check, self._accuracies_of_sites()
-            )
-            progress.level_end(learnt.history[-1], lambda: learnt)
-            attributes = self._attributes(data, learning, learnt, deadline)
+            run.run(int(self.max_iter), deadline, monitor.interrupted, progress.check)
+            progress.level_end(run.history[-1], lambda: run)
+            attributes = self._attributes(data, run, deadline)
             for name, value in attributes.items():
                 setattr(self, name, value)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
@@ -285,23 +283,23 @@ class GossipSVMClassifier(LinearMarginClassifier):
     def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> Objectives:
         return hinge_objectives(HingeRows(X, signs), weights, float(self.alpha), float(self.tol), deadline)
 
-    def _accuracies_of_sites(self) -> Callable[[Learnt], Floats] | None:
+    def _accuracies_of_sites(self) -> Callable[[GossipRun], Floats] | None:
         """Return the function that gives the history the sites' accuracies, or None if no front end has left one."""
         evaluate: Callable[[Floats], Floats] | None = self.__dict__.get("_evaluate")
-        return evaluate and (lambda learnt: evaluate(learnt.weights(bool(self.average))))
+        return evaluate and (lambda run: evaluate(run.weights(bool(self.average))))
 
-    def _learning(self, data: TrainingData, seed: int) -> Learning:
-        from dimargin.network.topology import check_reachable, make_graph
-        from dimargin.simulation.gossip_run import Learning, deal, site_names
+    def _run(self, data: TrainingData, seed: int) -> GossipRun:
+        from dimargin.simulation.gossip_run import GossipRun, deal
+        from dimargin.simulation.run import connected_graph
 
         n_sites = int(self.n_sites)
-        graph = make_graph(self.topology, n_sites, seed)
-        check_reachable(graph, site_names(n_sites))
+        graph = connected_graph(self.topology, n_sites, seed)
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
         site = deal(self.shards, data.y, order, n_sites)
         settings = self._settings(directed=graph.is_directed())
         X, conditions = self._with_constant(data.X), self.conditions or Conditions()
-        return Learning(X, data.labels, site, n_sites, settings, graph, conditions, seed)
+        evaluate = self._accuracies_of_sites()
+        return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
         from dimargin.network.programs.gadget_settings import GadgetSettings
@@ -342,40 +340,35 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
-    def _model_attributes(self, data: TrainingData, learnt: Learnt) -> dict[str, Any]:
+    def _model_attributes(self, data: TrainingData, run: GossipRun) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs."""
-        coefficients, intercept = self._split(learnt.weights(bool(self.average)).mean(axis=0))
+        coefficients, intercept = self._split(run.weights(bool(self.average)).mean(axis=0))
         return {"classes_": data.classes, "coef_": coefficients, "intercept_": intercept}
 
-    def _attributes(
-        self, data: TrainingData, learning: Learning, learnt: Learnt, deadline: float | None
-    ) -> dict[str, Any]:
-        consensus = learnt.weights(bool(self.average)).mean(axis=0)
-        rows, primal = HingeRows(learning.X, learning.signs), learnt.objectives(consensus[None])[0]
-        objectives, status = hinge_certificate(rows, consensus, primal, learnt.dual_objective()), learnt.status
+    def _attributes(self, data: TrainingData, run: GossipRun, deadline: float | None) -> dict[str, Any]:
+        consensus = run.weights(bool(self.average)).mean(axis=0)
+        rows, primal = HingeRows(run.X, run.signs), run.objectives(consensus[None])[0]
+        objectives, status = hinge_certificate(rows, consensus, primal, run.dual_objective()), run.status
         if status in ("converged", "max_iter"):
-            objectives = objectives.better(self._objectives(learning.X, learning.signs, consensus, deadline))
+            objectives = objectives.better(self._objectives(run.X, run.signs, consensus, deadline))
         if status == "converged" and (objectives.rounding > self.tol).any():
             status = "precision"
-        each, intercepts = self._split(learnt.weights())
-        averages, _ = self._split(learnt.weights(average=True))
+        each, intercepts = self._split(run.weights())
+        averages, _ = self._split(run.weights(average=True))
         sites = np.empty(data.n_given, dtype=np.int64)
-        sites[data.kept] = learning.site
+        sites[data.kept] = run.site
         single = len(data.labels) == 1
         return {
-            **self._model_attributes(data, learnt),
+            **self._model_attributes(data, run),
             "site_coef_": each[:, 0] if single else each,
             "site_average_coef_": averages[:, 0] if single else averages,
             "site_intercept_": intercepts[:, 0] if single else intercepts,
             "site_of_rows_": sites,
             **_certificate(objectives),
             "status_": status,
-            "n_iter_": max(1, learnt.n_rounds),
+            "n_iter_": max(1, run.n_rounds),
             "history_": history_attribute(
-                [
-                    {**entry, **{name: per_class(np.asarray(entry[name])) for name in _BY_CLASS}}
-                    for entry in learnt.history
-                ]
+                [{**entry, **{name: per_class(np.asarray(entry[name])) for name in _BY_CLASS}} for entry in run.history]
             ),
         }
 

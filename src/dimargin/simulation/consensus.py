@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import networkx as nx
 import numpy as np
 
 from dimargin.network.programs.core_set_settings import CoreSetSettings
-from dimargin.network.topology import check_reachable, make_graph
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.problems.solution import Status
 from dimargin.sharding.parts import Part, whole_of
-from dimargin.simulation.core_set_run import Agreed, CoreSetRun
-from dimargin.simulation.gossip_run import deal, site_names
+from dimargin.simulation.core_set_run import CoreSetRun
+from dimargin.simulation.gossip_run import deal
+from dimargin.simulation.run import connected_graph, quiet_rounds
 from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, Outcome, Strategy, Training, TreeShape
 from dimargin.system.arrays import Floats
@@ -34,7 +33,7 @@ def agree(
     topology: Any,
     limits: Limits,
     random_state: int,
-) -> Agreed:
+) -> CoreSetRun:
     """Let sites agree on a core-set, on a network that stays as it is, until all of them have stopped.
 
     Parameters
@@ -55,11 +54,9 @@ def agree(
     ValueError
         If some site cannot reach all others.
     """
-    graph = make_graph(topology, n_sites, random_state)
-    check_reachable(graph, site_names(n_sites))
-    quiet = 2 * nx.diameter(graph) + 1 if n_sites > 1 else 1
-    settings = replace(settings, quiet_rounds=quiet)
-    run = CoreSetRun(X, signs, masses, site, n_sites, settings, graph, random_state=random_state)
+    graph = connected_graph(topology, n_sites, random_state)
+    settings = replace(settings, quiet_rounds=quiet_rounds(graph))
+    run = CoreSetRun(X, signs, site, n_sites, settings, graph, random_state=random_state, masses=masses)
     return run.run(limits.max_iter, limits.deadline, limits.interrupted)
 
 
@@ -120,7 +117,7 @@ class Consensus(Strategy):
         ]  # fmt: skip
         return self._outcome(training, part, runs, time.perf_counter() - began)
 
-    def _outcome(self, training: Training, part: Part, runs: list[Agreed], seconds: float) -> Outcome:
+    def _outcome(self, training: Training, part: Part, runs: list[CoreSetRun], seconds: float) -> Outcome:
         """Return the machines of the core-sets, certified over all rows."""
         problem, limits = part.problem, training.limits
         weights = np.zeros(problem.labels.shape)
