@@ -40,7 +40,7 @@ def test_on_all_rows_the_exact_trainer_is_the_estimator(classes):
     weights = np.where(np.arange(900) < 600, np.random.default_rng(0).uniform(0.5, 2, 900), 1e-9)
     sample = sample_of(600, weights, classes)
     machine = ODMClassifier(gamma=1.0, lam=500.0, tol=1e-8)
-    transform = machine._row_transform(sample.data)
+    transform = machine._row_transform(sample.data.X, sample.data.weights)
     trainer = ExactTrainer(sample, transform)
     trainer.values(ODMLoss(20.0, 0.5, 0.3), LIMITS)  # a warm start changes nothing
     values = trainer.values(ODMLoss(500.0, 0.5, 0.3), LIMITS)
@@ -52,7 +52,7 @@ def test_on_all_rows_the_exact_trainer_is_the_estimator(classes):
 
 def test_all_rows_as_landmarks_are_the_exact_trainer():
     sample, machine = sample_of(300), ODMClassifier(gamma=1.0)
-    transform = machine._row_transform(sample.data)
+    transform = machine._row_transform(sample.data.X, sample.data.weights)
     loss = ODMLoss(50.0, 0.5, 0.3)
     exact = ExactTrainer(sample, transform).values(loss, LIMITS)
     space = SpaceTrainer.of_landmarks(sample, transform, 300)
@@ -76,7 +76,9 @@ def test_rows_themselves_are_the_linear_machine(sparse, intercept):
 def test_a_row_keeps_its_weight_in_a_part():
     """A third of the rows with the mass of all: as if lam were a third."""
     part, machine = sample_of(300), ODMClassifier(gamma=1.0, lam=300.0, tol=1e-8)
-    values = ExactTrainer(part, machine._row_transform(part.data)).values(ODMLoss(900.0, 0.5, 0.3), LIMITS)
+    values = ExactTrainer(part, machine._row_transform(part.data.X, part.data.weights)).values(
+        ODMLoss(900.0, 0.5, 0.3), LIMITS
+    )
     machine.fit(X[:300], Y[:300])
     assert_allclose(values[0], machine.decision_function(X[600:]), atol=1e-3)
 

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
-from threading import Event
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.callback import with_callbacks
-from sklearn.utils import gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
-from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, history_attribute, unchanged_on_failure
-from dimargin.estimators.data import STORED_DTYPES, Origin, TrainingData, canonical, training_data
-from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
-from dimargin.estimators.progress import CallbackProgress, Monitor
-from dimargin.estimators.validation import check_finite, check_number
-from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
+from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
+from dimargin.estimators.data import Origin, TrainingData, training_data
+from dimargin.estimators.kernel_parameters import KernelEstimator
+from dimargin.estimators.validation import check_number
+from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
 from dimargin.problems.one_vs_rest import codes_of_labels
-from dimargin.sharding.keys import order_of_keys
 from dimargin.sharding.parts import Part, n_shards_for
-from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
-from dimargin.strategies import STRATEGIES, Facts, LevelModel, Outcome, Router, Strategy, Training, TreeShape
+from dimargin.strategies import STRATEGIES, Facts, LevelModel, Outcome, Progress, Router, Strategy, Training, TreeShape
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
@@ -41,14 +34,10 @@ _MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are co
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
-class KernelMarginClassifier(MarginClassifier):
+class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     """Base class of the kernel classifiers; subclasses name their loss."""
 
     # parameters every subclass has
-    kernel: str | KernelFunction
-    gamma: str | float
-    degree: int
-    coef0: float
     strategy: str | Strategy
     branching: int
     n_levels: int | None
@@ -56,7 +45,6 @@ class KernelMarginClassifier(MarginClassifier):
     stop_level: int
     memory_limit: int | None
 
-    _offset = 0.0  # on every kernel value: one is an intercept that the regulariser counts
     _router: Router | None = None  # of a model whose coefficients are not those of one decision function
 
     @property
@@ -68,94 +56,45 @@ class KernelMarginClassifier(MarginClassifier):
     def _loss(self) -> Loss:
         """Validate the parameters of the loss, and return it."""
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
-
     # ---- training ------------------------------------------------------------------------------------------------
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train the machine.
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
+        data = training_data(self, X, y, sample_weight)
+        n_rows, n_outputs, n_threads = len(data.y), len(data.labels), effective_n_threads(self.n_jobs)
+        strategy, shape = self._chosen(n_rows)
+        needed = self._memory_needed(n_rows, int(data.X.size), n_outputs)
+        needed += strategy.memory_needed(n_rows, shape, n_outputs, n_threads)
+        needed += strategy.memory_of_columns(n_rows, data.X.shape[1])
+        check_memory(needed, self.memory_limit)
+        problem, seed = self._problem(data, self._row_transform(data.X, data.weights), n_threads), self._seed()
+        order = self._order(data.X, data.y, data.row_weights, seed)
+        problem = problem.restrict(order, problem.mass)
+        start = self._previous_dual(data, order)
+        origin = Origin(data.classes, n_rows, data.n_given, problem.kernel.transform, data.kept[order])
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Class labels of any type, two classes or more.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative; a weight of two equals the row given twice, zero equals leaving it out.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-        MemoryError
-            Before the work begins, when `memory_limit` or the machine's memory cannot suffice.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When the tolerance was not reached; ``status_`` says why.
-        """
-        began = time.perf_counter()
-        with unchanged_on_failure(self), single_threaded_blas():
-            self._check_parameters()
-            n_threads = effective_n_threads(self.n_jobs)
-            data = training_data(self, X, y, sample_weight, self.kernel == "precomputed")
-            loss, strategy, shape = self._chosen(len(data.y))
-            n_rows, n_outputs, n_values = len(data.y), len(data.labels), int(data.X.size)
-            needed = self._memory_needed(n_rows, n_values, n_outputs)
-            needed += strategy.memory_needed(n_rows, shape, n_outputs, n_threads)
-            needed += strategy.memory_of_columns(n_rows, data.X.shape[1])
-            check_memory(needed, self.memory_limit)
-            problem, seed = self._problem(data, loss, n_threads), self._seed()
-            order = self._order(data, seed)
-            problem = problem.restrict(order, problem.mass)
-            cancelled = Event()
-            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            n_levels = strategy.n_levels(problem.n_rows, shape)
-            context = self._init_callback_context(
-                max_subtasks=n_levels + 1 - shape.stop_level, sequential_subtasks=False
-            )
-            hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-            context.call_on_fit_task_begin(estimator=self, **hooks)
-            engine, start = LocalEngine(n_threads, cancelled), self._previous_dual(data, order)
-            origin = Origin(data.classes, problem.n_rows, data.n_given, problem.kernel.transform, data.kept[order])
+        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
+            engine = LocalEngine(n_threads, limits.cancelled)
             training = Training(
                 facts=Facts.of(problem),
-                rows=self._scattered(Part.split(problem, n_shards_for(problem.n_rows), start), engine),
-                limits=Limits(
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    deadline=None if self.max_time is None else began + self.max_time,
-                    cancelled=cancelled,
-                    interrupted=monitor.interrupted,
-                ),
+                rows=engine.scatter(Part.split(problem, n_shards_for(n_rows), start)),
+                limits=limits,
                 shape=shape,
                 random_state=seed,
                 started=start is not None,
-                given=data.kept[order],
+                given=origin.indices,
                 cache=CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed),
-                progress=CallbackProgress(self, context, hooks, partial(self._model_attributes, origin), monitor),
+                progress=progress,
             )
             outcome = strategy.train(training)
-            attributes = self._attributes(origin, outcome)
-            for name, value in attributes.items():
-                setattr(self, name, value)
-            context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
-        self._warn_unless_converged(outcome.reason)
-        return self
+            return self._attributes(origin, outcome), outcome.reason
 
-    def _chosen(self, n_rows: int) -> tuple[Loss, Strategy, TreeShape]:
-        """Return the loss, the strategy and the shape of the tree for `n_rows` rows."""
-        loss, strategy = self._loss(), self._choose(self._check_strategy(), n_rows)
+        n_levels = strategy.n_levels(n_rows, shape) + 1 - shape.stop_level
+        return PreparedFit(n_levels, partial(self._model_attributes, origin), train)
+
+    def _chosen(self, n_rows: int) -> tuple[Strategy, TreeShape]:
+        """Return the strategy and the shape of the tree for `n_rows` rows."""
+        loss, given = self._loss(), self._check_strategy()
+        strategy, shape = self._choose(given, n_rows), self._check_shape(given)
         if strategy.needs_rows and self.kernel == "precomputed":
             raise ValueError(
                 f"strategy {self.strategy!r} clusters rows, and kernel='precomputed' has none; choose another "
@@ -163,27 +102,16 @@ class KernelMarginClassifier(MarginClassifier):
             )
         if strategy.needs_smooth_loss and not loss.smooth:
             raise ValueError(f"strategy {self.strategy!r} needs a loss with a derivative everywhere, not {loss}")
-        return loss, strategy, self._check_shape()
-
-    def _order(self, data: TrainingData, seed: int) -> Indices:
-        """Return the order of the rows by their keys.
-
-        Samples, parts and blocks depend on this order, and so not on that in which the rows are given.
-        """
-        if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
-            return np.random.default_rng(seed).permutation(len(data.y))
-        return order_of_keys(data.X, data.y, data.row_weights, seed)
-
-    def _scattered(self, parts: list[Part], engine: LocalEngine) -> Shards[Part]:
-        """Hand the parts, which are all rows, to the engine that keeps them."""
-        return engine.scatter(parts)
+        return strategy, shape
 
     def _check_parameters(self) -> None:
         """Raise an error for any parameter out of its range."""
         self._loss()
-        self._check_strategy()
-        self._check_shape()
-        self._check_numbers()
+        self._check_shape(self._check_strategy())
+        self._check_kernel()
+        if self.memory_limit is not None:
+            check_number("memory_limit", self.memory_limit, 0, whole=True)
+        self._check_limits()
 
     def _check_strategy(self) -> Strategy | None:
         """Validate the strategy, and return its object, or None for "auto"."""
@@ -199,7 +127,8 @@ class KernelMarginClassifier(MarginClassifier):
             )
         return STRATEGIES[self.strategy]()
 
-    def _check_shape(self) -> TreeShape:
+    def _check_shape(self, strategy: Strategy | None) -> TreeShape:
+        """Validate the shape of the tree, and return it; parameters that the strategy does not use are refused."""
         check_number("branching", self.branching, 2, low_included=True, whole=True)
         if self.n_landmarks is not None:
             check_number("n_landmarks", self.n_landmarks, 1, low_included=True, whole=True)
@@ -211,7 +140,6 @@ class KernelMarginClassifier(MarginClassifier):
                     f"stop_level must be at most n_levels={self.n_levels} (the leaves), got {self.stop_level}"
                 )
         shape = TreeShape(int(self.branching), self.n_levels, self.n_landmarks, int(self.stop_level))
-        strategy = self._check_strategy()
         for name, default in vars(TreeShape()).items():
             if strategy is not None and name not in strategy.uses and getattr(shape, name) != default:
                 users = " or ".join(repr(key) for key, other in STRATEGIES.items() if name in other.uses)
@@ -228,25 +156,14 @@ class KernelMarginClassifier(MarginClassifier):
         tree = self.n_levels is not None or self.stop_level > 0
         return STRATEGIES["diodm" if tree or n_rows > _AUTO_EXACT_ROWS else "exact"]()
 
-    def _check_numbers(self) -> None:
-        check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
-        if self.memory_limit is not None:
-            check_number("memory_limit", self.memory_limit, 0, whole=True)
-        self._check_limits()
-
     def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
         """Return the bytes that a solve of `n_rows` rows with `n_values` stored numbers takes beside the data."""
         rows = n_values * (4 if self.tol >= 1e-4 else 12)
         return rows + 8 * n_rows * (12 + 8 * n_outputs) + 24 * 2**20
 
-    def _row_transform(self, data: TrainingData) -> Transform:
-        own = kernel_transform(data.X, data.weights, self.kernel, self.gamma, self.degree, self.coef0)
-        return replace(own, offset=self._offset)
-
-    def _problem(self, data: TrainingData, loss: Loss, n_threads: int) -> DualProblem:
-        matrix = kernel_matrix(self._row_transform(data), data.X, n_threads=n_threads)
-        total = float(data.weights.sum())
-        return DualProblem(data.labels, data.weights, loss, total, total, self._has_intercept, kernel=matrix)
+    def _problem(self, data: TrainingData, transform: Transform, n_threads: int) -> DualProblem:
+        matrix, total = kernel_matrix(transform, data.X, n_threads=n_threads), float(data.weights.sum())
+        return DualProblem(data.labels, data.weights, self._loss(), total, total, self._has_intercept, kernel=matrix)
 
     def _previous_dual(self, data: TrainingData, order: Indices) -> Floats | None:
         if not self.warm_start or not hasattr(self, "dual_coef_"):
@@ -316,7 +233,7 @@ class KernelMarginClassifier(MarginClassifier):
         """
         check_is_fitted(self)
         checker = type(self)(**self.get_params(deep=False))
-        data = training_data(checker, X, y, sample_weight, self.kernel == "precomputed")
+        data = training_data(checker, X, y, sample_weight)
         if sp.issparse(data.X) != sp.issparse(self.support_vectors_):
             data = replace(data, X=data.X.toarray() if sp.issparse(data.X) else sp.csr_array(data.X))
         if self.certificate_ == "estimated":
@@ -324,18 +241,13 @@ class KernelMarginClassifier(MarginClassifier):
         indices = np.flatnonzero(np.isin(data.kept, self.support_))
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, indices):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
-        total = float(data.weights.sum())
         in_space_of_landmarks = any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
         compute = landmark_objectives if in_space_of_landmarks else global_objectives
         with single_threaded_blas():
             transform = replace(self._transform.in_float64(), offset=self._offset)
-            matrix = kernel_matrix(transform, data.X, n_threads=effective_n_threads(self.n_jobs))
-            problem = DualProblem(
-                data.labels, data.weights, self._loss(), total, total, self._has_intercept, kernel=matrix
-            )
+            problem = self._problem(data, transform, effective_n_threads(self.n_jobs))
             objectives = compute(problem, indices, self.dual_coef_, self.intercept_, max_time)
-        for name, value in self._certificate_attributes(objectives, "global").items():
-            setattr(self, name, value)
+        self.__dict__.update(self._certificate_attributes(objectives, "global"))
         return self
 
     def _find_support_in(self, data: TrainingData) -> None:
@@ -347,8 +259,7 @@ class KernelMarginClassifier(MarginClassifier):
             "support_": data.kept[indices[order]], "support_vectors_": data.X[indices[order]],
             "dual_coef_": np.ascontiguousarray(found[:, order]),
         }  # fmt: skip
-        for name, value in attributes.items():
-            setattr(self, name, value)
+        self.__dict__.update(attributes)
 
     def _can_resume_on(self, X: Any) -> bool:
         return X.shape[0] == self._n_given and self._has_support_vectors(X, self.support_)
@@ -379,25 +290,15 @@ class KernelMarginClassifier(MarginClassifier):
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive means ``classes_[1]``; with more classes, one against the rest each.
         """
-        check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order="C", ensure_all_finite=False
-        )
-        check_finite(X, columns=getattr(self, "feature_names_in_", None))
-        vectors = self.support_vectors_
-        # centring would fill sparse rows: the model's storage decides
-        X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)
-        values = np.zeros((len(self.dual_coef_), X.shape[0]))
-        if vectors.shape[0] or self._router is not None:
-            for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE):
-                part = X[batch, self.support_] if self.kernel == "precomputed" else X[batch]
-                if sp.issparse(part) and not sp.issparse(vectors):
-                    part = part.toarray()
+        n_rows, batches = self._batches(X)
+        values = np.zeros((len(self.dual_coef_), n_rows))
+        if self.support_vectors_.shape[0] or self._router is not None:
+            for batch, part in batches:
                 outgrown = self._transform.outgrown(part)
                 # apart, so that no row's value depends on the rows that it comes with
                 for rows in (~outgrown, outgrown) if outgrown.any() else (slice(None),):
                     if part[rows].shape[0]:
-                        values[:, np.arange(X.shape[0])[batch][rows]] = self._values(part[rows])
+                        values[:, np.arange(n_rows)[batch][rows]] = self._values(part[rows])
         values += self.intercept_[:, None]
         return values[0] if len(values) == 1 else values.T
 

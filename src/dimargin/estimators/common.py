@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.validation import check_number, check_objectives
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.problems.solution import History
+from dimargin.solvers import Limits
+from dimargin.strategies import Progress
 from dimargin.system.arrays import Floats
+from dimargin.system.threads import single_threaded_blas
 
 HOLDS_ROWS = "support vectors are training rows: whoever has the model has them"
 
@@ -38,6 +44,25 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
         raise
 
 
+@dataclass(frozen=True)
+class PreparedFit:
+    """Fit whose parameters and data have been checked.
+
+    Attributes
+    ----------
+    n_levels : int
+        Levels that will be reported.
+    model_attributes : callable
+        Returns the fitted attributes of a model that was found on the way.
+    train : callable
+        Trains within limits, with reports of progress; returns the fitted attributes, and why training ended.
+    """
+
+    n_levels: int
+    model_attributes: Callable[[Any], dict[str, Any]]
+    train: Callable[[Limits, Progress], tuple[dict[str, Any], str]]
+
+
 class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base class of all classifiers."""
 
@@ -50,6 +75,60 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
     n_jobs: int | None
     random_state: Any
     verbose: int
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train the machine.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels of any type, two classes or more.
+        sample_weight : array-like of shape (n_samples,), optional
+            Non-negative; a weight of two equals the row given twice, zero equals leaving it out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or data out of range; the message names the parameter, row or column.
+        MemoryError
+            Before the work begins, when the machine's memory, or a kernel machine's `memory_limit`, cannot suffice.
+
+        Warns
+        -----
+        ConvergenceWarning
+            When the tolerance was not reached; ``status_`` says why.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
+    def _fit(self, X: Any, y: Any, **metadata: Any) -> Self:
+        """Train the machine; what differs from class to class is in `_prepare`."""
+        began = time.perf_counter()
+        with unchanged_on_failure(self), single_threaded_blas():
+            self._check_parameters()
+            fit = self._prepare(X, y, **metadata)
+            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
+            # the levels of a tree count down, and their numbers are the names of their tasks
+            context = self._init_callback_context(max_subtasks=fit.n_levels, sequential_subtasks=False)
+            hooks = {"X": X, "y": y, "metadata": metadata}
+            context.call_on_fit_task_begin(estimator=self, **hooks)
+            progress = CallbackProgress(self, context, hooks, fit.model_attributes, monitor)
+            deadline = None if self.max_time is None else began + self.max_time
+            limits = Limits(self.tol, self.max_iter, deadline, interrupted=monitor.interrupted)
+            attributes, reason = fit.train(limits, progress)
+            self.__dict__.update(attributes)
+            context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
+        self._warn_unless_converged(reason)
+        return self
+
+    @abstractmethod
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
+        """Check the data, and that there is memory; return what is left to do."""
 
     def _check_limits(self) -> None:
         check_number("tol", self.tol, 0)
@@ -77,7 +156,7 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
                 f"{type(self).__name__} stopped before the tolerance was reached: {reason}. The model is the "
                 f"best so far, with a relative duality gap of {self.duality_gap_:.2e} ({self.certificate_}).",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     @abstractmethod

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dimargin.estimators.validation import check_features, check_finite, check_weights, largest_magnitude
 from dimargin.kernels.columns import largest_column, narrowed
@@ -102,32 +102,53 @@ def with_room(X: Any, bound: float) -> Any:
     return X.astype(np.float64)
 
 
-def training_data(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    pairwise: bool = False,
-    classes: NDArray[Any] | None = None,
-    linear: bool = False,
-) -> TrainingData:
-    """Validate the arguments of `fit`, or of `partial_fit` with known classes, and return the training data.
+def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = False, **options: Any) -> Any:
+    """Return rows for training, or rows and labels, that scikit-learn and the checks of this package accept.
 
-    Raises ValueError or TypeError naming what is wrong. With `linear`, features whose squares overflow are refused,
-    too; kernels have limits of their own.
+    Raises ValueError or TypeError naming what is wrong. Rows are those of a square matrix for
+    ``kernel="precomputed"``. With `linear`, features whose squares overflow are refused, too; kernels have limits of
+    their own. `options` are those of scikit-learn's `validate_data`.
     """
-    go_on = classes is not None and hasattr(estimator, "classes_")
-    X, y = validate_data(
-        estimator, X, y, reset=not go_on, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
-        ensure_all_finite=False, accept_large_sparse=True,
+    pairwise = getattr(estimator, "kernel", None) == "precomputed"
+    found = validate_data(
+        estimator, X, y, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
+        ensure_all_finite=False, accept_large_sparse=True, **options,
     )  # fmt: skip
+    X, *labels = found if isinstance(found, tuple) else (found,)
     if pairwise and X.shape[0] != X.shape[1]:
         raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
     names = getattr(estimator, "feature_names_in_", None)
     bound = check_finite(X, columns=names)
     if linear:
         check_features(X, bound, names)
-    X = with_room(X, bound)
+    X = canonical(with_room(X, bound))
+    return (X, *labels) if labels else X
+
+
+def queries(estimator: Any, X: Any, order: str | None = "C") -> Any:
+    """Return rows for prediction that scikit-learn and the checks of this package accept."""
+    check_is_fitted(estimator)
+    X = validate_data(
+        estimator, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order=order, ensure_all_finite=False
+    )
+    check_finite(X, columns=getattr(estimator, "feature_names_in_", None))
+    return X
+
+
+def training_data(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    classes: NDArray[Any] | None = None,
+    linear: bool = False,
+) -> TrainingData:
+    """Validate the arguments of `fit`, or of `partial_fit` with known classes, and return the training data.
+
+    Raises ValueError or TypeError naming what is wrong; see `validated`.
+    """
+    go_on = classes is not None and hasattr(estimator, "classes_")
+    X, y = validated(estimator, X, y, linear, reset=not go_on)
     check_classification_targets(y)
     given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     kept = np.flatnonzero(given > 0)
@@ -149,8 +170,14 @@ def training_data(
             raise ValueError(f"class_weight must be positive for every class, got {estimator.class_weight!r}")
     check_weights(weights, kept, by_class=estimator.class_weight is not None)
     if len(kept) < len(y):
-        X = X[np.ix_(kept, kept)] if pairwise else X[kept]
-    return TrainingData(canonical(X), codes.astype(np.int64), present, weights, given[kept], kept, len(y))
+        X = rows_of(estimator, X, kept)
+    return TrainingData(X, codes.astype(np.int64), present, weights, given[kept], kept, len(y))
+
+
+def rows_of(estimator: Any, X: Any, indices: Indices) -> Any:
+    """Return some rows, and where they are kernel values computed beforehand, their columns only."""
+    pairwise = getattr(estimator, "kernel", None) == "precomputed"
+    return X[np.ix_(indices, indices)] if pairwise else X[indices]
 
 
 def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, name: str) -> Floats:

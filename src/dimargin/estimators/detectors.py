@@ -10,25 +10,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from dimargin.estimators.common import HOLDS_ROWS, unchanged_on_failure
-from dimargin.estimators.data import STORED_DTYPES, canonical, with_room
-from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
+from dimargin.estimators.data import rows_of, validated
+from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.sites import check_alone, check_named, check_sites
-from dimargin.estimators.validation import check_finite, check_number, check_objectives, check_weights
+from dimargin.estimators.validation import check_number, check_objectives, check_weights
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
-from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
@@ -96,7 +94,7 @@ def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class CoreSetDetector(OutlierMixin, BaseEstimator):
+class CoreSetDetector(KernelEstimator, OutlierMixin, BaseEstimator):
     """Base class of the detectors; subclasses define what is minimised, and what a row's score is."""
 
     def __init__(
@@ -133,12 +131,6 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         self.topology = topology
         self.shards = shards
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the detector to rows that are mostly usual.
 
@@ -170,8 +162,7 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             deadline = None if self.max_time is None else began + self.max_time
             limits = Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline)
             found = self._solve(rows, limits) if self.n_sites == 1 else self._agree(rows, limits)
-            for name, value in self._attributes(rows, found, n_given).items():
-                setattr(self, name, value)
+            self.__dict__.update(self._attributes(rows, found, n_given))
         if self.status_ != "converged":
             reason = (
                 found.reason if self.status_ == found.status else f"rounding hides what is left above tol={self.tol:g}"
@@ -185,7 +176,7 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+        self._check_kernel()
         if self.epsilon is not None:
             check_number("epsilon", self.epsilon, 0, 1, high_included=True)
         if self.contamination != "auto":
@@ -203,26 +194,15 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
             check_number("max_time", self.max_time, 0)
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[RowsToFit, int]:
-        pairwise = self.kernel == "precomputed"
-        X = validate_data(
-            self, X, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
-            ensure_all_finite=False, accept_large_sparse=True, ensure_min_samples=2,
-        )  # fmt: skip
-        if pairwise and X.shape[0] != X.shape[1]:
-            raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
-        bound = check_finite(X, columns=getattr(self, "feature_names_in_", None))
+        X = validated(self, X, ensure_min_samples=2)
         given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         kept = np.flatnonzero(given > 0)
         check_weights(given[kept], kept)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        X, n_given = canonical(with_room(X, bound)), X.shape[0]
-        if pairwise:  # such values change with the order of the rows, and so would their keys
-            order = np.random.default_rng(seed).permutation(len(kept))
-        else:
-            order = order_of_keys(X[kept], np.zeros(len(kept), dtype=np.int64), given[kept], seed)
-        indices = kept[order]
-        X, weights = X[np.ix_(indices, indices)] if pairwise else X[indices], given[indices]
-        transform = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0)
+        order = self._order(X[kept], np.zeros(len(kept), dtype=np.int64), given[kept], seed)
+        indices, n_given = kept[order], X.shape[0]
+        X, weights = rows_of(self, X, indices), given[indices]
+        transform = self._row_transform(X, weights)
         return RowsToFit(X, weights, indices, transform, effective_n_threads(self.n_jobs), seed), n_given
 
     @abstractmethod
@@ -320,23 +300,12 @@ class CoreSetDetector(OutlierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        X = validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order="C", ensure_all_finite=False
-        )
-        check_finite(X, columns=getattr(self, "feature_names_in_", None))
-        vectors, pairwise = self.support_vectors_, self.kernel == "precomputed"
-        X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)  # the model's storage decides
-        scores, threads = np.empty(X.shape[0]), effective_n_threads(self.n_jobs)
-        for first in range(0, X.shape[0], _ROWS_AT_ONCE):
-            part = X[first : first + _ROWS_AT_ONCE]
-            part = part.toarray() if sp.issparse(part) and not sp.issparse(vectors) else part
-            queries = part[:, self.support_] if pairwise else part
-            matrix = kernel_matrix(self._transform, vectors, queries=queries, n_threads=threads)
+        n_rows, batches = self._batches(X)
+        scores, threads = np.empty(n_rows), effective_n_threads(self.n_jobs)
+        for batch, part in batches:
+            matrix = kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)
             products = matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)[0]
-            scores[first : first + _ROWS_AT_ONCE] = self._scores(
-                Evaluation(self._diagonal_of(part), products, self._square)
-            )
+            scores[batch] = self._scores(Evaluation(self._diagonal_of(part), products, self._square))
         return scores
 
     def _diagonal_of(self, X: Any) -> Floats:

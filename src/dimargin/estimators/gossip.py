@@ -14,16 +14,17 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
-from dimargin.estimators.common import history_attribute, per_class, unchanged_on_failure
+from dimargin.estimators.common import PreparedFit, history_attribute, per_class
 from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
-from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.sites import check_sites
-from dimargin.estimators.validation import check_magnitude, check_number, check_objectives
+from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.objectives import Objectives
 from dimargin.sharding.keys import order_of_keys
 from dimargin.simulation.conditions import Conditions
+from dimargin.solvers import Limits
+from dimargin.strategies import Progress
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
@@ -231,27 +232,21 @@ class GossipSVMClassifier(LinearMarginClassifier):
         ConvergenceWarning
             When the sites had not stopped by themselves; ``status_`` says why.
         """
-        began = time.perf_counter()
-        with unchanged_on_failure(self), single_threaded_blas():
-            self._check_parameters()
-            data = training_data(self, X, y, None, linear=True)
-            check_memory(8 * _ARRAYS * int(self.n_sites) * len(data.labels) * data.X.shape[1], None)
-            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            context = self._init_callback_context(max_subtasks=1, sequential_subtasks=False)
-            hooks = {"X": X, "y": y, "metadata": {}}
-            context.call_on_fit_task_begin(estimator=self, **hooks)
-            progress = CallbackProgress(self, context, hooks, partial(self._model_attributes, data), monitor)
-            run = self._run(data, self._seed())
+        return self._fit(X, y)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
+        data = training_data(self, X, y, sample_weight, linear=True)
+        check_memory(8 * _ARRAYS * int(self.n_sites) * len(data.labels) * data.X.shape[1], None)
+        run = self._run(data, self._seed())
+
+        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             progress.level_begin(0, None)
-            deadline = None if self.max_time is None else began + self.max_time
-            run.run(int(self.max_iter), deadline, monitor.interrupted, progress.check)
+            run.run(int(limits.max_iter), limits.deadline, limits.interrupted, progress.check)
             progress.level_end(run.history[-1], lambda: run)
-            attributes = self._attributes(data, run, deadline)
-            for name, value in attributes.items():
-                setattr(self, name, value)
-            context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
-        self._warn_unless_converged(f"{self.status_} after {self.n_iter_} rounds")
-        return self
+            attributes = self._attributes(data, run, limits.deadline)
+            return attributes, f"{attributes['status_']} after {attributes['n_iter_']} rounds"
+
+        return PreparedFit(1, partial(self._model_attributes, data), train)
 
     def certify(self, X: Any, y: Any, max_time: float | None = None) -> Self:
         """Compute the certificate of the fitted model on any rows.
@@ -276,8 +271,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
         with single_threaded_blas():
             objectives = self._objectives(self._with_constant(data.X), data.labels, weights, deadline)
-        for name, value in _certificate(objectives).items():
-            setattr(self, name, value)
+        self.__dict__.update(self._certificate_attributes(objectives, "global"))
         return self
 
     def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> Objectives:
@@ -364,7 +358,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             "site_average_coef_": averages[:, 0] if single else averages,
             "site_intercept_": intercepts[:, 0] if single else intercepts,
             "site_of_rows_": sites,
-            **_certificate(objectives),
+            **self._certificate_attributes(objectives, "global"),
             "status_": status,
             "n_iter_": max(1, run.n_rounds),
             "history_": history_attribute(
@@ -387,13 +381,3 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
 
 _BY_CLASS = ("average_objective", "worst_objective")
-
-
-def _certificate(found: Objectives) -> dict[str, Any]:
-    check_objectives(found.primal, found.dual, found.relative_gap)
-    return {
-        "objective_": per_class(found.primal),
-        "dual_objective_": per_class(found.dual),
-        "duality_gap_": found.worst_gap,
-        "certificate_": "global",
-    }

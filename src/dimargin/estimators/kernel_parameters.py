@@ -1,16 +1,25 @@
-"""Checks of the parameters that describe a kernel, and the transform of rows that they stand for."""
+"""Parameters that describe a kernel, the rows that they are for, and what all estimators with a kernel share."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from dimargin.estimators.data import gamma_value
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import gen_batches
+
+from dimargin.estimators.data import canonical, gamma_value, queries
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES, MOST_DEGREE, Kernel
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, UserKernel
-from dimargin.system.arrays import Floats
+from dimargin.sharding.keys import order_of_keys
+from dimargin.system.arrays import Floats, Indices
+
+_ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:
@@ -50,3 +59,52 @@ def kernel_transform(
         return UserKernel(kernel if callable(kernel) else None)
     named = Kernel(kernel, gamma_value(gamma, X, weights), int(degree), float(coef0))  # type: ignore[arg-type]
     return RowTransform.fit(X, named, weights)
+
+
+class KernelEstimator:
+    """Mixin of the estimators with a kernel, classifiers and detectors."""
+
+    # parameters every subclass has
+    kernel: str | KernelFunction
+    gamma: str | float
+    degree: int
+    coef0: float
+    n_jobs: int | None
+
+    _offset = 0.0  # on every kernel value: one is an intercept that the regulariser counts
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+    def _check_kernel(self) -> None:
+        check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
+
+    def _row_transform(self, X: Any, weights: Floats) -> Transform:
+        """Return the transform that prepares rows for the kernel, from the training rows and their weights."""
+        own = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0)
+        return replace(own, offset=self._offset)
+
+    def _order(self, X: Any, y: Indices, weights: Floats, seed: int) -> Indices:
+        """Return the order of the rows by their keys.
+
+        Samples, parts and blocks depend on this order, and so not on that in which the rows are given.
+        """
+        if self.kernel == "precomputed":  # such values change with the order of the rows, and so would their keys
+            return np.random.default_rng(seed).permutation(len(y))
+        return order_of_keys(X, y, weights, seed)
+
+    def _batches(self, X: Any) -> tuple[int, Iterator[tuple[slice, Any]]]:
+        """Return the number of rows at prediction, and the rows in batches, stored as the support vectors are."""
+        X = queries(self, X)
+        vectors = self.support_vectors_  # type: ignore[attr-defined]
+        # centring would fill sparse rows: the model's storage decides
+        X = canonical(sp.csr_array(X) if sp.issparse(vectors) else X)
+
+        def stored(batch: slice) -> Any:
+            part = X[batch, self.support_] if self.kernel == "precomputed" else X[batch]  # type: ignore[attr-defined]
+            return part.toarray() if sp.issparse(part) and not sp.issparse(vectors) else part
+
+        return X.shape[0], ((batch, stored(batch)) for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE))

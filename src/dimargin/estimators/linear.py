@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dimargin.estimators.common import MarginClassifier
-from dimargin.estimators.data import STORED_DTYPES
-from dimargin.estimators.validation import check_finite
+from dimargin.estimators.data import queries
 from dimargin.system.arrays import Floats
 
 
@@ -41,8 +39,6 @@ class LinearMarginClassifier(MarginClassifier):
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
             Positive means ``classes_[1]``; with more classes, one against the rest each.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, ensure_all_finite=False)
-        check_finite(X, columns=getattr(self, "feature_names_in_", None))
+        X = queries(self, X, order=None)
         values: Floats = np.asarray((sp.csr_array(X) if sp.issparse(X) else X) @ self.coef_.T) + self.intercept_
         return values[:, 0] if len(self.coef_) == 1 else values

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
-from dimargin.estimators.common import history_attribute, unchanged_on_failure
+from dimargin.estimators.common import PreparedFit, history_attribute, unchanged_on_failure
 from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
-from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import Limits, PrimalSolution
-from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining
+from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining, Progress
 from dimargin.strategies.linear import LinearFacts, linear_shards
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import check_memory
@@ -157,60 +154,18 @@ class LinearODMClassifier(LinearMarginClassifier):
 
     # ---- training ------------------------------------------------------------------------------------------------
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train the machine.
+    def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
+        solver, data = self._check_solver(), training_data(self, X, y, sample_weight, linear=True)
+        check_memory(8 * _ARRAYS * len(data.labels) * data.X.shape[1], None)
+        start, seed = self._start(data), self._seed()
 
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Class labels of any type, two classes or more.
-        sample_weight : array-like of shape (n_samples,), optional
-            Non-negative; a weight of two equals the row given twice, zero equals leaving it out.
+        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
+            training = self._training(data, start, limits, seed, solver.deals_rows)
+            solution = solver.train(replace(training, progress=progress))
+            return self._attributes(solution, data.classes, float(data.weights.sum())), solution.reason
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a parameter or data out of range; the message names the parameter, row or column.
-
-        Warns
-        -----
-        ConvergenceWarning
-            When the tolerance was not reached; ``status_`` says why.
-        """
-        began = time.perf_counter()
-        with unchanged_on_failure(self), single_threaded_blas():
-            self._check_parameters()
-            solver = self._check_solver()
-            data = training_data(self, X, y, sample_weight, linear=True)
-            check_memory(8 * _ARRAYS * len(data.labels) * data.X.shape[1], None)
-            monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
-            n_levels = solver.n_levels(len(data.y))
-            context = self._init_callback_context(max_subtasks=n_levels + 1, sequential_subtasks=False)
-            hooks = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-            context.call_on_fit_task_begin(estimator=self, **hooks)
-            limits = Limits(
-                tol=self.tol,
-                max_iter=self.max_iter,
-                deadline=None if self.max_time is None else began + self.max_time,
-                interrupted=monitor.interrupted,
-            )
-            training = replace(
-                self._training(data, self._start(data), limits, self._seed(), solver.deals_rows),
-                progress=CallbackProgress(self, context, hooks, partial(self._model_attributes, data.classes), monitor),
-            )
-            solution = solver.train(training)
-            attributes = self._attributes(solution, data.classes, float(data.weights.sum()))
-            for name, value in attributes.items():
-                setattr(self, name, value)
-            context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
-        self._warn_unless_converged(solution.reason)
-        return self
+        n_levels = solver.n_levels(len(data.y)) + 1
+        return PreparedFit(n_levels, partial(self._model_attributes, data.classes), train)
 
     @available_if(_learns_in_parts)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -269,8 +224,7 @@ class LinearODMClassifier(LinearMarginClassifier):
                 "history_": ([] if first else self.history_) + history_attribute([entry]),
                 "_partial": (iterate, seen + weight),
             }
-            for name, value in attributes.items():
-                setattr(self, name, value)
+            self.__dict__.update(attributes)
         return self
 
     def _known_classes(self, classes: Any, first: bool) -> NDArray[Any]:
@@ -309,8 +263,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         with single_threaded_blas():
             training = self._training(data, parameters, Limits(tol=self.tol, max_iter=0))
             objectives = LinearNewton("conjugate_gradients").train(training).objectives
-        for name, value in self._certificate_attributes(objectives, "global").items():
-            setattr(self, name, value)
+        self.__dict__.update(self._certificate_attributes(objectives, "global"))
         return self
 
     def _check_parameters(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -148,8 +148,7 @@ class Search:
             )
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
         machine.gamma = gamma_value(machine.gamma, self.data.X, self.data.weights)
-        rows = replace(self.data, X=sample.rows, y=self.data.y[sample.train], weights=self.data.weights[sample.train])
-        transform = machine._row_transform(rows)
+        transform = machine._row_transform(sample.rows, self.data.weights[sample.train])
         if isinstance(machine._check_strategy(), Landmark):
             n_landmarks = machine.n_landmarks or Landmark.most_landmarks
             if len(sample.train) > 2 * n_landmarks:

@@ -200,17 +200,17 @@ class _LinearRun(_Run):
 class _KernelRun(_Run):
     def trained(self, source: Source) -> tuple[dict[str, Any], str]:
         """See `_Run`."""
-        loss, strategy, shape = self.machine._chosen(self.survey.n_rows)
+        strategy, shape = self.machine._chosen(self.survey.n_rows)
         self.check_memory(source, strategy, shape)
-        training, transform = self.training(source, loss, shape)
+        training, transform = self.training(source, shape)
         outcome = strategy.train(training)
         origin = Origin(self.survey.classes, self.survey.n_rows, self.survey.n_given, transform)
         return self.machine._attributes(origin, outcome), outcome.reason
 
-    def training(self, source: Source, loss: Loss, shape: TreeShape) -> tuple[Training, RowTransform]:
+    def training(self, source: Source, shape: TreeShape) -> tuple[Training, RowTransform]:
         """Return the training problem, with rows as parts with a kernel, and the transform of rows."""
         rows, measures = self.scattered(source)
-        factors, machine = self.factors(measures), self.machine
+        factors, machine, loss = self.factors(measures), self.machine, self.machine._loss()
         total, transform = float(measures.weights @ factors), _transform(machine, rows, measures, factors)
         losses = _Losses(loss, total, machine._has_intercept, factors, self.n_outputs)
         return Training(
