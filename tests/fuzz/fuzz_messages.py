@@ -65,7 +65,7 @@ class World:
             site.site._program = site.program
             site.said.clear()
             site.taken()
-            for table in ("_dropped", "_traffic", "_heard", "_lines"):
+            for table in ("_traffic", "_heard", "_lines"):
                 getattr(site.site, table).clear()
 
 

@@ -49,7 +49,7 @@ def machine_of(tmp_path, name):
 
 def names(simulator, output=0):
     """The core-set that all sites have."""
-    found = {program.agreement.learner.machines[output].chosen.points.names for program in simulator.programs.values()}
+    found = {program.learner.machines[output].chosen.points.names for program in simulator.programs.values()}
     assert len(found) == 1
     return next(iter(found))
 
@@ -119,7 +119,7 @@ def test_detectors_need_no_labels(tmp_path, flowers, kind, kernel, C, suffix):
     assert detector.offset_ == pytest.approx(whole.offset_, rel=2e-3)
     assert detector.dual_objective_ <= whole.objective_ * (1 + 1e-9) and detector.duality_gap_ <= 1.1e-4
     assert detector.objective_ >= whole.objective_ * (1 - 1e-5)
-    assert len(names(simulator)) == len(detector.support_) and simulator.programs["a"].agreement.schema.labels == ()
+    assert len(names(simulator)) == len(detector.support_) and simulator.programs["a"].schema.labels == ()
 
 
 def test_what_leaves_is_counted_and_logged(tmp_path, flowers):
@@ -148,14 +148,14 @@ def test_rows_appended_and_a_site_that_is_killed(tmp_path, flowers):
     graph.add_node(3)
     simulator = Simulator(sites(tmp_path, [*"abc", "never"], options), graph, conditions)
     simulator.run(until=50)
-    assert simulator.programs["a"].agreement.learner.has_finished
-    shared = simulator.sites["b"].last.agreement.learner.status()["rows_shared"]
+    assert simulator.programs["a"].learner.has_finished
+    shared = simulator.sites["b"].last.learner.status()["rows_shared"]
     write_csv(tmp_path / "a.csv", X[90:], y[90:], mode="a")
     simulator.run(until=54)
-    assert not simulator.programs["a"].agreement.learner.has_finished
+    assert not simulator.programs["a"].learner.has_finished
     assert SiteFolder(tmp_path / "a").read_status()["converged"] is False
     simulator.run(until=140)
-    programs = [program.agreement for program in simulator.programs.values()]
+    programs = list(simulator.programs.values())
     assert all(program.learner.has_finished and program.n_rows == 150 for program in programs)
     assert programs[1].learner.status()["rows_shared"] >= shared > 0
     whole = dimargin.CoreSetSVMClassifier(gamma=0.25, random_state=0).fit(X, y)
@@ -176,14 +176,14 @@ def test_a_late_site_with_a_new_label_makes_all_begin_anew(tmp_path, flowers):
 
     simulator = Simulator(sites(tmp_path, "abc", options), graph, Conditions(joins={"c": 60.0}))
     simulator.run(until=50)
-    before = simulator.programs["a"].agreement
+    before = simulator.programs["a"]
     assert len(before.learner.machines) == 1 and before.learner.has_finished
     given = before.learner.machines[0].given
     simulator.run(until=130)
     for program in simulator.programs.values():
-        learner = program.agreement.learner
+        learner = program.learner
         assert len(learner.machines) == 3 and learner.has_finished and not learner.neighbourhood.refused
-    assert given <= simulator.programs["a"].agreement.learner.machines[0].given
+    assert given <= simulator.programs["a"].learner.machines[0].given
     for k in range(3):
         assert names(simulator, k)
     model = machine_of(tmp_path, "a")
@@ -206,7 +206,7 @@ def test_sites_of_other_terms_refuse_each_other(tmp_path, flowers):
     programs = sites(tmp_path, "a", CoreSetOptions(C=1.0, **FAST)) | sites(tmp_path, "b", CoreSetOptions(C=2.0, **FAST))
     simulator = Simulator(programs, make_graph("complete", 2))
     simulator.run(until=30)
-    assert "C is 2.0 there and 1.0 here" in simulator.programs["a"].agreement.status()["refused"]["b"]
+    assert "C is 2.0 there and 1.0 here" in simulator.programs["a"].status()["refused"]["b"]
 
 
 @pytest.mark.slow_after(1)
@@ -288,7 +288,7 @@ def test_a_model_that_is_as_it_was_is_not_written_again(tmp_path, flowers):
     site.write_model()
     assert model.exists()
     before = model.read_bytes()
-    list(site.agreement.append(301.0, X[:1] + 9, y[:1], site._schema(GrowingFile(tmp_path / "a.csv").read())))
+    list(site.append(301.0, X[:1] + 9, y[:1], site._schema(GrowingFile(tmp_path / "a.csv").read())))
     list(site.wake(302.0, "round"))
     site.write_model()
     assert model.read_bytes() != before

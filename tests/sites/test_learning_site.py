@@ -110,11 +110,11 @@ def test_a_model_is_written_with_a_certificate_only(tmp_path, flowers):
     site.run(until=30)
     program, model = site.programs["a"], tmp_path / "a" / "model.dimargin"
     before = model.read_bytes()
-    program.agreement.learner._push_sum.mass *= 0  # as for a moment after what another has brought was undone
+    program.learner._push_sum.mass *= 0  # as for a moment after what another has brought was undone
     program.write_model()
     assert model.read_bytes() == before
-    program.agreement.learner._push_sum.mass += program.agreement.learner._push_sum.contribution
-    program.agreement.learner.weights += 1
+    program.learner._push_sum.mass += program.learner._push_sum.contribution
+    program.learner.weights += 1
     program.write_model()
     assert model.read_bytes() != before
 
@@ -123,11 +123,10 @@ def test_a_flood_of_cards_is_refused(tmp_path, flowers):
     write_csv(tmp_path / "a.csv", *flowers)
     site = sites(tmp_path, "a")["a"]()
     list(site.start(0.0, ["b"]))
-    agreement = site.agreement
-    card = Card(**agreement.schema.plain(), rows={"b": [1, 5]}, sealed=False)
+    card = Card(**site.schema.plain(), rows={"b": [1, 5]}, sealed=False)
     said = [action.facts for k in range(500) for action in site.receive(k / 501, "b", card) if hasattr(action, "facts")]
     assert [facts["reason"] for facts in said] == ["it sends more than 200 messages a second"]
-    assert "b" in agreement.status()["refused"]
+    assert "b" in site.status()["refused"]
 
 
 def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):
@@ -138,14 +137,14 @@ def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):
     simulator.run(until=50)
     write_csv(tmp_path / "a.csv", X[60:], y[60:], mode="a")
     simulator.run(until=60)
-    assert simulator.programs["b"].agreement.n_rows == 150
+    assert simulator.programs["b"].n_rows == 150
     with open(tmp_path / "b.csv", "a") as file:
         file.write("1,2,oops,4,setosa\n")
     simulator.run(until=80)
     status = SiteFolder(tmp_path / "b").read_status()
     assert "oops" in status["trouble"] and str(tmp_path / "b.csv") in status["trouble"]
     told = [report.facts for _, name, report in simulator.reports if report.what == "data refused"]
-    assert len(told) == 1 and simulator.programs["b"].agreement.learner.steps > 60
+    assert len(told) == 1 and simulator.programs["b"].learner.steps > 60
 
 
 def test_a_killed_site_goes_on_with_its_file(tmp_path, flowers):
@@ -155,12 +154,12 @@ def test_a_killed_site_goes_on_with_its_file(tmp_path, flowers):
     down = Conditions(outages=(Outage("b", 40.2, 60.2),))
     simulator = Simulator(sites(tmp_path, "abc"), make_graph("complete", 3), down)
     simulator.run(until=45)
-    steps = simulator.sites["b"].last.agreement.learner.steps
+    steps = simulator.sites["b"].last.learner.steps
     write_csv(tmp_path / "b.csv", X[120:], y[120:], mode="a")
     simulator.run(until=200)
-    program = simulator.programs["b"].agreement
+    program = simulator.programs["b"]
     assert program.learner.steps > steps + 100 and program.n_rows == 150
-    assert simulator.programs["a"].agreement.n_rows == 150
+    assert simulator.programs["a"].n_rows == 150
 
 
 def test_nobody_reads_a_status_of_no_site(tmp_path):
@@ -181,9 +180,9 @@ def test_bounds_follow_from_the_schema(tmp_path, flowers):
     X, y = flowers
     write_csv(tmp_path / "a.csv", X, y)
     site = sites(tmp_path, "a")["a"]()
-    settings = OPTIONS.settings(site.agreement.schema, 150)
+    settings = OPTIONS.settings(site.schema, 150)
     assert settings.norm_bound == pytest.approx(10 * np.sqrt(3) * np.sqrt(5) / 1e-2)  # four features in [0, 1], and one
-    assert settings.schema == site.agreement.schema.digest and settings.most_messages == 200
+    assert settings.schema == site.schema.digest and settings.most_messages == 200
 
 
 def test_logs_are_lines_of_json():

@@ -104,7 +104,6 @@ class LiveSite:
         self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
-        self._dropped: set[str] = set()  # senders that are ignored, whatever the program thinks
         self._lines: dict[str, Allowance] = {}  # about messages, by what happened
 
     def run(self, stop: threading.Event | None = None, max_time: float | None = None) -> str:
@@ -215,7 +214,7 @@ class LiveSite:
         if sender not in self._traffic:  # the table is full of others
             return
         self._heard[sender] = now
-        if sender in self._dropped or not self._program.hears(sender):
+        if not self._program.hears(sender):
             return
         try:
             message = self._decode(event.data)
@@ -232,7 +231,7 @@ class LiveSite:
 
     def _drop(self, now: float, sender: str, reason: str) -> None:
         """Ignore a sender from now on, and have the program undo what it has contributed."""
-        self._dropped.add(sender)
+        self._program.neighbourhood.refuse(sender, reason)  # whatever the program does next
         self._try(self._program.refuse, now, sender, reason)
 
     def _try(self, happen: Callable[..., Iterable[Action]], *what: Any) -> Exception | None:

@@ -1,4 +1,8 @@
-"""Neighbours of a site: those that it can reach, those that it hears, and those that it has refused."""
+"""Neighbours of a site: those that it can reach, those that it hears, and those that it has refused.
+
+Whom a site refuses, and why, stands here alone: its program, what the program learns by, and what runs it ask and tell
+the same `Neighbourhood`, or share its refusals.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,8 @@ class Neighbourhood:
         Time at which each neighbour was heard last.
     refused : dict from name to str
         Neighbours that are ignored, with the reason.
+    redeemable : set of str
+        Refused neighbours that are listened to, as they may yet be taken in again.
     old : Counter
         Number of messages of each neighbour that brought nothing new.
     """
@@ -37,6 +43,7 @@ class Neighbourhood:
     names: tuple[str, ...] = ()
     heard: dict[str, float] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    redeemable: set[str] = field(default_factory=set)
     old: Counter[str] = field(default_factory=Counter)
     _new: Counter[str] = field(default_factory=Counter)
     _awake: float = 0.0  # when any message was heard last
@@ -86,7 +93,21 @@ class Neighbourhood:
             return f"it repeats old messages: {self.old[name]}, with {self._new[name]} new ones"
         return None
 
+    def hears(self, name: str) -> bool:
+        """Return whether what a neighbour sends is read at all."""
+        return name not in self.refused or name in self.redeemable
+
     def refuse(self, name: str, reason: str) -> None:
         """Ignore a neighbour from now on."""
         self.refused[name] = reason
+        self.redeemable.discard(name)
         self.heard.pop(name, None)
+
+    def take_in(self, name: str) -> None:
+        """Undo a refusal."""
+        self.redeemable.discard(name)
+        del self.refused[name]
+
+    def share_refusals(self, other: Neighbourhood) -> None:
+        """Refuse whom another neighbourhood of the same site refuses, from now on too, and the other way round."""
+        self.refused, self.redeemable = other.refused, other.redeemable

@@ -10,9 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
 from typing import Any, Literal
 
 from dimargin.network.messages import Message
+from dimargin.network.neighbourhood import Neighbourhood
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +87,24 @@ class SiteProgram(ABC):
         sender is refused, and what was changed before stays.
         """
 
+    @cached_property
+    def neighbourhood(self) -> Neighbourhood:
+        """Neighbours that the site reaches, and those that it has refused."""
+        return Neighbourhood(inf)
+
     def hears(self, sender: str) -> bool:
         """Return whether messages of a sender are read; those that are not are not even decoded."""
-        return True
+        return self.neighbourhood.hears(sender)
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterable[Action]:
         """Ignore the sender of an invalid message from now on, and undo what it has contributed."""
+        self.neighbourhood.refuse(sender, reason)
         return ()
 
-    @abstractmethod
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterable[Action]:
         """Handle a change of the neighbours; those that are missing may return."""
+        self.neighbourhood.change(neighbours)
+        return ()
 
     @abstractmethod
     def checkpoint(self) -> dict[str, Any]:

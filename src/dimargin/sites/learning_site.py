@@ -1,6 +1,6 @@
 """Program of a real site, which learns from a data file and writes a model file and a status file.
 
-The program that learns knows nothing of files; a wrapper around it reads, writes and reports between two of its rounds.
+What learns knows nothing of files; they are read and written between two of its rounds.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from dimargin.data_files.growing import GrowingFile
 from dimargin.model_files.model_format import model_content
 from dimargin.model_files.model_values import encode_rows
 from dimargin.network.live import LiveSite
-from dimargin.network.messages import Message
-from dimargin.network.program import Action, Report, SiteProgram, Wake
+from dimargin.network.program import Action, Report, Wake
 from dimargin.network.programs.agreement import Agreement
 from dimargin.network.schema import Schema
 from dimargin.sites.folder import SiteFolder
@@ -29,8 +28,8 @@ from dimargin.system.writing import write_file
 _TIMER = "files"
 
 
-class LearningSite(SiteProgram):
-    """Site program that reads rows from a file as they come, and writes the model and its status to files.
+class LearningSite(Agreement):
+    """Agreement that reads rows from a file as they come, and writes the model and its status to files.
 
     Parameters
     ----------
@@ -52,30 +51,27 @@ class LearningSite(SiteProgram):
     """
 
     def __init__(self, name: str, data: GrowingFile, folder: SiteFolder, options: SiteOptions, seed: int = 0) -> None:
-        self.name, self.folder, self.options, self.shares = name, folder, options, options.shares
+        self.folder, self.options, self._data = folder, options, data
         self.live: LiveSite | None = None
-        self._data = data
-        first = data.read()
-        self._first = first
+        self._first = first = data.read()
         self._terms = options.terms(first)
-        self.agreement = Agreement(
+        super().__init__(
             name, first.X, self._labels(first), self._schema(first), options, options.n_sites, options.least_sites,
             options.settle, most_messages=options.most_messages, seed=(seed, *name.encode()),
         )  # fmt: skip
-        self.messages = self.agreement.messages
         self._looked = 0.0
         self._trouble = ""
         self._written = b""  # the model that is in the file
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Start or resume learning, and set the timer for the files."""
-        yield from self.agreement.start(now, neighbours)
+        yield from super().start(now, neighbours)
         yield Wake(1.0, _TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """Read and write the files that are due, every second; other timers are those of the agreement."""
         if name != _TIMER:
-            yield from self.agreement.wake(now, name)
+            yield from super().wake(now, name)
             return
         is_time = now - self._looked >= self.options.poll
         if is_time:
@@ -86,30 +82,6 @@ class LearningSite(SiteProgram):
         self.write_status()
         yield Wake(1.0, _TIMER)
 
-    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
-        """Pass a message on to the agreement."""
-        yield from self.agreement.receive(now, sender, message)
-
-    def hears(self, sender: str) -> bool:
-        """Return whether the agreement reads messages of a sender."""
-        return self.agreement.hears(sender)
-
-    def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
-        """Have the agreement refuse a sender."""
-        yield from self.agreement.refuse(now, sender, reason)
-
-    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Pass a change of the neighbours on to the agreement."""
-        yield from self.agreement.neighbours_changed(now, neighbours)
-
-    def checkpoint(self) -> dict[str, Any]:
-        """Return the checkpoint of the agreement."""
-        return self.agreement.checkpoint()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Have the agreement resume from a checkpoint."""
-        self.agreement.restore(state)
-
     # ---- files -------------------------------------------------------------------------------------------------
 
     def _take_rows(self, now: float) -> Iterator[Action]:
@@ -117,8 +89,8 @@ class LearningSite(SiteProgram):
         try:
             new = self._data.read()
             if new.X.shape[0]:
-                yield from self.agreement.append(now, new.X, self._labels(new), self._schema(new))
-                yield Report("rows appended", {"rows": new.X.shape[0], "all": self.agreement.n_rows})
+                yield from self.append(now, new.X, self._labels(new), self._schema(new))
+                yield Report("rows appended", {"rows": new.X.shape[0], "all": self.n_rows})
             self._trouble = ""
         except (DataFileError, OSError, ValueError) as error:
             if str(error) != self._trouble:
@@ -143,7 +115,7 @@ class LearningSite(SiteProgram):
         traffic = network.get("traffic", {}).values()
         facts = {
             "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
-            **self.agreement.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
+            **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
             "bytes_out": sum(one["bytes_out"] for one in traffic), "process": os.getpid(),
             "converged": self._has_finished, "trouble": self._trouble, "network": network,
         }  # fmt: skip
@@ -152,28 +124,27 @@ class LearningSite(SiteProgram):
     @property
     def _has_finished(self) -> bool:
         """Return whether the rule for stopping has held; the site goes on, for the others and for new rows."""
-        return self.agreement.learner is not None and self.agreement.learner.has_finished
+        return self.learner is not None and self.learner.has_finished
 
     def write_model(self, durable: bool = False) -> None:
         """Replace the model file, if there is a model yet."""
-        learner, schema, counts = self.agreement.learner, self.agreement.schema, self.agreement.counts
-        machine = None if learner is None else self.options.machine(learner, schema, counts)
+        machine = None if self.learner is None else self.options.machine(self.learner, self.schema, self.counts)
         if machine is None:
             return
         status = "converged" if self._has_finished else "learning"
         machine = machine._replace(attributes={**machine.attributes, "status_": status})
-        steps = [*scaler(schema, self.agreement.n_rows), machine]
+        steps = [*scaler(self.schema, self.n_rows), machine]
         content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_rows)
         if durable or content != self._written or not self.folder.model.exists():
             write_file(self.folder.model, content, durable)
             self._written = content
 
     def _notes(self) -> dict[str, Any]:
-        schema = self.agreement.schema
+        schema = self.schema
         return {
             "site": self.name,
             "schema": {"digest": schema.digest, "terms": dict(schema.terms), "labels": list(schema.labels),
-                       "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": self.agreement.counts},
+                       "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": self.counts},
             "label": self._first.label, "zero_based": self._first.zero_based,
         }  # fmt: skip
 

@@ -118,8 +118,7 @@ class Agreement(SiteProgram):
         self.rows: dict[str, list[int]] = {name: [1, len(y)]}
         self.sealed = False
         self.learner: Learner | None = None
-        self._near = Neighbourhood(max(settle, 4 * interval), most_messages)
-        self._differing: set[str] = set()  # refused sites that are taken in again with a card that fits
+        self.neighbourhood = Neighbourhood(max(settle, 4 * interval), most_messages)
         self._cards: dict[str, str] = {}  # what neighbours' last cards were, by digest
         self._widened: Counter[str] = Counter()  # how often cards of a neighbour have brought something new
         self._changed_at = 0.0
@@ -129,11 +128,11 @@ class Agreement(SiteProgram):
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Send the card to all neighbours; a site that was restored goes on learning at once."""
-        self._near.change(neighbours)
+        self.neighbourhood.change(neighbours)
         self._changed_at = now
         if self.learner is not None:
-            yield from self.learner.start(now, self._near.spoken_to)
-        yield from self._show(self._near.spoken_to)
+            yield from self.learner.start(now, self.neighbourhood.spoken_to)
+        yield from self._show(self.neighbourhood.spoken_to)
         yield Wake(self._interval, _TIMER)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
@@ -149,7 +148,7 @@ class Agreement(SiteProgram):
             self._has_complained = True
             yield Report("waiting for others", {"sites": len(self.rows), "labels": list(self.schema.labels)})
         if not self.sealed or self._ticks % _CARDS_EVERY == 0:
-            yield from self._show(self._near.spoken_to)
+            yield from self._show(self.neighbourhood.spoken_to)
         yield Wake(self._interval, _TIMER)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
@@ -158,20 +157,13 @@ class Agreement(SiteProgram):
             return
         if isinstance(message, Card):
             yield from self._take(now, sender, message)
-        elif self.learner is not None and sender not in self._near.refused:
+        elif self.learner is not None:
             yield from self.learner.receive(now, sender, message)
-
-    def hears(self, sender: str) -> bool:
-        """Return whether a sender was not refused for good, by this site or by its learner."""
-        if sender in self._near.refused:
-            return sender in self._differing
-        return self.learner is None or self.learner.hears(sender)
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
         """Refuse a sender for good, and undo its part in the learner; its labels and features stay."""
-        self._differing.discard(sender)
         self._cards.pop(sender, None)
-        self._near.refuse(sender, reason)
+        self.neighbourhood.refuse(sender, reason)
         if self.learner is not None:
             self.learner.leave(sender)
         yield Report("refused", {"site": sender, "reason": reason})
@@ -179,9 +171,9 @@ class Agreement(SiteProgram):
 
     def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Handle a change of the neighbours, and send the card to new ones."""
-        new = [name for name in neighbours if name not in self._near.names]
-        self._near.change(neighbours)
-        yield from self._show([name for name in new if name not in self._near.refused])
+        new = [name for name in neighbours if name not in self.neighbourhood.names]
+        self.neighbourhood.change(neighbours)
+        yield from self._show([name for name in new if name not in self.neighbourhood.refused])
         yield from self._tell_learner_who_is_there(now)
 
     def append(self, now: float, X: Any, y: NDArray[Any], schema: Schema) -> Iterator[Action]:
@@ -202,13 +194,13 @@ class Agreement(SiteProgram):
             yield from self._renew(now, before)
         else:
             self.learner.append(self._factory.rows(X, y, self.schema))
-        yield from self._show(self._near.spoken_to)
+        yield from self._show(self.neighbourhood.spoken_to)
 
     # ---- agreeing ------------------------------------------------------------------------------------------------
 
     def _take(self, now: float, sender: str, card: Card) -> Iterator[Action]:
         """Check a card, and unite the schema with it."""
-        fault = self._near.hear(now, sender)
+        fault = self.neighbourhood.hear(now, sender)
         if fault is not None:
             yield from self.refuse(now, sender, fault)
             return
@@ -217,19 +209,18 @@ class Agreement(SiteProgram):
         if fault is not None:
             yield from self._differs(now, sender, fault)
             return
-        if sender in self._differing:
-            self._differing.discard(sender)
-            del self._near.refused[sender]
+        if sender in self.neighbourhood.refused:
+            self.neighbourhood.take_in(sender)
             yield Report("taken in again", {"site": sender})
             yield from self._tell_learner_who_is_there(now)
         yield from self._unite(now, sender, other, card)
 
     def _differs(self, now: float, name: str, reason: str) -> Iterator[Action]:
         """Refuse a site, and send it the card once, so that it can find out why."""
-        self._near.heard.pop(name, None)
-        if self._near.refused.get(name) != reason:
+        self.neighbourhood.heard.pop(name, None)
+        if self.neighbourhood.refused.get(name) != reason:
             yield from self.refuse(now, name, reason)
-            self._differing.add(name)
+            self.neighbourhood.redeemable.add(name)
             yield from self._show([name])
 
     def _excess(self, other: Schema) -> str | None:
@@ -244,12 +235,7 @@ class Agreement(SiteProgram):
 
     def _tell_learner_who_is_there(self, now: float) -> Iterator[Action]:
         if self.learner is not None:
-            yield from self.learner.neighbours_changed(now, self._near.spoken_to)
-
-    @property
-    def _refused(self) -> dict[str, str]:
-        """Sites that were refused by this site or by its learner, with the reasons."""
-        return {**({} if self.learner is None else self.learner.neighbourhood.refused), **self._near.refused}
+            yield from self.learner.neighbours_changed(now, self.neighbourhood.spoken_to)
 
     def _unite(self, now: float, sender: str, other: Schema, card: Card) -> Iterator[Action]:
         before, known = self.schema, self.rows.keys()
@@ -293,8 +279,8 @@ class Agreement(SiteProgram):
         if len(self.schema.labels) < self._factory.least_labels or not self.schema.n_features:
             return False
         digest = self.schema.digest
-        self._near.gone(now)
-        if any(self._cards.get(name) != digest for name in self._near.heard):
+        self.neighbourhood.gone(now)
+        if any(self._cards.get(name) != digest for name in self.neighbourhood.heard):
             return False
         if self._n_sites is not None:
             return len(self.rows) >= self._n_sites
@@ -306,7 +292,7 @@ class Agreement(SiteProgram):
         self.sealed = True
         yield Report("agreed", self._agreed())
         self.learner = self._made()
-        yield from self.learner.start(now, self._near.spoken_to)
+        yield from self.learner.start(now, self.neighbourhood.spoken_to)
 
     def _renew(self, now: float, before: Schema) -> Iterator[Action]:
         """Go on with a new learner under a wider schema."""
@@ -315,12 +301,13 @@ class Agreement(SiteProgram):
         self.learner = self._made()
         if last is not None:
             self.learner.inherit(last.checkpoint(), self.schema, before)
-            self.learner.neighbourhood.refused = dict(last.neighbourhood.refused)
-        yield from self.learner.start(now, self._near.spoken_to)
+        yield from self.learner.start(now, self.neighbourhood.spoken_to)
 
     def _made(self) -> Learner:
         rows = self._factory.rows(self.X, self.y, self.schema)
-        return self._factory.learner(self.name, rows, self.schema, self.n_rows, self._seed)
+        learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._seed)
+        learner.neighbourhood.share_refusals(self.neighbourhood)
+        return learner
 
     def _agreed(self) -> dict[str, Any]:
         return {
@@ -347,10 +334,10 @@ class Agreement(SiteProgram):
 
     def status(self) -> dict[str, Any]:
         """Return how far this site is, for display."""
-        learnt: dict[str, Any] = {"round": 0, "steps": 0, "neighbours": sorted(self._near.heard)}
+        learnt: dict[str, Any] = {"round": 0, "steps": 0, "neighbours": sorted(self.neighbourhood.heard)}
         if self.learner is not None:
             learnt = self.learner.status()
-        return {**learnt, "refused": self._refused, "sealed": self.sealed, **self._agreed()}
+        return {**learnt, "refused": dict(self.neighbourhood.refused), "sealed": self.sealed, **self._agreed()}
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the schema, and what the learner has learnt."""

@@ -55,7 +55,6 @@ class Average(SiteProgram):
     ) -> None:
         self.push_sum = PushSum(np.append(weight * np.asarray(value, dtype=np.float64), weight))
         self._one, self._rng = one_neighbour, np.random.default_rng(seed)
-        self._neighbours: tuple[str, ...] = ()
 
     @property
     def estimate(self) -> Floats:
@@ -66,12 +65,12 @@ class Average(SiteProgram):
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Set the timer of the first round."""
-        self._neighbours = tuple(neighbours)
+        self.neighbourhood.change(neighbours)
         yield Wake(1.0)
 
     def wake(self, now: float, name: str) -> Iterator[Action]:
         """Run a round, in which shares of the mass are sent."""
-        chosen: tuple[str, ...] = self._neighbours
+        chosen = self.neighbourhood.names
         if self._one and chosen:
             chosen = (chosen[self._rng.integers(len(chosen))],)
         for neighbour, mass in self.push_sum.shares(chosen).items():
@@ -82,11 +81,6 @@ class Average(SiteProgram):
         """Add the share that a neighbour has sent."""
         assert isinstance(message, Share)
         self.push_sum.take(sender, message.mass)
-        yield from ()
-
-    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Replace the neighbours that get shares."""
-        self._neighbours = tuple(neighbours)
         yield from ()
 
     def checkpoint(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
-from dimargin.network.messages import Message, decoder, encode
+from dimargin.network.messages import decoder, encode
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.candidates import Candidates, Named, points_of, stored, unsound
@@ -138,28 +138,19 @@ class CoreSetConsensus(Listener):
             yield Stop("quiet")
         yield Wake(self.settings.interval)
 
-    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+    def take(self, sender: str, message: Candidates) -> str | None:
         """Keep a neighbour's core-set for the next round."""
-        assert isinstance(message, Candidates)
-        near = self.neighbourhood
-        if sender in near.refused or message.schema != self.settings.schema:
-            return
-        fault = near.hear(now, sender) or self._fault(message)
+        fault = self._fault(message)
         if fault is not None:
-            yield from self.refuse(now, sender, fault)
-            return
+            return fault
         self._spoken[sender] = replace(self._known(sender), theirs=message.digest, heard=self.rounds)
         if message.digest == self._points.digest:
             self._quiet = min(self._quiet, message.quiet)
-            return
+            return None
         self._quiet = 0
         if message.sites:
             self._heard[sender] = Heard(self._points_of(message), message.value)
-
-    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Replace the neighbours that get messages."""
-        self.neighbourhood.change(neighbours)
-        yield from ()
+        return None
 
     def append(self, X: Any, labels: Floats) -> None:
         """Add points of this site."""

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Stop, Wake
 from dimargin.network.programs.candidates import Candidates
@@ -75,23 +74,11 @@ class CoreSetMachines(Learner):
             yield Stop("quiet")
         yield Wake(self.settings.interval)
 
-    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+    def take(self, sender: str, message: Candidates) -> str | None:
         """Pass a message on to the output that it is about."""
-        assert isinstance(message, Candidates)
-        if sender in self.neighbourhood.refused or message.schema != self.settings.schema:
-            return
-        if message.output < len(self.machines):
-            yield from self.machines[message.output].receive(now, sender, message)
-        else:
-            reason = f"it tells of machine {message.output}, expected one of {len(self.machines)}"
-            yield from self.refuse(now, sender, reason)
-        if sender in self.neighbourhood.refused:
-            self.leave(sender)
-
-    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Replace the neighbours that get messages."""
-        self.neighbourhood.change(neighbours)
-        yield from ()
+        if message.output >= len(self.machines):
+            return f"it tells of machine {message.output}, expected one of {len(self.machines)}"
+        return self.machines[message.output].take(sender, message)
 
     def append(self, rows: CodedRows) -> None:
         """Add rows of this site."""

@@ -37,7 +37,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dimargin.network import limits
-from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.exchange import Exchange
@@ -89,6 +88,7 @@ class Gadget(Learner):
 
     shares = "parameters"
     messages = (Exchange,)
+    settings: GadgetSettings
 
     def __init__(self, rows: HingeRows, settings: GadgetSettings, seed: tuple[int, ...] = (0,)) -> None:
         self.rows, self.settings = rows, settings
@@ -130,28 +130,18 @@ class Gadget(Learner):
         yield from self._tell()
         yield Wake(self.settings.interval)
 
-    def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
+    def take(self, sender: str, message: Exchange) -> str | None:
         """Add a neighbour's share to the mass, and keep its iterate."""
-        assert isinstance(message, Exchange)
-        near, settings = self.neighbourhood, self.settings
-        if sender in near.refused or message.schema != settings.schema:
-            return
-        bounds = settings.norm_bound, settings.mass_bound
-        fault = near.hear(now, sender) or message.fault(sender, self._push_sum, self._shape, *bounds)
-        if fault is None:
-            is_new = self._push_sum.take(sender, message.mass)
-            if is_new or sender not in self._leads:
-                self._leads[sender] = message.steps
-                if len(message.iterate):
-                    self._iterates[sender] = message.iterate
-            fault = near.judge(sender, is_new)
+        bounds = self.settings.norm_bound, self.settings.mass_bound
+        fault = message.fault(sender, self._push_sum, self._shape, *bounds)
         if fault is not None:
-            yield from self.refuse(now, sender, fault)
-
-    def neighbours_changed(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
-        """Replace the neighbours that get messages."""
-        self.neighbourhood.change(neighbours)
-        yield from ()
+            return fault
+        is_new = self._push_sum.take(sender, message.mass)
+        if is_new or sender not in self._leads:
+            self._leads[sender] = message.steps
+            if len(message.iterate):
+                self._iterates[sender] = message.iterate
+        return self.neighbourhood.judge(sender, is_new)
 
     def append(self, rows: HingeRows) -> None:
         """Add rows of this site."""

@@ -9,31 +9,39 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from dimargin.network.messages import Message
-from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, SiteProgram
 from dimargin.network.schema import Schema
 
 
 class Listener(SiteProgram):
-    """Site program that ignores a neighbour once an invalid message has come from it.
+    """Site program that says whom it refuses.
 
     Attributes
     ----------
-    neighbourhood : Neighbourhood
-        Neighbours that it hears, and those that it has refused.
+    settings
+        Settings, of which the digest of the `schema` is compared with that of every message.
     """
 
-    neighbourhood: Neighbourhood
+    settings: Any
 
-    def hears(self, sender: str) -> bool:
-        """Return whether a sender has not been refused."""
-        return sender not in self.neighbourhood.refused
+    def receive(self, now: float, sender: str, message: Any) -> Iterator[Action]:
+        """Learn from a message about the same schema; its sender is refused if no correct site would send it."""
+        near = self.neighbourhood
+        if sender in near.refused or message.schema != self.settings.schema:
+            return
+        fault = near.hear(now, sender) or self.take(sender, message)
+        if fault is not None:
+            yield from self.refuse(now, sender, fault)
 
     def refuse(self, now: float, sender: str, reason: str) -> Iterator[Action]:
         """Ignore a sender from now on, and undo what it has contributed as far as `leave` can."""
         self.neighbourhood.refuse(sender, reason)
         self.leave(sender)
         yield Report("refused", {"site": sender, "reason": reason})
+
+    @abstractmethod
+    def take(self, sender: str, message: Any) -> str | None:
+        """Learn from a message; return why no correct site would send it, or None."""
 
     @abstractmethod
     def leave(self, name: str) -> None:
