@@ -10,11 +10,11 @@ import inspect
 import json
 import typing
 from collections.abc import Callable, Collection, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 
+from dimargin.cli.flags import optional_flag
 from dimargin.data_files.chunks import label_values
 from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
@@ -41,20 +41,9 @@ def flags(
     for machine in machines:
         hints, texts = typing.get_type_hints(machine.__init__), parameter_texts(machine)
         for name in parameters(machine, exclude):
-            flag = name.replace("_", "-")
             kind = next((k for k in (bool, int, float) if hints[name] in (k, k | None)), str)
-            option = typer.Option(
-                f"--{flag}/--no-{flag}" if kind is bool else f"--{flag}",
-                help=texts.get(name, ""),
-                show_default=_defaults(name, machines, exclude),
-                rich_help_panel=panel,
-            )
-            found.setdefault(
-                name,
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
-                ),
-            )
+            default = _defaults(name, machines, exclude)
+            found.setdefault(name, optional_flag(name, kind, texts.get(name, ""), default, panel))
     return list(found.values())
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import math
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from enum import StrEnum
+from dataclasses import fields
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
+from dimargin.cli.flags import optional_flag
 from dimargin.data_files.growing import GrowingFile
+from dimargin.network.programs.parameters import CoreSetParameters, GossipParameters
 from dimargin.sites.folder import SiteFolder
 from dimargin.system.extras import require
 from dimargin.system.threads import single_threaded_blas
@@ -25,61 +30,31 @@ if TYPE_CHECKING:
     from dimargin.sites.options import SiteOptions
 
 
-class Gradient(StrEnum):
-    """Gradient that a site follows."""
-
-    tracked = "tracked"
-    local = "local"
-
-
-class Program(StrEnum):
-    """Program that all sites run."""
-
-    gadget = "gadget"
-    coreset = "coreset"
-
-
-class Kind(StrEnum):
-    """Kind of machine that a core-set determines."""
-
-    svm = "svm"
-    svdd = "svdd"
-    one_class = "one-class"
-
-
-class KernelName(StrEnum):
-    """Name of a kernel that all sites know."""
-
-    linear = "linear"
-    poly = "poly"
-    rbf = "rbf"
-    laplacian = "laplacian"
-
-
-# what each program's options are, imported for the one that runs
-_OPTIONS = {
-    Program.gadget: ("dimargin.sites.gossip_options", "GossipOptions"),
-    Program.coreset: ("dimargin.sites.core_set_options", "CoreSetOptions"),
-}
-_LEARNING, _NETWORK, _TRUST = "Learning (alike at all sites)", "Network", "Trust"
-_GADGET, _CORESET = "Learning by gossip (--program gadget)", "Learning of few rows (--program coreset)"
+# of each program: its parameters, its options, which are imported for the one that runs, and the panel of its flags
+_PROGRAMS = {
+    "gadget": (
+        GossipParameters, "dimargin.sites.gossip_options:GossipOptions", "Learning by gossip (--program gadget)",
+    ),
+    "coreset": (
+        CoreSetParameters, "dimargin.sites.core_set_options:CoreSetOptions", "Learning of few rows (--program coreset)",
+    ),
+}  # fmt: skip
+_LEARNING = "Learning (alike at all sites)"
+_network, _trust = (partial(typer.Option, rich_help_panel=panel) for panel in ("Network", "Trust"))
 _ABOVE_ZERO = ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol")
 
 
 def _site(
+    *,
     name: Annotated[str, typer.Option(help="Of this site: letters, digits, dots, hyphens, underscores.")],
     data: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="LIBSVM text or CSV; rows may be appended to it.")
     ] = None,
     connect: Annotated[
-        list[str] | None,
-        typer.Option(help="Address of another site, such as tcp/192.0.2.1:7447; repeat it.", rich_help_panel=_NETWORK),
+        list[str] | None, _network(help="Address of another site, such as tcp/192.0.2.1:7447; repeat it.")
     ] = None,
     listen: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Address to be reached at.", show_default="a free port of 127.0.0.1", rich_help_panel=_NETWORK
-        ),
+        list[str] | None, _network(help="Address to be reached at.", show_default="a free port of 127.0.0.1")
     ] = None,
     folder: Annotated[
         Path | None, typer.Option(file_okay=False, help="For state, status and model.", show_default="NAME")
@@ -94,99 +69,34 @@ def _site(
     max_time: Annotated[float | None, typer.Option(help="Seconds after which to end.", show_default="never")] = None,
     random_state: Annotated[int, typer.Option(help="Seed of batches.")] = 0,
     program: Annotated[
-        Program,
+        Literal["gadget", "coreset"],
         typer.Option(
             help="gadget: a linear machine, by gossip. coreset: the few rows that decide, which are sent to all sites.",
             rich_help_panel=_LEARNING,
         ),
-    ] = Program.gadget,
-    alpha: Annotated[
-        float | None, typer.Option(help="Weight of the regulariser.", show_default="1e-4", rich_help_panel=_GADGET)
-    ] = None,
-    gradient: Annotated[
-        Gradient | None,
-        typer.Option(
-            help="Of all rows, tracked by gossip, or the site's own.", show_default="tracked", rich_help_panel=_GADGET
-        ),
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Rows per step.", show_default="all", rich_help_panel=_GADGET)
-    ] = None,
-    gossip_rounds: Annotated[
-        int | None, typer.Option(help="Rounds per step.", show_default="1", rich_help_panel=_GADGET)
-    ] = None,
-    fit_intercept: Annotated[
-        bool | None,
-        typer.Option("--fit-intercept/--no-fit-intercept", show_default="fit-intercept", rich_help_panel=_GADGET),
-    ] = None,
-    kind: Annotated[
-        Kind | None,
-        typer.Option(
-            help="A classifier, or a detector of outliers without labels.", show_default="svm", rich_help_panel=_CORESET
-        ),
-    ] = None,
-    C: Annotated[
-        float | None,
-        typer.Option("--C", help="Weight of the squared loss.", show_default="1", rich_help_panel=_CORESET),
-    ] = None,
-    kernel: Annotated[KernelName | None, typer.Option(show_default="rbf", rich_help_panel=_CORESET)] = None,
-    gamma: Annotated[
-        float | None, typer.Option(help="Of the kernel.", show_default="1 / features", rich_help_panel=_CORESET)
-    ] = None,
-    degree: Annotated[int | None, typer.Option(help="Of poly.", show_default="3", rich_help_panel=_CORESET)] = None,
-    coef0: Annotated[float | None, typer.Option(help="Of poly.", show_default="0", rich_help_panel=_CORESET)] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(help="Relative duality gap to reach.", show_default="1e-3", rich_help_panel=_CORESET),
-    ] = None,
+    ] = "gadget",
     scale: Annotated[
         bool, typer.Option(help="By the limits of the features at all sites.", rich_help_panel=_LEARNING)
     ] = True,
     sites: Annotated[
-        int | None,
-        typer.Option(help="Begin when so many are known.", show_default="when all is quiet", rich_help_panel=_NETWORK),
+        int | None, _network(help="Begin when so many are known.", show_default="when all is quiet")
     ] = None,
-    settle: Annotated[
-        float, typer.Option(help="Seconds without news before the schema is agreed.", rich_help_panel=_NETWORK)
-    ] = 3.0,
-    swarm: Annotated[str, typer.Option(help="Name that all sites share.", rich_help_panel=_NETWORK)] = "dimargin",
-    neighbour: Annotated[
-        list[str] | None,
-        typer.Option(help="Site to talk to; repeat it.", show_default="all", rich_help_panel=_NETWORK),
-    ] = None,
-    interval: Annotated[float, typer.Option(help="Seconds between rounds.", rich_help_panel=_NETWORK)] = 0.05,
-    lease: Annotated[
-        float, typer.Option(help="Seconds of silence after which a site counts as gone.", rich_help_panel=_NETWORK)
-    ] = 2.0,
-    bandwidth: Annotated[
-        float | None,
-        typer.Option(help="Bytes a second that may leave.", show_default="no limit", rich_help_panel=_NETWORK),
-    ] = None,
-    router: Annotated[
-        bool, typer.Option("--router", help="--connect is a Zenoh router.", rich_help_panel=_NETWORK)
-    ] = False,
-    certificate: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Of this site (PEM).", rich_help_panel=_TRUST)
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Of the certificate.", rich_help_panel=_TRUST)
-    ] = None,
-    authority: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Who signed all certificates.", rich_help_panel=_TRUST),
-    ] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="Site that may take part; repeat it.", rich_help_panel=_TRUST)
-    ] = None,
-    router_name: Annotated[
-        str | None, typer.Option(help="In the certificate of the router.", rich_help_panel=_TRUST)
-    ] = None,
+    settle: Annotated[float, _network(help="Seconds without news before the schema is agreed.")] = 3.0,
+    swarm: Annotated[str, _network(help="Name that all sites share.")] = "dimargin",
+    neighbour: Annotated[list[str] | None, _network(help="Site to talk to; repeat it.", show_default="all")] = None,
+    interval: Annotated[float, _network(help="Seconds between rounds.")] = 0.05,
+    lease: Annotated[float, _network(help="Seconds of silence after which a site counts as gone.")] = 2.0,
+    bandwidth: Annotated[float | None, _network(help="Bytes a second that may leave.", show_default="no limit")] = None,
+    router: Annotated[bool, _network("--router", help="--connect is a Zenoh router.")] = False,
+    certificate: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Of this site (PEM).")] = None,
+    key: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Of the certificate.")] = None,
+    authority: Annotated[Path | None, _trust(exists=True, dir_okay=False, help="Who signed all certificates.")] = None,
+    allow: Annotated[list[str] | None, _trust(help="Site that may take part; repeat it.")] = None,
+    router_name: Annotated[str | None, _trust(help="In the certificate of the router.")] = None,
     share_rows: Annotated[
-        bool,
-        typer.Option(
-            "--share-rows", help="Let rows leave the site, for programs that need it.", rich_help_panel=_TRUST
-        ),
+        bool, _trust("--share-rows", help="Let rows leave the site, for programs that need it.")
     ] = False,
+    **given: Any,
 ) -> None:
     """Learn with other sites; the rows stay here, but for those that --share-rows lets go.
 
@@ -210,15 +120,6 @@ def _site(
         raise ValueError("--router with certificates needs --router-name, the common name in the router's certificate")
     if router_name is not None and not router:
         raise ValueError("--router-name names the certificate of a router: it needs --router")
-    given: dict[Program, dict[str, Any]] = {
-        Program.gadget: {
-            "alpha": alpha, "gradient": gradient, "batch_size": batch_size, "gossip_rounds": gossip_rounds,
-            "fit_intercept": fit_intercept,
-        },
-        Program.coreset: {
-            "kind": kind, "C": C, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "tol": tol,
-        },
-    }  # fmt: skip
     options = _options(
         program, given,
         {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "least_sites": 2 if connect else 1,
@@ -251,21 +152,30 @@ def _site(
         learning.write_status()
 
 
-def _options(program: Program, given: dict[Program, dict[str, Any]], others: dict[str, Any]) -> SiteOptions:
+def _flags(program: str) -> list[inspect.Parameter]:
+    """Return the flags for the parameters of a program that have a help."""
+    parameters, _, panel = _PROGRAMS[program]
+    defaults, found = {field.name: str(field.default) for field in fields(parameters)}, []
+    for name, hint in get_type_hints(parameters, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            kind, text, *words = get_args(hint)
+            kind = get_args(kind)[0] if isinstance(kind, UnionType) else kind
+            found.append(optional_flag(name, kind, text, words[0] if words else defaults[name], panel))
+    return found
+
+
+def _options(program: str, given: dict[str, Any], others: dict[str, Any]) -> SiteOptions:
     """Return the options of the program, from the flags that were given; None is a default."""
-    for one, flags in given.items():
-        for name, value in flags.items():
+    for one in _PROGRAMS:
+        for parameter in _flags(one):
+            name, value = parameter.name, given[parameter.name]
             flag = f"--{name.replace('_', '-')}"
             if value is not None and one != program:
                 raise ValueError(f"{flag} was given, but --program {program} does not use it")
             if name in _ABOVE_ZERO:
                 _check_above_zero(flag, value)
-    own = {
-        name: str(value) if isinstance(value, StrEnum) else value
-        for name, value in given[program].items()
-        if value is not None
-    }
-    module, name = _OPTIONS[program]
+    module, name = _PROGRAMS[program][1].split(":")
+    own = {name: value for name, value in given.items() if value is not None}
     options: SiteOptions = getattr(import_module(module), name)(**own, **others)
     return options
 
@@ -344,5 +254,10 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the command; the flags of the programs stand before those that any program has."""
+    own = list(inspect.signature(_site, eval_str=True).parameters.values())[:-1]
+    before = [parameter.name for parameter in own].index("scale")
+    flags = [flag for program in _PROGRAMS for flag in _flags(program)]
+    signature = inspect.Signature([*own[:before], *flags, *own[before:]])
+    _site.__signature__ = signature  # type: ignore[attr-defined]
     app.command("site")(_site)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,40 +17,22 @@ from dimargin.model_files.model_format import Step
 from dimargin.network.programs.candidates import Candidates, Named
 from dimargin.network.programs.core_set_machines import CodedRows, CoreSetMachines
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
+from dimargin.network.programs.parameters import CoreSetParameters
 from dimargin.network.schema import Schema
 from dimargin.problems.losses import LEAST, MOST
 from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
 
+_OWN = tuple(field.name for field in fields(CoreSetParameters))
 _BEYOND = 1e3  # times as long as rows within the limits, that rows appended later may be
 _DENSE = 1000  # features of LIBSVM text, above which rows stay sparse
 _QUIET = 4.0  # leases without news, after which sites have agreed
 
 
 @dataclass(frozen=True)
-class CoreSetOptions(SiteOptions):
-    """Options of core-set consensus.
-
-    Attributes
-    ----------
-    kind : {"svm", "svdd", "one-class"}
-        Machine, as `dimargin.CoreSetSVMClassifier`, `dimargin.CoreSetSVDD` and `dimargin.OneClassCoreSetSVM`; the last
-        two use no labels.
-    C, kernel, degree, coef0, tol
-        Parameters as there; C is infinite for the smallest ball that has no row outside.
-    gamma : float or None
-        None for ``1 / n_features``, which all sites know, while no site knows the variance of the features over all
-        rows.
-    """
+class CoreSetOptions(SiteOptions, CoreSetParameters):
+    """Options of core-set consensus."""
 
     program, shares, messages = "coreset", "rows", (Candidates,)
-
-    kind: Literal["svm", "svdd", "one-class"] = "svm"
-    C: float = 1.0
-    kernel: str = "rbf"
-    gamma: float | None = None
-    degree: int = 3
-    coef0: float = 0.0
-    tol: float = 1e-3
 
     @property
     def least_labels(self) -> int:
@@ -67,7 +49,7 @@ class CoreSetOptions(SiteOptions):
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
-        return {name: getattr(self, name) for name in ("kind", "C", "kernel", "gamma", "degree", "coef0", "tol")}
+        return {name: getattr(self, name) for name in _OWN}
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> CodedRows:
         """Return rows scaled, with codes of their labels, and stored dense or sparse as the schema decides."""
@@ -97,7 +79,7 @@ class CoreSetOptions(SiteOptions):
 
     def _kernel(self, schema: Schema) -> Kernel:
         gamma = 1 / schema.n_features if self.gamma is None else self.gamma
-        return Kernel(self.kernel, gamma, self.degree, self.coef0)  # type: ignore[arg-type]
+        return Kernel(self.kernel, gamma, self.degree, self.coef0)
 
     # ---- model ---------------------------------------------------------------------------------------------------
 
@@ -109,10 +91,7 @@ class CoreSetOptions(SiteOptions):
         found = [one for one in chosen if one is not None]
         bounds = np.array([learner.settings.bounds(one) for one in found])
         kernel = self._kernel(schema)
-        parameters = {
-            "C": self.C, "kernel": kernel.name, "gamma": kernel.gamma, "degree": self.degree, "coef0": self.coef0,
-            "tol": self.tol,
-        }  # fmt: skip
+        parameters = {name: getattr(self, name) for name in _OWN if name != "kind"} | {"gamma": kernel.gamma}
         vectors = _union(found)
         transform = RowTransform.fit(vectors.X, kernel).in_float64()
         attributes = {

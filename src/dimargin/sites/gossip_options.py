@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from dimargin.network import limits
 from dimargin.network.programs.exchange import Exchange
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
+from dimargin.network.programs.parameters import GadgetParameters, GossipParameters
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.losses import LEAST, MOST
@@ -21,23 +22,10 @@ from dimargin.sites.options import SiteOptions, certificate, longest_row, width_
 
 
 @dataclass(frozen=True)
-class GossipOptions(SiteOptions):
-    """Options of GADGET.
-
-    Attributes
-    ----------
-    alpha, gradient, batch_size, gossip_rounds, step_size, fit_intercept
-        Parameters as in `dimargin.GossipSVMClassifier`.
-    """
+class GossipOptions(SiteOptions, GossipParameters):
+    """Options of GADGET."""
 
     program, shares, messages = "gadget", "parameters", (Exchange,)
-
-    alpha: float = 1e-4
-    gradient: Literal["tracked", "local"] = "tracked"
-    batch_size: int | None = None
-    gossip_rounds: int | float = 1
-    step_size: str | float = "auto"
-    fit_intercept: bool = True
 
     def __post_init__(self) -> None:
         if not LEAST <= self.alpha <= MOST:
@@ -72,8 +60,8 @@ class GossipOptions(SiteOptions):
         """Return the settings under a schema, with bounds of what a correct site can send."""
         radius = max(longest_row(schema), 1.0)
         return GadgetSettings(
-            alpha=self.alpha, gradient=self.gradient, batch_size=self.batch_size, gossip_rounds=self.gossip_rounds,
-            step_size=self.step_size, interval=self.interval, lease=self.lease,
+            **{field.name: getattr(self, field.name) for field in fields(GadgetParameters)},
+            interval=self.interval, lease=self.lease,
             # |w| <= radius / alpha
             norm_bound=min(10 * np.sqrt(len(schema.labels)) * radius / self.alpha, limits.NUMBER),
             mass_bound=min(10 * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER),

@@ -7,23 +7,15 @@ from typing import Literal
 
 import numpy as np
 
+from dimargin.network.programs.parameters import GadgetParameters
+
 
 @dataclass(frozen=True)
-class GadgetSettings:
-    """Settings of GADGET.
+class GadgetSettings(GadgetParameters):
+    """Settings of GADGET: what its owner chooses, and the rest.
 
     Attributes
     ----------
-    alpha : float
-        Weight of the regulariser; the paper's lambda.
-    gradient : {"tracked", "local"}
-    batch_size : int or None
-        Rows that a step evaluates, drawn with replacement; None for all.
-    gossip_rounds : int or float
-        Rounds for every step. A number below one is a tolerance: there are as many rounds as it takes for the site's
-        own estimate to change by less than this share in a round.
-    step_size : "auto", "pegasos" or float
-        Approximate length of the first step: what the rows' curvature allows (steps.py), ``1/alpha``, or this number.
     projection : bool
     stop : {"objective", "quiet"}
         Rule for stopping, which must hold `n_quiet` times running. With "objective", the objective of all rows has
@@ -46,11 +38,6 @@ class GadgetSettings:
         Digest of the schema of the rows.
     """
 
-    alpha: float = 1e-4
-    gradient: Literal["tracked", "local"] = "tracked"
-    batch_size: int | None = None
-    gossip_rounds: int | float = 1
-    step_size: str | float = "auto"
     projection: bool = False
     stop: Literal["objective", "quiet"] = "objective"
     tol: float = 2e-3

@@ -1,0 +1,68 @@
+"""Parameters of what sites learn, from which the flags of ``dimargin site`` are derived.
+
+A parameter that is a flag is annotated with its help, and with its default in words where the value does not say it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+
+@dataclass(frozen=True)
+class GadgetParameters:
+    """Parameters of GADGET that the owner of a site chooses.
+
+    Attributes
+    ----------
+    alpha : float
+        Weight of the regulariser; the paper's lambda.
+    gradient : {"tracked", "local"}
+    batch_size : int or None
+        Rows that a step evaluates, drawn with replacement; None for all.
+    gossip_rounds : int or float
+        Rounds for every step. A number below one is a tolerance: there are as many rounds as it takes for the site's
+        own estimate to change by less than this share in a round.
+    step_size : "auto", "pegasos" or float
+        Approximate length of the first step: what the rows' curvature allows (steps.py), ``1/alpha``, or this number.
+    """
+
+    alpha: Annotated[float, "Weight of the regulariser.", "1e-4"] = 1e-4
+    gradient: Annotated[Literal["tracked", "local"], "Of all rows, tracked by gossip, or the site's own."] = "tracked"
+    batch_size: Annotated[int | None, "Rows per step.", "all"] = None
+    gossip_rounds: Annotated[int | float, "Rounds per step."] = 1
+    step_size: str | float = "auto"
+
+
+@dataclass(frozen=True)
+class GossipParameters(GadgetParameters):
+    """Parameters of a linear machine that is learnt by GADGET, as in `dimargin.GossipSVMClassifier`."""
+
+    fit_intercept: Annotated[bool, "", "fit-intercept"] = True
+
+
+@dataclass(frozen=True)
+class CoreSetParameters:
+    """Parameters of core-set consensus that the owner of a site chooses.
+
+    Attributes
+    ----------
+    kind : {"svm", "svdd", "one-class"}
+        Machine, as `dimargin.CoreSetSVMClassifier`, `dimargin.CoreSetSVDD` and `dimargin.OneClassCoreSetSVM`; the last
+        two use no labels.
+    C, kernel, degree, coef0, tol
+        Parameters as there; C is infinite for the smallest ball that has no row outside.
+    gamma : float or None
+        None for ``1 / n_features``, which all sites know, while no site knows the variance of the features over all
+        rows.
+    """
+
+    kind: Annotated[Literal["svm", "svdd", "one-class"], "A classifier, or a detector of outliers without labels."] = (
+        "svm"
+    )
+    C: Annotated[float, "Weight of the squared loss.", "1"] = 1.0
+    kernel: Annotated[Literal["linear", "poly", "rbf", "laplacian"], ""] = "rbf"
+    gamma: Annotated[float | None, "Of the kernel.", "1 / features"] = None
+    degree: Annotated[int, "Of poly."] = 3
+    coef0: Annotated[float, "Of poly.", "0"] = 0.0
+    tol: Annotated[float, "Relative duality gap to reach.", "1e-3"] = 1e-3
