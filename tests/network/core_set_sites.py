@@ -61,7 +61,7 @@ def told(**changes):
     }  # fmt: skip
     message |= changes
     try:
-        digest = points_of(message["sites"], message, 2).digest
+        digest = points_of(message, 2).digest
     except (ValueError, IndexError, TypeError):
         digest = ""
     return Candidates(**{"digest": digest, **message})

@@ -231,10 +231,10 @@ def test_what_a_site_has_brought_is_undone_when_its_terms_change():
     X, y = three_classes()
     simulator = run({name: site(name, X[k::2], y[k::2]) for k, name in enumerate("ab")}, 30.5)
     program = simulator.programs["a"]
-    assert program.learner._mass_of_rows != pytest.approx(150, abs=1e-6)  # some of b's, or some at b
+    assert program.learner._sums.rows != pytest.approx(150, abs=1e-6)  # some of b's, or some at b
     card = Card(**Schema.of(X, y, TERMS | {"alpha": 0.5}).plain(), rows={"b": [2, 150]}, sealed=False)
     assert "alpha is 0.5 there" in refusals(program.receive(31.0, "b", card))[0]
-    assert program.learner._mass_of_rows == pytest.approx(150, abs=1e-6)
+    assert program.learner._sums.rows == pytest.approx(150, abs=1e-6)
     assert not [action for action in program.wake(31.0, "round") if hasattr(action, "message")]
 
 

@@ -23,7 +23,7 @@ def matrix_of(steps, curvature, n_features=4):
 
 @given(arrays(float, (7, 4), elements=numbers), arrays(float, 4, elements=numbers), st.booleans())
 def test_the_majoriser_is_above_the_second_moments_whatever_the_centre(X, centre, is_centred):
-    steps = Steps(4)
+    steps = Steps(np.zeros(4))
     steps.centre = centre if is_centred else np.zeros(4)
     curvature = HingeRows(X, np.ones((1, 7))).curvature(steps.centre)
     assert_allclose(HingeRows(sp.csr_array(X), np.ones((1, 7))).curvature(steps.centre), curvature, atol=1e-9)
@@ -36,9 +36,9 @@ def test_the_majoriser_is_above_the_second_moments_whatever_the_centre(X, centre
 
 def test_the_step_is_that_of_the_whole_matrix():
     rng = np.random.default_rng(0)
-    steps, curvature, gradient = Steps(4), rng.uniform(size=4), rng.normal(size=(3, 4))
+    steps, curvature, gradient = Steps(np.zeros(4)), rng.uniform(size=4), rng.normal(size=(3, 4))
     assert_allclose(steps.step(gradient, 0.5, curvature, True), gradient / (0.5 + curvature))
-    steps = Steps(4)
+    steps = Steps(np.zeros(4))
     steps.centre = rng.normal(size=4)
     matrix = np.diag(0.5 + 1.25 * curvature) + 5 * np.outer(steps.centre, steps.centre)
     assert_allclose(steps.step(gradient, 0.5, curvature, True), np.linalg.solve(matrix, gradient.T).T)
@@ -55,7 +55,7 @@ def test_moments_are_sums():
 def test_the_centre_is_the_mean_of_features_that_vary_little():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(5, 1, 500), rng.normal(0, 1, 500), rng.random(500) < 0.1, np.ones(500)])
-    first, second, steps = X.mean(axis=0), (X**2).mean(axis=0), Steps(4)
+    first, second, steps = X.mean(axis=0), (X**2).mean(axis=0), Steps(np.zeros(4))
     moved = [steps.move_centre(first * (1 + 1e-2 * (k > 40) + 1e-6 * k), second) for k in range(200)]
     assert np.flatnonzero(moved).tolist() == [31, 63]  # at 127 it would have moved by less than a thousandth
     assert steps.damping == 16
@@ -63,13 +63,12 @@ def test_the_centre_is_the_mean_of_features_that_vary_little():
 
 
 def test_steps_that_go_to_and_fro_are_damped_and_others_are_not():
-    g, curvature, steps = np.array([[1.0, -2.0, 0.5, 1.0]]), np.ones(4), Steps(4)
+    g, curvature, steps = np.array([[1.0, -2.0, 0.5, 1.0]]), np.ones(4), Steps(np.zeros(4))
     first = steps.step(g, 0.0, curvature, True)
     for k in range(10):
         steps.step(g * (-1) ** (k + 1), 0.0, curvature, True)
     assert steps.damping == pytest.approx(1.4**10)
-    again = Steps(4)
-    again.restore(unpack(pack(steps.checkpoint())))
+    again = Steps(**unpack(pack(vars(steps))))
     assert_allclose(again.step(g, 0.0, curvature, True), steps.step(g, 0.0, curvature, True))
     for _ in range(200):
         last = steps.step(g, 0.0, curvature, True)

@@ -15,6 +15,7 @@ from dimargin.network.programs.exchange import Exchange
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.parameters import GadgetParameters, GossipParameters
+from dimargin.network.programs.sums import Sums
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.losses import LEAST, MOST
@@ -46,7 +47,7 @@ class GossipOptions(SiteOptions, GossipParameters):
     def message_size(self, schema: Schema) -> int:
         """Return the bytes of a message with weights, gradient sums and statistics of features."""
         n_outputs, width = 1 if len(schema.labels) == 2 else len(schema.labels), schema.n_features + 1
-        return 8 * ((2 * n_outputs + 3) * width + 2 * n_outputs + 1)
+        return 8 * (n_outputs * width + Sums.size((n_outputs, width)))
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
         """Return rows scaled, with the signs of their labels."""

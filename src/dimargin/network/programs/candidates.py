@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -123,6 +123,12 @@ class Named:
         differs = differs | (here.labels != there.labels) | (here.masses != there.masses)
         return there.names[int(differs.argmax())] if differs.any() else None
 
+    def fields(self) -> dict[str, Any]:
+        """Return the points as fields of a message or a checkpoint, of which `points_of` makes them again."""
+        rows = np.array([row for _, row in self.names], dtype=np.int64)
+        sites = [site for site, _ in self.names]
+        return {"sites": sites, "rows": rows, "labels": self.labels, "masses": self.masses, **stored(self.X)}
+
     @staticmethod
     def joined(parts: list[Named]) -> Named:
         """Join several sets of points, one after the other."""
@@ -140,12 +146,9 @@ def stored(X: Any) -> dict[str, Array]:
     return {"X": X.data, "indices": X.indices.astype(np.int64), "indptr": X.indptr.astype(np.int64)}
 
 
-def points_of(sites: Iterable[str], fields: Mapping[str, Any], width: int) -> Named:
-    """Make points of the fields of a message or a checkpoint.
-
-    The fields are those of `stored`, the numbers of the rows as ``rows``, labels and masses.
-    """
-    names = tuple(zip(map(str, sites), fields["rows"].tolist(), strict=True))
+def points_of(fields: Mapping[str, Any], width: int) -> Named:
+    """Make points of the fields of a message or a checkpoint, as `Named.fields` gives them."""
+    names = tuple(zip(map(str, fields["sites"]), fields["rows"].tolist(), strict=True))
     X = fields["X"]
     if fields.get("indices") is not None:
         X = sp.csr_array((X, fields["indices"], fields["indptr"]), shape=(len(names), width))
@@ -168,7 +171,7 @@ def unsound(
     low, high = mass_bounds
     if k and not low <= message.masses.min() <= message.masses.max() <= high:
         return f"its core-set has rows of weights that are not between {low:g} and {high:g}"
-    points = points_of(message.sites, asdict(message), width)
+    points = points_of(asdict(message), width)
     longest = float(np.sqrt((points.X * points.X).sum(axis=1).max(initial=0.0)))
     if longest > norm_bound:
         return f"a point has a norm of {longest:.3g}, expected at most {norm_bound:.3g}"

@@ -40,7 +40,7 @@ from msgspec.structs import asdict
 from dimargin.network.messages import decoder, encode
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
-from dimargin.network.programs.candidates import Candidates, Named, points_of, stored, unsound
+from dimargin.network.programs.candidates import Candidates, Named, points_of, unsound
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings, rank
 from dimargin.network.programs.learner import Listener
 from dimargin.system.arrays import Floats
@@ -252,16 +252,13 @@ class CoreSetConsensus(Listener):
 
     def _message(self, points: Named) -> Candidates:
         """Return the message that this is the core-set, with its points or without any."""
-        rows = np.array([row for _, row in points.names], dtype=np.int64)
-        sites, settings = [site for site, _ in points.names], self.settings
         return Candidates(
-            sites=sites, rows=rows, labels=points.labels, masses=points.masses, **stored(points.X), quiet=self._quiet,
-            value=0.0 if self.chosen is None else self.chosen.value, digest=self._points.digest,
-            output=settings.output, schema=settings.schema,
+            **points.fields(), quiet=self._quiet, value=0.0 if self.chosen is None else self.chosen.value,
+            digest=self._points.digest, output=self.settings.output, schema=self.settings.schema,
         )  # fmt: skip
 
     def _points_of(self, message: Candidates) -> Named:
-        return points_of(message.sites, asdict(message), self.own.X.shape[1])
+        return points_of(asdict(message), self.own.X.shape[1])
 
     def _fault(self, message: Candidates) -> str | None:
         """Return why a message cannot come from a correct site; None if it can."""
@@ -301,12 +298,7 @@ class CoreSetConsensus(Listener):
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the core-set and the rows that were sent, which stay the same where nothing is new."""
-        points = self._points
-        sites, rows = [site for site, _ in points.names], np.array([row for _, row in points.names], dtype=np.int64)
-        return {
-            "changes": self.changes, "given": sorted(self.given), "sites": sites, "rows": rows,
-            "labels": points.labels, "masses": points.masses, **stored(points.X),
-        }  # fmt: skip
+        return {"changes": self.changes, "given": sorted(self.given), **self._points.fields()}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint; all own points are considered again, for there may be more.
@@ -317,7 +309,7 @@ class CoreSetConsensus(Listener):
         fault = self._unsound(_said(state))
         if fault is not None:
             raise ValueError(fault)
-        points = points_of(state["sites"], state, self.own.X.shape[1])
+        points = points_of(state, self.own.X.shape[1])
         strange = self._not_mine(points)
         if strange is not None:
             raise ValueError(

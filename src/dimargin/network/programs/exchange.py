@@ -7,6 +7,7 @@ from typing import Annotated
 import numpy as np
 
 from dimargin.network.messages import Array, Count, Digest, Message, Numbers
+from dimargin.network.programs.sums import Sums
 from dimargin.network.push_sum import Mass, PushSum
 
 
@@ -54,6 +55,6 @@ class Exchange(Message, frozen=True, tag="exchange"):
             return None
         if (added := np.abs(news).max()) > mass_bound:
             return f"its message adds {added:.3g} to a sum, expected at most {mass_bound:.3g}"
-        if (rows := news[shape[0] * shape[1]]) < 0:
+        if (rows := Sums.of(news, shape).rows) < 0:
             return f"its message takes {-rows:.3g} rows away, which no site does"
         return None

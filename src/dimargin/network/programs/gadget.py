@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.learner import Learner
 from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
+from dimargin.network.programs.sums import Sums
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import HingeEvaluation, HingeRows, hinge_dual
@@ -51,20 +52,6 @@ from dimargin.system.arrays import Floats
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
 _AVERAGING = 8  # power of t by which later steps weigh more in the dual coefficients
-
-
-class Means(NamedTuple):
-    """Means over all rows, as a site estimates them.
-
-    Those of features are the curvature and the first and second moment; those of outputs are the loss and the share of
-    rows of margin below one.
-    """
-
-    curvature: Floats
-    first: Floats
-    second: Floats
-    loss: Floats
-    active: Floats
 
 
 class Gadget(Learner):
@@ -98,7 +85,7 @@ class Gadget(Learner):
         self.dual = np.zeros(rows.signs.shape)
         self.rounds = self.steps = 0
         self._rng = np.random.default_rng(seed)
-        self._steps = Steps(self._shape[1])
+        self._steps = Steps(np.zeros(self._shape[1]))
         self._statistics = self._statistics_of_rows()
         self._push_sum = PushSum(self._contribution(None))
         self._pull = np.zeros(self._shape)  # averaged as the dual coefficients are
@@ -154,7 +141,7 @@ class Gadget(Learner):
         self.weights, self.average = (schema.moved(state[name], before) for name in ("weights", "average"))
         self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
         if self.settings.gradient == "local":
-            self._push_sum.mass[: self.weights.size] = self.rows.n_rows * self.weights.ravel()
+            self._sums.pull[:] = self.rows.n_rows * self.weights
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     @property
@@ -188,8 +175,8 @@ class Gadget(Learner):
 
     def _forget(self, name: str) -> None:
         self._push_sum.forget(name)
-        if self.settings.gradient == "local" and self._mass_of_rows > 0:  # the iterate is not undone with the rest
-            self._push_sum.mass[: self.weights.size] = self._mass_of_rows * self.weights.ravel()
+        if self.settings.gradient == "local" and self._sums.rows > 0:  # the iterate is not undone with the rest
+            self._sums.pull[:] = self._sums.rows * self.weights
 
     def _may_learn(self, now: float) -> bool:
         """Return whether to go on; a site that has met others waits until it hears one, so that it keeps their model.
@@ -227,7 +214,7 @@ class Gadget(Learner):
         While the mass of rows is negative, as an edge was undone a moment ago, no neighbour gets a share, since no
         correct site sends a negative number of rows.
         """
-        if self._mass_of_rows < 0:
+        if self._sums.rows < 0:
             return False
         if np.isinf(self.settings.lease):
             return True
@@ -237,10 +224,10 @@ class Gadget(Learner):
 
     def _learn(self) -> Iterator[Action]:
         """Average with the neighbours, and take a step where one is due."""
-        if self._mass_of_rows <= 0:  # no rows here, or an edge was undone a moment ago
+        if self._sums.rows <= 0:  # no rows here, or an edge was undone a moment ago
             return
         if self.settings.gradient == "local":
-            self.weights = self._ratio
+            self.weights = self._means.pull
         elif self._iterates:
             self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
         self._rounds_since_step += 1
@@ -260,9 +247,9 @@ class Gadget(Learner):
         rounds = self.settings.gossip_rounds
         if rounds >= 1:
             return self._rounds_since_step >= rounds
-        change = float(np.linalg.norm(self._ratio - self._before))
-        self._before = self._ratio
-        return change <= rounds * max(float(np.linalg.norm(self._ratio)), 1e-300)
+        estimate = self._means.pull
+        change, self._before = float(np.linalg.norm(estimate - self._before)), estimate
+        return change <= rounds * max(float(np.linalg.norm(estimate)), 1e-300)
 
     def _are_sums_sound(self) -> bool:
         """Return whether the sums can be those of rows; while edges are undone, they are not, and no step is due."""
@@ -272,15 +259,16 @@ class Gadget(Learner):
     def _step_by_all(self) -> None:
         """Step against the tracked gradient of all rows, and update this site's contribution to it."""
         is_auto, means = self.settings.step_size == "auto", self._means
-        if is_auto and self._steps.move_centre(means.first, means.second):
+        curvature, first, second = means.statistics
+        if is_auto and self._steps.move_centre(first, second):
             self._statistics = self._statistics_of_rows()
         weight = (_AVERAGING + 1) / (self.steps + _AVERAGING)
-        self._pull = self._pull + (self._ratio - self._pull) * weight
+        self._pull = self._pull + (means.pull - self._pull) * weight
         self._activity = self._activity + (means.active - self._activity) * weight
-        gradient = self.settings.alpha * self.weights - self._ratio
+        gradient = self.settings.alpha * self.weights - means.pull
         if is_auto:
             whole = self.settings.batch_size is None
-            step = self._steps.step(gradient, self.settings.alpha * self.steps, means.curvature, whole)
+            step = self._steps.step(gradient, self.settings.alpha * self.steps, curvature, whole)
         else:
             step = self._step_size() * gradient
         self.weights = self._projected(self.weights - step)
@@ -288,17 +276,15 @@ class Gadget(Learner):
 
     def _step_locally(self) -> None:
         """Take the paper's step (e) on the mass, which is ``n w`` for weights w."""
-        eta, own = self._step_size(), slice(0, self.weights.size)
+        eta = self._step_size()
         evaluation = self._evaluate((_AVERAGING + 1) / (self.steps + _AVERAGING))
         self._push_sum.contribute(self._contribution(evaluation))
-        mass = self._push_sum.mass.copy()
-        stepped = (1 - eta * self.settings.alpha) * mass[own].reshape(self._shape) + eta * evaluation.pull
-        mass[own] = stepped.ravel()
-        weights = stepped / self._mass_of_rows
+        sums = self._sums
+        sums.pull[:] = (1 - eta * self.settings.alpha) * sums.pull + eta * evaluation.pull
+        weights = sums.pull / sums.rows
         self.weights = self._projected(weights)
         if self.weights is not weights:
-            mass[own] = self._mass_of_rows * self.weights.ravel()
-        self._push_sum.mass = mass
+            sums.pull[:] = sums.rows * self.weights
 
     def _evaluate(self, weight: float) -> HingeEvaluation:
         """Evaluate a batch, update its dual coefficients, and scale the sums up to all rows of the site."""
@@ -317,7 +303,7 @@ class Gadget(Learner):
         """Return the step size of every feature, or one for all features."""
         first = self.settings.step_size
         if first == "auto":
-            curvature = np.maximum(self._means.curvature, 0)
+            curvature: Floats = np.maximum(self._means.statistics[0], 0)
         else:
             curvature = np.array([0.0 if first == "pegasos" else 1 / float(first)])
         return 1 / (self.settings.alpha * self.steps + curvature)
@@ -334,8 +320,8 @@ class Gadget(Learner):
     def _statistics_of_rows(self) -> Floats:
         """Return curvature, first and second moments of the rows, if the step size needs them."""
         if self.settings.step_size != "auto":
-            return np.zeros(0)
-        return np.concatenate([self.rows.curvature(self._steps.centre), *self.rows.moments()])
+            return np.zeros((3, 0))
+        return np.array([self.rows.curvature(self._steps.centre), *self.rows.moments()])
 
     def _count_rows(self) -> None:
         """Replace this site's contribution after its rows have changed."""
@@ -343,31 +329,25 @@ class Gadget(Learner):
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
     def _contribution(self, evaluation: HingeEvaluation | None) -> Floats:
-        """Return the sums over this site's rows: pull, number of rows, statistics, loss, activity."""
-        n, (n_outputs, n_features) = float(self.rows.n_rows), self._shape
+        """Return the sums over this site's rows."""
         evaluation = evaluation or self.rows.evaluate(np.zeros(self._shape))
-        pull = np.zeros(n_outputs * n_features) if self.settings.gradient == "local" else evaluation.pull.ravel()
-        return np.concatenate([pull, [n], self._statistics, evaluation.loss, evaluation.active])
+        pull = np.zeros(self._shape) if self.settings.gradient == "local" else evaluation.pull
+        return Sums(pull, float(self.rows.n_rows), self._statistics, evaluation.loss, evaluation.active).vector
 
     @property
-    def _mass_of_rows(self) -> float:
-        return float(self._push_sum.mass[self.weights.size])
+    def _sums(self) -> Sums:
+        """Share of the sums over all rows that this site holds, whose parts are views of Push-Sum's mass."""
+        return Sums.of(self._push_sum.mass, self._shape)
 
     @property
-    def _ratio(self) -> Floats:
-        return self._push_sum.mass[: self.weights.size].reshape(self._shape) / self._mass_of_rows
-
-    @property
-    def _means(self) -> Means:
-        sums = self._push_sum.mass[self.weights.size + 1 :] / self._mass_of_rows
-        n_outputs = self._shape[0]
-        curvature, first, second = sums[: -2 * n_outputs].reshape(3, -1)
-        return Means(curvature, first, second, sums[-2 * n_outputs : -n_outputs], sums[-n_outputs:])
+    def _means(self) -> Sums:
+        """Means over all rows, as this site estimates them."""
+        return Sums.of(self._push_sum.mass / self._sums.rows, self._shape)
 
     @property
     def objective(self) -> Floats:
         """Estimate of the objective of all rows at this site's weights, of shape (n_outputs,); NaN without one."""
-        if self._mass_of_rows <= 0:
+        if self._sums.rows <= 0:
             return np.full(self._shape[0], np.nan)
         return np.asarray(0.5 * self.settings.alpha * (self.weights**2).sum(axis=1) + self._means.loss)
 
@@ -408,7 +388,7 @@ class Gadget(Learner):
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
             "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
             "activity": self._activity, "progress": self._progress.entries, "smooth": self._progress.smooth,
-            "has_met": self._has_met, "has_finished": self._has_finished, "step_sizes": self._steps.checkpoint(),
+            "has_met": self._has_met, "has_finished": self._has_finished, "step_sizes": vars(self._steps),
             "draws": json.dumps(self._rng.bit_generator.state),
         }  # fmt: skip
 
@@ -427,7 +407,7 @@ class Gadget(Learner):
         self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
         self._has_finished = state["has_finished"]
         self._push_sum = PushSum.restore(state["push_sum"])
-        self._steps.restore(state["step_sizes"])
+        self._steps = Steps(**state["step_sizes"])
         self._statistics = self._statistics_of_rows()
         self._pull, self._activity = state["pull"], state["activity"]
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])

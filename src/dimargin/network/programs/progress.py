@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass, field
 
 import numpy as np
 
 
+@dataclass
 class Progress:
     """History of smoothed objectives, at steps that grow by a fiftieth, for their range in half of the steps."""
 
-    def __init__(self, entries: list[tuple[int, float]] | None = None, smooth: float = 0.0) -> None:
-        self.entries = entries or []
-        self.smooth = smooth
+    entries: list[tuple[int, float]] = field(default_factory=list)
+    smooth: float = 0.0
 
     def add(self, step: int, objective: float) -> float:
         """Add an objective; return its relative range in the second half of the steps, infinite if it is unknown."""

@@ -15,7 +15,7 @@ the damage that they do takes long to repair.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,27 +29,29 @@ _MOST = 1e3
 _AT_FIRST = 16.0  # damping, when steps begin to follow the centre
 
 
+@dataclass
 class Steps:
     """Step sizes of one site.
-
-    Parameters
-    ----------
-    n_features : int
 
     Attributes
     ----------
     centre : ndarray of shape (n_features,)
-        Centre m of the majoriser.
+        Centre m of the majoriser, zero at first.
     damping : float
         Factor by which steps are shorter than the majoriser allows.
+    taken, next_centre : int
+        Steps so far, and after how many the centre is moved again.
+    last : ndarray of shape (n_outputs, n_features)
+        Gradient of the last step.
+    last_size : float
     """
 
-    def __init__(self, n_features: int) -> None:
-        self.centre = np.zeros(n_features)
-        self.damping = 1.0
-        self._taken, self._next_centre = 0, _FIRST_CENTRE
-        self._last = np.zeros((0, n_features))  # gradient
-        self._last_size = 0.0
+    centre: Floats
+    damping: float = 1.0
+    taken: int = 0
+    next_centre: int = _FIRST_CENTRE
+    last: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    last_size: float = 0.0
 
     def move_centre(self, first: Floats, second: Floats) -> bool:
         """Update the centre if the steps have doubled since the last time, and return whether it has moved.
@@ -59,10 +61,10 @@ class Steps:
         first, second : ndarray of shape (n_features,)
             Means of x and x^2 over all rows.
         """
-        self._taken += 1
-        if self._taken < self._next_centre:
+        self.taken += 1
+        if self.taken < self.next_centre:
             return False
-        self._next_centre = 2 * self._taken
+        self.next_centre = 2 * self.taken
         centre = np.where(2 * first**2 > second, first, 0.0)
         if np.abs(centre - self.centre).max(initial=0.0) <= 1e-3 * np.abs(centre).max(initial=0.0):
             return False
@@ -89,10 +91,10 @@ class Steps:
         if not may_damp:
             self._damp(1.0)
         elif size > 0:
-            if self._last_size > 0:
+            if self.last_size > 0:
                 # no product of the two, which may be too small for float64
-                self._damp(float((step * self._last).sum()) / size**0.5 / self._last_size**0.5)
-            self._last, self._last_size = gradient, size
+                self._damp(float((step * self.last).sum()) / size**0.5 / self.last_size**0.5)
+            self.last, self.last_size = gradient, size
         return step / self.damping
 
     def _majorised(self, gradient: Floats, shrinkage: float, curvature: Floats) -> Floats:
@@ -107,16 +109,3 @@ class Steps:
             self.damping = min(self.damping * _SHORTER, _MOST)
         elif cosine > _ALONG:
             self.damping = max(self.damping * _LONGER, 1.0)
-
-    def checkpoint(self) -> dict[str, Any]:
-        """Return the state, for `restore`."""
-        return {
-            "centre": self.centre, "damping": self.damping, "taken": self._taken, "next_centre": self._next_centre,
-            "last": self._last, "last_size": self._last_size,
-        }  # fmt: skip
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Resume from what `checkpoint` returned."""
-        self.centre, self.damping = state["centre"], state["damping"]
-        self._taken, self._next_centre = state["taken"], state["next_centre"]
-        self._last, self._last_size = state["last"], state["last_size"]
