@@ -85,7 +85,7 @@ def test_so_is(value):
 
 def test_rows_and_kernels_are_themselves_again():
     X = sp.csr_array(np.array([[0.0, 1.5], [2.0, 0.0], [0.0, 3.0]]))
-    matrix = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.5)), X).take(np.array([2, 0]))
+    matrix = KernelMatrix.of(X, Kernel("rbf", gamma=0.5)).take(np.array([2, 0]))
     rows, again = PACKING.unpack(PACKING.pack((X, matrix)))
     assert_array_equal(rows.toarray(), X.toarray())
     assert_array_equal(again.block(np.arange(2), np.arange(2)), matrix.block(np.arange(2), np.arange(2)))

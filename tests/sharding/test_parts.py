@@ -12,7 +12,6 @@ from numpy.testing import assert_array_equal
 from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
 from dimargin.problems.dual import DualProblem
 from dimargin.sharding.parts import Part, first_of_groups, first_rows, n_shards_for
 
@@ -22,7 +21,7 @@ def whole(sparse=False, n=60):
     problem = make_problem(X, labels, ODM, Kernel("rbf", gamma=0.8), weights=np.linspace(1, 2, n))
     if sparse:
         X = sp.csr_array(np.where(np.abs(X) > 1, X, 0.0))
-        problem = DualProblem.of(problem, KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.8)), X))
+        problem = DualProblem.of(problem, KernelMatrix.of(X, Kernel("rbf", gamma=0.8)))
     return Part(problem, np.arange(n), np.random.default_rng(0).normal(size=labels.shape))
 
 
@@ -55,7 +54,7 @@ def test_what_travels_are_the_rows_of_the_view_alone():
 def test_views_of_the_same_rows_are_joined_without_a_copy():
     every = whole()
     again = Part.joined([every.take(np.arange(5), 1.0), every.take(np.arange(9), 1.0)], 1.0)
-    assert again.problem.kernel._columns is every.problem.kernel._columns
+    assert again.problem.kernel._columns.prepared is every.problem.kernel._columns.prepared
 
 
 def test_the_first_rows_are_those_of_the_smallest_indices():

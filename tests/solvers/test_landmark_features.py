@@ -9,13 +9,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
 from dimargin.solvers import Newton
 from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
 
 
 def matrix(X, kernel):
-    return KernelMatrix(RowTransform.fit(X, kernel), X).in_float64()
+    return KernelMatrix.of(X, kernel).in_float64()
 
 
 @given(n=st.integers(1, 30), d=st.integers(1, 5), copies=st.integers(1, 3), seed=st.integers(0, 2**16))

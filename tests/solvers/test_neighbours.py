@@ -9,13 +9,12 @@ from numpy.testing import assert_array_equal
 
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
 from dimargin.solvers import neighbours
 from dimargin.solvers.neighbours import along_neighbours, deal_neighbours
 
 
 def matrix(X):
-    return KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.1)), X)
+    return KernelMatrix.of(X, Kernel("rbf", gamma=0.1))
 
 
 def deal(X, rows, n_blocks, seed=0):

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from test_diodm import RBF
 
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.kernels.rows import RowTransform
 from dimargin.problems.dual import DualProblem
 from dimargin.sharding.parts import Part
 from dimargin.solvers import Limits
@@ -38,7 +37,7 @@ def test_it_is_that_of_all_rows_and_counted(monkeypatch, loss, sparse):
     dual = fit(problem, tol=0.1).dual
     given = problem
     if sparse:
-        given = DualProblem.of(problem, KernelMatrix(RowTransform.fit(sp.csr_array(X), RBF), sp.csr_array(X)))
+        given = DualProblem.of(problem, KernelMatrix.of(sp.csr_array(X), RBF))
     with counted(monkeypatch) as counts:
         objectives, evaluations = seen(given, dual)
     primal, dual_objective, relative = certificate(problem, dual)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from dimargin.kernels.columns import power_sums
+from dimargin.system.arrays import Floats
+
 KernelName = Literal["linear", "poly", "rbf", "laplacian"]
-KERNEL_NAMES: tuple[KernelName, ...] = ("linear", "poly", "rbf", "laplacian")
+KERNEL_NAMES: tuple[KernelName, ...] = get_args(KernelName)
+_ORDERS: dict[KernelName, int] = {"rbf": 2, "laplacian": 1}  # p, of stationary kernels exp(-gamma |x - z|_p^p)
 
 MOST_DEGREE = 1024
 """Largest degree of poly, whose powers are multiplied one by one: the fastest way for the degrees in use."""
@@ -43,18 +47,32 @@ class Kernel:
     @property
     def stationary(self) -> bool:
         """Return whether k(x, z) depends on x - z alone; then k(x, x) = 1."""
-        return self.name in ("rbf", "laplacian")
+        return self.name in _ORDERS
 
     @property
-    def power(self) -> int:
-        """Degree of the kernel as a polynomial in the inner product of two rows."""
-        return self.degree if self.name == "poly" else 1
+    def order(self) -> int:
+        """Order of the norm in which the kernel measures rows, and a stationary one their distances."""
+        return _ORDERS.get(self.name, 2)
+
+    @property
+    def polynomial(self) -> tuple[float, float, int]:
+        """Factor, constant term and degree of a kernel that is a polynomial in the inner product of two rows."""
+        return (self.gamma, self.coef0, self.degree) if self.name == "poly" else (1.0, 0.0, 1)
 
     @property
     def row_scale(self) -> float:
         """Factor on the rows by which gamma (and the base of exp2) need not be applied in the tile."""
-        if self.name == "rbf":
-            return float(np.sqrt(2 * self.gamma * LOG2E))
-        if self.name == "laplacian":
+        if self.order == 1:
             return self.gamma * LOG2E
-        return float(np.sqrt(self.gamma)) if self.name == "poly" else 1.0
+        return float(np.sqrt(2 * self.gamma * LOG2E if self.stationary else self.polynomial[0]))
+
+    def exponent(self, norm: float) -> float:
+        """Return ``gamma |x|_p^p`` for the norm of a row that `row_scale` has scaled, of a stationary kernel."""
+        return norm**self.order / (self.order * LOG2E)
+
+    def with_itself(self, X: Any, absolute: bool = False) -> Floats:
+        """Return k(x, x) of rows or, if `absolute`, the sums of the absolute terms of it."""
+        if self.stationary:
+            return np.ones(X.shape[0])
+        factor, constant, degree = self.polynomial
+        return np.asarray((factor * power_sums(X, 2) + (abs(constant) if absolute else constant)) ** degree)

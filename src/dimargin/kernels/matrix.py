@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,8 +20,8 @@ from dimargin.kernels.accurate_sums import (
     weighted_row_sum,
     weighted_row_sum_tail,
 )
-from dimargin.kernels.columns import power_sums, stacked
-from dimargin.kernels.functions import KernelName
+from dimargin.kernels.columns import stacked
+from dimargin.kernels.functions import Kernel, KernelName
 from dimargin.kernels.rows import Rows, RowTransform
 from dimargin.system.arrays import Floats, Indices
 
@@ -52,6 +52,28 @@ class _Prepared:
         return self._core
 
 
+@dataclass(frozen=True)
+class Side:
+    """Rows, or columns, of a kernel matrix: some of the rows of an array."""
+
+    prepared: _Prepared
+    index: Indices
+
+    @classmethod
+    def of(cls, transform: RowTransform, X: Any) -> Side:
+        """Return all rows of an array."""
+        return cls(_Prepared(transform, X), np.arange(X.shape[0]))
+
+    def take(self, index: Indices) -> Side:
+        """Return some of them."""
+        return Side(self.prepared, np.ascontiguousarray(self.index[index]))
+
+    @property
+    def X(self) -> Any:
+        """The rows as they were given."""
+        return self.prepared.X[self.index]
+
+
 class KernelMatrix:
     """Kernel values between rows and columns of data, computed on demand and counted.
 
@@ -78,12 +100,9 @@ class KernelMatrix:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dimargin.kernels.matrix import KernelMatrix
     >>> from dimargin.kernels.functions import Kernel
-    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.array([[0.0], [1.0], [3.0]])
-    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=0.5)), X)
+    >>> K = KernelMatrix.of(X, Kernel("rbf", gamma=0.5))
     >>> K.block(np.arange(3), np.arange(2)).round(4)
     array([[1.    , 0.6065],
            [0.6065, 1.    ],
@@ -94,20 +113,32 @@ class KernelMatrix:
 
     def __init__(self, transform: RowTransform, X: Any, queries: Any = None, n_threads: int = 1) -> None:
         transform = transform if queries is None else transform.for_queries(queries)
-        self.transform = transform
-        self.n_threads = n_threads
+        columns = Side.of(transform, X)
+        rows = columns if queries is None else Side.of(transform, queries)
+        self._set(transform, rows, columns, n_threads, queries is None and _is_local(transform, X))
+
+    def _set(self, transform: RowTransform, rows: Side, columns: Side, n_threads: int, local: bool) -> None:
+        self.transform, self._rows, self._columns = transform, rows, columns
+        self.n_threads, self.local = n_threads, local
         self.evaluations = self.left_out = 0
-        self._X = X
-        self._columns = _Prepared(transform, X)
-        self._rows = self._columns if queries is None else _Prepared(transform, queries)
-        self._column_index = np.arange(X.shape[0])
-        self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])
-        self.local = queries is None and _is_local(transform, X)
+
+    def _view(
+        self, rows: Side, columns: Side, n_threads: int | None = None, transform: RowTransform | None = None
+    ) -> Self:
+        """Return the matrix of other rows and columns for the same kernel, with a count of its own."""
+        view, n_threads = object.__new__(type(self)), self.n_threads if n_threads is None else n_threads
+        view._set(transform or self.transform, rows, columns, n_threads, self.local)
+        return view
+
+    @classmethod
+    def of(cls, X: Any, kernel: Kernel) -> KernelMatrix:
+        """Return the matrix of the values of a kernel between rows, in the precision that they ask for."""
+        return cls(RowTransform.fit(X, kernel), X)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""
-        return len(self._row_index), len(self._column_index)
+        return len(self._rows.index), len(self._columns.index)
 
     @property
     def double(self) -> bool:
@@ -117,17 +148,17 @@ class KernelMatrix:
     @property
     def expensive(self) -> bool:
         """Return whether a value costs much more to compute than to read: rows average more than 128 numbers."""
-        return bool(self._X.size > _CHEAP_NUMBERS * self._X.shape[0])
+        return bool(self._given.size > _CHEAP_NUMBERS * self._given.shape[0])
+
+    @property
+    def _given(self) -> Any:
+        """The array whose rows, all or some of them, are the columns of the matrix."""
+        return self._columns.prepared.X
 
     def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
         """Return the square matrix of some of the training rows: a view with a count of its own."""
-        view = object.__new__(KernelMatrix)
-        view.transform, view._X, view.local = self.transform, self._X, self.local
-        view._rows = view._columns = self._columns
-        view._row_index = view._column_index = np.ascontiguousarray(self._column_index[index])
-        view.n_threads = self.n_threads if n_threads is None else n_threads
-        view.evaluations = view.left_out = 0
-        return view
+        side = self._columns.take(index)
+        return self._view(side, side, n_threads)
 
     def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
         """Return the matrix of other training rows, with these as columns, for the same kernel and precision.
@@ -135,24 +166,14 @@ class KernelMatrix:
         The matrix is a view with a count of its own. The other rows are prepared again only where their precision
         differs.
         """
-        view = self.take(np.arange(len(self._column_index)), n_threads)
-        if others.double == self.double:
-            view._rows, view._row_index = others._columns, others._column_index
-        else:
-            view._rows = _Prepared(self.transform, others._own_rows())
-            view._row_index = np.arange(len(others._column_index))
-        return view
+        rows = others._columns
+        if others.double != self.double:
+            rows = Side.of(self.transform, rows.X)
+        return self._view(rows, self._columns, n_threads)
 
     def transposed(self) -> KernelMatrix:
         """Return the matrix with rows for columns: a view with a count of its own."""
-        view = copy(self)
-        view._rows, view._row_index, view._columns, view._column_index = (
-            self._columns, self._column_index, self._rows, self._row_index,
-        )  # fmt: skip
-        view._X, view.evaluations, view.left_out = self._rows.X, 0, 0
-        for sizes in ("row_sizes", "column_sizes"):  # of the sides as they were
-            view.__dict__.pop(sizes, None)
-        return view
+        return self._view(self._columns, self._rows)
 
     @staticmethod
     def joined(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
@@ -160,48 +181,36 @@ class KernelMatrix:
 
         It is a view if all of them are views of the same rows; otherwise their rows are copied.
         """
-        first = matrices[0]
-        if all(matrix._X is first._X for matrix in matrices):
-            view = first.take(first._column_index[:0])
-            view._row_index = view._column_index = np.concatenate([matrix._column_index for matrix in matrices])
-            return view
-        view = object.__new__(type(first))
-        rows = stacked([matrix._own_rows() for matrix in matrices])
-        view.__setstate__({**first.__getstate__(), "_X": rows})
-        return view
-
-    def _own_rows(self) -> Any:
-        """Return the training rows of a square matrix."""
-        return self._X[self._column_index]
+        first, sides = matrices[0], [matrix._columns for matrix in matrices]
+        if all(matrix._given is first._given for matrix in matrices):
+            side = Side(first._columns.prepared, np.concatenate([side.index for side in sides]))
+        else:
+            side = Side.of(first.transform, stacked([side.X for side in sides]))
+        return first._view(side, side)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state that another process needs: the rows of this view alone, without its count."""
-        square = self._row_index is self._column_index
-        queries = None if square else self._rows.X[self._row_index]
+        queries = None if self._rows is self._columns else self._rows.X
         own = {"transform": self.transform, "n_threads": self.n_threads, "local": self.local}
-        return {**own, "_X": self._own_rows(), "queries": queries}
+        return {**own, "_X": self._columns.X, "queries": queries}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        queries = state["queries"]
-        self.__dict__.update({name: state[name] for name in state if name != "queries"}, evaluations=0, left_out=0)
-        self._rows = self._columns = _Prepared(self.transform, self._X)
-        self._row_index = self._column_index = np.arange(self._X.shape[0])
-        if queries is not None:
-            self._rows, self._row_index = _Prepared(self.transform, queries), np.arange(queries.shape[0])
+        transform, queries = state["transform"], state["queries"]
+        columns = Side.of(transform, state["_X"])
+        rows = columns if queries is None else Side.of(transform, queries)
+        self._set(transform, rows, columns, state["n_threads"], state["local"])
 
     def in_float64(self) -> KernelMatrix:
         """Return the same square matrix with float64 values, as a view with a count of its own."""
-        view = self.take(np.arange(len(self._column_index)))
-        if not self.double:
-            view._X = self._X[self._column_index]
-            view.transform = self.transform.in_float64()
-            view._rows = view._columns = _Prepared(view.transform, view._X)
-            view._row_index = view._column_index = np.arange(len(self._column_index))
-        return view
+        if self.double:
+            return self._view(self._columns, self._columns)
+        transform = self.transform.in_float64()
+        side = Side.of(transform, self._columns.X)
+        return self._view(side, side, transform=transform)
 
     def rows(self, index: Indices) -> Any:
         """Return the original training rows at these indices."""
-        return self._X[self._column_index[index]]
+        return self._given[self._columns.index[index]]
 
     def vectors(self, index: Indices) -> Any:
         """Return the part of these training rows that a model keeps, to compute kernel values with other rows."""
@@ -225,8 +234,8 @@ class KernelMatrix:
         if out is None:
             out = np.empty((len(rows), len(columns)), dtype=self.transform.dtype)
         computed = _core.block(
-            *self._spec(), self._rows.core, self._row_index[rows], self._columns.core, self._column_index[columns], out,
-            self.n_threads,
+            *self._spec(), self._rows.prepared.core, self._rows.index[rows], self._columns.prepared.core,
+            self._columns.index[columns], out, self.n_threads,
         )  # fmt: skip
         self._count(computed, out.size)
         if self.transform.offset:
@@ -247,20 +256,18 @@ class KernelMatrix:
         -------
         ndarray of shape (n_outputs, n_rows)
         """
-        indices = self._row_index if rows is None else self._row_index[rows]
-        which = self._column_index[columns]
+        indices = self._rows.index if rows is None else self._rows.index[rows]
+        which, (x, z) = self._columns.index[columns], (self._rows.prepared, self._columns.prepared)
         coefficients, exponent = _in_range(coefficients)
         out = np.zeros((len(coefficients), len(indices)))
         if not len(which) or not len(indices):
             return out
-        width = self._X.shape[1] + 16 + 2 * len(coefficients)
+        width = self._given.shape[1] + 16 + 2 * len(coefficients)
         step = max(1024, int(_OPERATIONS_PER_CALL / (width * len(which))))
         for first in range(0, len(indices), step):
             part = indices[first : first + step]
             to = out if len(part) == len(indices) else np.zeros((len(coefficients), len(part)))
-            computed = _core.multiply(
-                *self._spec(), self._rows.core, part, self._columns.core, which, coefficients, to, self.n_threads
-            )
+            computed = _core.multiply(*self._spec(), x.core, part, z.core, which, coefficients, to, self.n_threads)
             self._count(computed, len(part) * len(which))
             if to is not out:
                 out[:, first : first + step] = to
@@ -278,7 +285,8 @@ class KernelMatrix:
     @property
     def has_weights(self) -> bool:
         """Return whether machines of this kernel are weights of features, summed nearly without rounding."""
-        few = not sp.issparse(self._X) or self._X.shape[1] <= max(_MANY, self._X.size)  # columns that occur, or nearly
+        X = self._given
+        few = not sp.issparse(X) or X.shape[1] <= max(_MANY, X.size)  # columns that occur, or nearly
         return self.double and few and self.transform.kernel.name == "linear"
 
     def weights(self, columns: Indices, coefficients: Floats) -> Floats:
@@ -293,26 +301,26 @@ class KernelMatrix:
         """Return products of `weights` with all rows, of shape (n_outputs, n_rows)."""
         out = np.empty((len(weights), self.shape[0]))
         for first in range(0, self.shape[0], _ROWS_AT_ONCE):
-            X = self._rows.X[self._row_index[first : first + _ROWS_AT_ONCE]].astype(np.float64, copy=False)
+            X = self._rows.prepared.X[self._rows.index[first : first + _ROWS_AT_ONCE]].astype(np.float64, copy=False)
             out[:, first : first + _ROWS_AT_ONCE] = (X @ weights[:, :-1].T).T
         out += self.transform.offset**0.5 * weights[:, -1:]
         return out
 
     def score_errors(self, weights: Floats, columns: Indices, coefficients: Floats) -> Floats:
         """Bound the rounding of `scores` with the `weights` of some columns, of shape (n_outputs, n_rows)."""
-        sizes = (self._X.shape[1] + _FEW) * _UNIT * np.linalg.norm(weights, axis=1)
+        sizes = (self._given.shape[1] + _FEW) * _UNIT * np.linalg.norm(weights, axis=1)
         sizes += weighted_row_sum_tail(len(columns)) * self.product_sizes(columns, coefficients)
         return np.asarray(sizes[:, None] * self.row_sizes)
 
     @property
     def can_be_accurate(self) -> bool:
         """Return whether `accurate_products` can be computed, at about a hundred times the cost of `multiply`."""
-        kernel, few = self.transform.kernel, not sp.issparse(self._X) and self.shape[0] <= _FEW_ROWS
+        kernel, few = self.transform.kernel, not sp.issparse(self._given) and self.shape[0] <= _FEW_ROWS
         return few and self.double and kernel.name == "poly" and kernel.degree <= _LOW_DEGREE
 
     def accurate_products(self, columns: Indices, coefficients: Floats) -> Floats:
         """Return the products that `multiply` gives for all rows, each correct to nearly the last place."""
-        k, rows = self.transform.kernel, self._rows.X[self._row_index]
+        k, rows = self.transform.kernel, self._rows.X
         products = polynomial_products(rows, self.rows(columns), k.gamma, k.coef0, k.degree, coefficients)
         self.evaluations += len(rows) * len(columns)
         if self.transform.offset:
@@ -322,7 +330,7 @@ class KernelMatrix:
 
     def accurate_product_errors(self, columns: Indices, coefficients: Floats, products: Floats) -> Floats:
         """Bound the rounding of `accurate_products`, of shape (n_outputs, n_rows)."""
-        tail = polynomial_products_tail(len(columns), self._X.shape[1], self.transform.kernel.degree)
+        tail = polynomial_products_tail(len(columns), self._given.shape[1], self.transform.kernel.degree)
         return (
             _FEW * _UNIT * np.abs(products) + tail * self.product_sizes(columns, coefficients)[:, None] * self.row_sizes
         )
@@ -348,34 +356,32 @@ class KernelMatrix:
 
     def rounding(self, n_columns: int) -> float:
         """Bound the rounding of a sum of products with kernel values, relative to the sizes of rows and columns."""
-        others = self._columns.X
+        others = self._given
         additions = _core.longest_product(n_columns, others.shape[1], sp.issparse(others))
-        own = max(self.transform.value_rounding(X) for X in (self._rows.X, others))
+        own = max(self.transform.value_rounding(X) for X in (self._rows.prepared.X, others))
         dropped = 2.0 ** _NEGLIGIBLE[np.float64] if self.local else 0.0
         return own + dropped + (additions + _FEW) * _UNIT
 
     @cached_property
     def row_sizes(self) -> Floats:
         """Sizes of the rows, of shape (n_rows,): see `RowTransform.sizes`."""
-        if self._row_index is self._column_index:
-            return self.column_sizes
-        return self.transform.sizes(self._rows.X[self._row_index])
+        return self.column_sizes if self._rows is self._columns else self._sizes(self._rows)
 
     @cached_property
     def column_sizes(self) -> Floats:
         """Sizes of the columns, of shape (n_columns,)."""
-        return self.transform.sizes(self._columns.X[self._column_index])
+        return self._sizes(self._columns)
+
+    def _sizes(self, side: Side) -> Floats:
+        return self.transform.sizes(side.X)
 
     def diagonal(self, index: Indices | None = None) -> Floats:
         """Return k(x, x) of training rows, without evaluations for stationary kernels, else with one for each row."""
-        index = np.arange(len(self._column_index)) if index is None else index
-        offset = self.transform.offset
+        side = self._columns if index is None else self._columns.take(index)
         if self.transform.kernel.stationary:
-            return np.full(len(index), 1.0 + offset)
-        X, k = self.rows(index), self.transform.kernel
-        squares = power_sums(X, 2)
-        self.evaluations += len(index)
-        return offset + (squares if k.name == "linear" else (k.gamma * squares + k.coef0) ** k.degree)
+            return np.full(len(side.index), 1.0 + self.transform.offset)
+        self.evaluations += len(side.index)
+        return self.transform.offset + self.transform.kernel.with_itself(side.X)
 
 
 def _is_local(transform: RowTransform, X: Any) -> bool:
@@ -385,7 +391,7 @@ def _is_local(transform: RowTransform, X: Any) -> bool:
     sample = np.asarray(X[np.linspace(0, len(X) - 1, _SAMPLE).astype(int)], dtype=np.float64)
     k = transform.kernel
     with np.errstate(over="ignore"):
-        distances = pdist(sample, "cityblock" if k.name == "laplacian" else "sqeuclidean")
+        distances = pdist(sample, "cityblock" if k.order == 1 else "sqeuclidean")
     negligible = k.gamma * distances > -np.log(2) * _NEGLIGIBLE[transform.dtype]
     return bool(negligible.mean() > _LOCAL)
 

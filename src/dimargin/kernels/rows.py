@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dimargin import _core
 from dimargin.kernels.columns import column_means, largest_column, power_sums, row_chunks, stacked
-from dimargin.kernels.functions import LOG2E, Kernel
+from dimargin.kernels.functions import Kernel
 from dimargin.system.arrays import Floats
 
 Rows = _core.Rows32 | _core.Rows64
@@ -142,7 +142,7 @@ class RowTransform:
         """
         center = means if kernel.stationary else None
         size, spread = extent.size * kernel.row_scale, extent.spread * kernel.row_scale
-        exact = cls(kernel, center, np.float64, kernel.name == "rbf" and center is not None, size)
+        exact = cls(kernel, center, np.float64, False, size).in_float64()
         exact._check_size(size, extent.longest_sum, furthest)
         # a common offset carries no information but takes the digits: float32 only where it is small
         if size <= _LARGEST_OFFSET * spread and exact._fits_float32(size):
@@ -189,8 +189,7 @@ class RowTransform:
 
     def in_float64(self) -> RowTransform:
         """Return the same preparation without rounding to float32."""
-        differences = self.kernel.name == "rbf" and self.center is not None
-        return replace(self, dtype=np.float64, difference=differences)
+        return replace(self, dtype=np.float64, difference=self.center is not None and self.kernel.order == 2)
 
     def value_rounding(self, X: Any) -> float:
         """Bound the rounding of kernel values of rows with training rows, relative to the product of their `sizes`."""
@@ -202,13 +201,7 @@ class RowTransform:
         A size is the square root of the sum of the absolute terms of k(x, x). That sum is one for stationary kernels
         and k(x, x) with ``|coef0|`` for linear and poly, plus the absolute offset.
         """
-        kernel = self.kernel
-        if kernel.stationary:
-            return np.full(X.shape[0], (1 + abs(self.offset)) ** 0.5)
-        squares = power_sums(X, 2) * (1.0 if kernel.name == "linear" else kernel.gamma)
-        if kernel.name == "poly":
-            squares = (squares + abs(kernel.coef0)) ** kernel.degree
-        return np.asarray((squares + abs(self.offset)) ** 0.5)
+        return np.asarray((self.kernel.with_itself(X, absolute=True) + abs(self.offset)) ** 0.5)
 
     def _error_bound(self, longest_sum: int) -> float:
         """Bound the error of kernel values by rounding.
@@ -218,23 +211,18 @@ class RowTransform:
         """
         unit = _UNIT[self.dtype]
         if not self.kernel.stationary:
-            return unit * self.kernel.power * (4 + 0.5 * longest_sum)
-        exponent = self._exponent
+            return unit * self.kernel.polynomial[2] * (4 + 0.5 * longest_sum)
+        exponent = self.kernel.exponent(self.size)  # of the longest training row
         if self.difference:  # 4 a s exp(-s^2) <= 1.72 a and s^2 exp(-s^2) <= 0.37, where a^2 is the exponent
             return unit * (1.72 * math.sqrt(exponent) + 0.37 * longest_sum + 3)
-        if self.kernel.name == "laplacian" and self.center is not None:
+        if self.kernel.order == 1 and self.center is not None:
             return unit * (2 * exponent + 0.37 * longest_sum + 3)
         return unit * (exponent + 0.25) * (5 + 1.1 * longest_sum)  # norms and a sum cancel
 
-    @property
-    def _exponent(self) -> float:
-        """Largest gamma |x|^2 or gamma |x|_1 of a training row."""
-        return self.size**2 / (2 * LOG2E) if self.kernel.name == "rbf" else self.size / LOG2E
-
     def _magnitude(self, norm: float) -> float:
         """Decimal logarithm of the largest kernel value of a row with training rows, for linear and poly."""
-        constant = abs(self.kernel.coef0) if self.kernel.name == "poly" else 0.0
-        return self.kernel.power * math.log10(max(norm * self.size + constant, 1e-300))
+        _, constant, degree = self.kernel.polynomial
+        return degree * math.log10(max(norm * self.size + abs(constant), 1e-300))
 
     def _fits_float32(self, norm: float) -> bool:
         """Return whether float32 has the range for kernel values of a row of this norm with training rows."""
@@ -271,8 +259,9 @@ class RowTransform:
                     exact = dense[s] if self.dtype is np.float64 else None
                     dense[s] = self._scaled(np.subtract(X[s], center, out=exact, dtype=np.float64))
             rows = self._make(dense)
-        if self.kernel.name == "rbf" or (self.kernel.name == "laplacian" and sp.issparse(X)):
-            rows.compute_norms(self.kernel.name == "laplacian")
+        absolute = self.kernel.order == 1
+        if self.kernel.stationary and (sp.issparse(X) or not absolute):
+            rows.compute_norms(absolute)
         return rows
 
     def _apply_sparse(self, X: Any) -> Rows:
@@ -298,8 +287,7 @@ class RowTransform:
 
 def _largest_norm(X: Any, kernel: Kernel, center: Floats | None) -> float:
     """Largest norm of a row, before gamma."""
-    order = 1 if kernel.name == "laplacian" else 2
-    return float(power_sums(X, order, center).max(initial=0.0) ** (1 / order))
+    return float(power_sums(X, kernel.order, center).max(initial=0.0) ** (1 / kernel.order))
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.matrix import KernelMatrix, Side
 from dimargin.kernels.rows import RowTransform
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
@@ -55,6 +54,10 @@ class UserKernel:
 
     def in_float64(self) -> UserKernel:
         """Return the kernel itself: its values are float64 already."""
+        return self
+
+    def for_queries(self, X: Any) -> UserKernel:
+        """Return the kernel itself."""
         return self
 
     def outgrown(self, X: Any) -> NDArray[np.bool_]:
@@ -103,13 +106,6 @@ class UserKernelMatrix(KernelMatrix):
 
     transform: UserKernel  # type: ignore[assignment]
 
-    def __init__(self, transform: UserKernel, X: Any, queries: Any = None, n_threads: int = 1) -> None:
-        self.transform, self.n_threads = transform, n_threads
-        self.evaluations, self.left_out, self.local = 0, 0, False
-        self._X, self._queries = X, X if queries is None else queries
-        self._column_index = np.arange(X.shape[0])
-        self._row_index = self._column_index if queries is None else np.arange(queries.shape[0])
-
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a user's kernel stays in the process that it was given to")
 
@@ -125,31 +121,9 @@ class UserKernelMatrix(KernelMatrix):
         """Return whether values are computed by a function, which is expensive, rather than looked up."""
         return self.transform.function is not None
 
-    def take(self, index: Indices, n_threads: int | None = None) -> KernelMatrix:
-        """See `KernelMatrix`."""
-        view = UserKernelMatrix(self.transform, self._X, n_threads=self.n_threads if n_threads is None else n_threads)
-        view._row_index = view._column_index = np.ascontiguousarray(self._column_index[index])
-        return view
-
-    def facing(self, others: KernelMatrix, n_threads: int) -> KernelMatrix:
-        """See `KernelMatrix`."""
-        view = UserKernelMatrix(self.transform, self._X, others._X, n_threads)
-        view._column_index, view._row_index = self._column_index, others._column_index
-        return view
-
-    def transposed(self) -> KernelMatrix:
-        """See `KernelMatrix`."""
-        view = UserKernelMatrix(self.transform, self._queries, self._X, self.n_threads)
-        view._column_index, view._row_index = self._row_index, self._column_index
-        return view
-
-    def in_float64(self) -> KernelMatrix:
-        """See `KernelMatrix`."""
-        return self.take(np.arange(len(self._column_index)))
-
     def vectors(self, index: Indices) -> Any:
         """See `KernelMatrix`; for values computed beforehand the rows returned have no features."""
-        return self.rows(index) if self.transform.function else np.empty((len(index), 0), dtype=self._X.dtype)
+        return self.rows(index) if self.transform.function else np.empty((len(index), 0), dtype=self._given.dtype)
 
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """See `KernelMatrix`.
@@ -160,13 +134,14 @@ class UserKernelMatrix(KernelMatrix):
             If the function's answer has another shape or is not finite, or shows that the kernel is not symmetric or
             not positive semi-definite.
         """
-        left, right = self._row_index[rows], self._column_index[columns]
+        queries, X = self._rows.prepared.X, self._given
+        left, right = self._rows.index[rows], self._columns.index[columns]
         if not len(rows) or not len(columns):  # a user's function need not know how to answer nothing
             values = np.empty((len(rows), len(columns)))
         elif self.transform.function is None:
-            values = np.asarray(self._queries[np.ix_(left, right)], dtype=np.float64)
+            values = np.asarray(queries[np.ix_(left, right)], dtype=np.float64)
         else:
-            values = np.asarray(self.transform.function(self._queries[left], self._X[right]), dtype=np.float64)
+            values = np.asarray(self.transform.function(queries[left], X[right]), dtype=np.float64)
             if values.shape != (len(rows), len(columns)):
                 raise ValueError(
                     f"kernel: the function returned shape {values.shape} for {len(rows)} and {len(columns)} rows, "
@@ -174,7 +149,7 @@ class UserKernelMatrix(KernelMatrix):
                 )
             if not np.isfinite(values).all():
                 raise ValueError("kernel: the function returned NaN or infinity")
-        if self._queries is self._X and np.array_equal(left, right):
+        if queries is X and np.array_equal(left, right):
             _check_semi_definite(values, left)
         self.evaluations += values.size
         if self.transform.offset:
@@ -186,7 +161,7 @@ class UserKernelMatrix(KernelMatrix):
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
         """See `KernelMatrix`."""
-        rows = np.arange(len(self._row_index)) if rows is None else rows
+        rows = np.arange(self.shape[0]) if rows is None else rows
         out = np.zeros((len(coefficients), len(rows)))
         if len(columns):
             step = max(1, _VALUES_AT_ONCE // len(columns))
@@ -198,25 +173,14 @@ class UserKernelMatrix(KernelMatrix):
         """See `KernelMatrix`; values count as exact, and BLAS may add the terms one after the other."""
         return (n_columns + _FEW) * float(np.finfo(float).eps) / 2
 
-    @cached_property
-    def row_sizes(self) -> Floats:
-        """See `KernelMatrix`."""
-        if self._row_index is self._column_index:
-            return self.column_sizes
-        return self._sizes(self._queries, self._row_index)
-
-    @cached_property
-    def column_sizes(self) -> Floats:
-        """See `KernelMatrix`."""
-        return self._sizes(self._X, self._column_index)
-
-    def _sizes(self, rows: Any, index: Indices) -> Floats:
+    def _sizes(self, side: Side) -> Floats:
         """Return square roots of the values of rows with themselves, which bound all values of a positive kernel."""
+        rows, index = side.prepared.X, side.index
         function, size = self.transform.function, _ROWS_AT_ONCE
         if function is None:
             squares = rows[index, index].astype(np.float64)
         else:
-            own = UserKernelMatrix(replace(self.transform, offset=0.0), rows)
+            own = kernel_matrix(replace(self.transform, offset=0.0), rows)
             parts = [index[first : first + size] for first in range(0, len(index), size)]
             squares = np.concatenate([np.zeros(0), *(own.values(part, part).diagonal() for part in parts)])
             self.evaluations += own.evaluations
@@ -224,7 +188,7 @@ class UserKernelMatrix(KernelMatrix):
 
     def diagonal(self, index: Indices | None = None) -> Floats:
         """See `KernelMatrix`."""
-        index = np.arange(len(self._column_index)) if index is None else index
+        index = np.arange(self.shape[1]) if index is None else index
         return np.array([self.values(index[k : k + 1], index[k : k + 1])[0, 0] for k in range(len(index))])
 
 

@@ -185,7 +185,7 @@ def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
     """Return one over the median of the positive distances between rows, or gamma if that is less."""
     some = slice(None, None, -(-X.shape[0] // _FOR_A_MEDIAN))
     X, weights = X[some], weights[some]
-    if kernel.name == "rbf":
+    if kernel.order == 2:
         distances = euclidean_distances(narrowed(X)[0] if sp.issparse(X) else X - X.mean(axis=0), squared=True)
     else:
         distances = manhattan_distances(X)

@@ -41,12 +41,10 @@ class Part:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from dimargin.kernels.functions import Kernel
-    >>> from dimargin.kernels.rows import RowTransform
     >>> from dimargin.problems.losses import HingeLoss
     >>> X, labels = np.array([[0.0], [1.0], [3.0]]), np.array([[1.0, -1.0, 1.0]])
-    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("linear")), X)
+    >>> K = KernelMatrix.of(X, Kernel("linear"))
     >>> whole = Part(DualProblem(labels, np.ones(3), HingeLoss(1.0), 3.0, 3.0, kernel=K), np.arange(3))
     >>> halves = [whole.take(np.array([2]), mass=1.0), whole.take(np.array([0, 1]), mass=2.0)]
     >>> again = Part.joined(halves, mass=3.0)

@@ -33,12 +33,9 @@ def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Ind
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dimargin.kernels.matrix import KernelMatrix
     >>> from dimargin.kernels.functions import Kernel
-    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.array([[1.0], [2.0], [2.0]])
-    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("linear")), X).in_float64()
+    >>> K = KernelMatrix.of(X, Kernel("linear")).in_float64()
     >>> independent_landmarks(K, np.arange(3))
     (array([1]), array([[2.]]))
     """

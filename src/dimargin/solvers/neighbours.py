@@ -38,12 +38,9 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dimargin.kernels.matrix import KernelMatrix
     >>> from dimargin.kernels.functions import Kernel
-    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.array([[0.0], [9.0], [0.1], [9.1]])
-    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=1.0)), X)
+    >>> K = KernelMatrix.of(X, Kernel("rbf", gamma=1.0))
     >>> blocks = deal_neighbours(K, np.arange(4), 2, np.random.default_rng(0))
     >>> sorted(sorted(block.tolist()) for block in blocks)
     [[0, 2], [1, 3]]
@@ -65,12 +62,9 @@ def along_neighbours(kernel: KernelMatrix) -> Indices:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dimargin.kernels.matrix import KernelMatrix
     >>> from dimargin.kernels.functions import Kernel
-    >>> from dimargin.kernels.rows import RowTransform
     >>> X = np.r_[np.zeros((40, 1)), np.full((40, 1), 9.0)][np.arange(80).reshape(2, 40).T.ravel()]  # 0, 9, 0, 9, ...
-    >>> K = KernelMatrix(RowTransform.fit(X, Kernel("rbf", gamma=1.0)), X)
+    >>> K = KernelMatrix.of(X, Kernel("rbf", gamma=1.0))
     >>> order = along_neighbours(K)
     >>> bool((X[order[:40]] == X[order[0]]).all())
     True
