@@ -11,7 +11,7 @@ from itertools import islice
 from threading import Event
 from typing import Any, Generic, TypeVar
 
-from dimargin.sharding.shards import Node, Sums, tree_sum
+from dimargin.sharding.shards import Done, Join, Node, Split, Sums, Task, tree_sum
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -126,29 +126,17 @@ class LocalShards(Generic[Item]):
         """See `Shards`."""
         return min(self.engine.n_threads, len(self.items))
 
-    def map(
-        self,
-        task: Callable[[Item, Any], Result],
-        value: Any = None,
-        done: Callable[[int], None] | None = None,
-        cheap: bool = False,
-    ) -> LocalShards[Result]:
+    def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> LocalShards[Any]:
         """See `Shards`; all results are kept."""
         ended = (lambda index, result: None) if done is None else (lambda index, result: done(index))
         return LocalShards(self.engine, tuple(self.engine.map(lambda item, _: task(item, value), self.items, ended)))
 
-    def merge(self, join: Callable[[Sequence[Item], Any], Result], size: int, value: Any = None) -> LocalShards[Result]:
+    def merge(self, join: Join, size: int, value: Any = None) -> LocalShards[Any]:
         """See `Shards`."""
         groups = [self.items[first : first + size] for first in range(0, len(self.items), size)]
         return LocalShards(self.engine, tuple(groups)).map(join, value)
 
-    def shuffle(
-        self,
-        split: Callable[[Item, Any], Sequence[tuple[int, Any]]],
-        join: Callable[[Sequence[Any], Any], Result],
-        n_shards: int,
-        value: Any = None,
-    ) -> LocalShards[Result]:
+    def shuffle(self, split: Split, join: Join, n_shards: int, value: Any = None) -> LocalShards[Any]:
         """See `Shards`."""
         sent: list[list[Any]] = [[] for _ in range(n_shards)]
         for pieces in self.collect(split, value):
@@ -158,7 +146,7 @@ class LocalShards(Generic[Item]):
             raise ValueError(f"shard {sent.index([])} was sent nothing")
         return LocalShards(self.engine, tuple(sent)).map(join, value)
 
-    def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
+    def aggregate(self, task: Task, value: Any = None, wide: bool = False) -> Sums:
         """See `Shards`; the arrays of few shards are held at a time."""
         if not self.items:
             raise ValueError("there are no shards to sum over")
@@ -172,9 +160,7 @@ class LocalShards(Generic[Item]):
             value = task(item, value)
         return value
 
-    def collect(
-        self, task: Callable[[Item, Any], Any] | None = None, value: Any = None, n_shards: int | None = None
-    ) -> list[Any]:
+    def collect(self, task: Task | None = None, value: Any = None, n_shards: int | None = None) -> list[Any]:
         """See `Shards`."""
         items = self.items[:n_shards]
         return list(items if task is None else self.engine.each(lambda item: task(item, value), items))

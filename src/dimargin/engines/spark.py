@@ -18,7 +18,7 @@ from dimargin.engines.jobs import Jobs
 from dimargin.engines.packing import Packing
 from dimargin.engines.record import Record, Saved
 from dimargin.engines.stored import SCHEMA, Store, Stored, dealt, joined
-from dimargin.sharding.shards import Sums
+from dimargin.sharding.shards import Done, Join, Split, Sums, Task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -133,14 +133,8 @@ class SparkEngine:
         return SparkShards(Stored(self._store, None, lambda: dealt(layout, source), layout))
 
     def gather(
-        self,
-        source: DataFrame,
-        split: Callable[[pa.RecordBatch, Any], Sequence[tuple[int, Any]]],
-        join: Callable[[Sequence[Any], Any], Result],
-        n_shards: int,
-        value: Any = None,
-        nothing: Any = None,
-    ) -> SparkShards[Result]:
+        self, source: DataFrame, split: Split, join: Join, n_shards: int, value: Any = None, nothing: Any = None
+    ) -> SparkShards[Any]:
         """Return shards of the rows of a data frame, in one shuffle.
 
         Parameters
@@ -212,32 +206,20 @@ class SparkShards(Generic[Item]):
         """See `Shards`."""
         return len(self._made.indices)
 
-    def map(
-        self,
-        task: Callable[[Item, Any], Result],
-        value: Any = None,
-        done: Callable[[int], None] | None = None,
-        cheap: bool = False,
-    ) -> SparkShards[Result]:
+    def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> SparkShards[Any]:
         """See `Shards`; `done` is not called."""
         return SparkShards(self._made.mapped(task, value), self if cheap else None)
 
-    def merge(self, join: Callable[[Sequence[Item], Any], Result], size: int, value: Any = None) -> SparkShards[Result]:
+    def merge(self, join: Join, size: int, value: Any = None) -> SparkShards[Any]:
         """See `Shards`."""
         return SparkShards(self._made.merged(partial(frames.merged, frames.call_of(join, value), size), size))
 
-    def shuffle(
-        self,
-        split: Callable[[Item, Any], Sequence[tuple[int, Any]]],
-        join: Callable[[Sequence[Any], Any], Result],
-        n_shards: int,
-        value: Any = None,
-    ) -> SparkShards[Result]:
+    def shuffle(self, split: Split, join: Join, n_shards: int, value: Any = None) -> SparkShards[Any]:
         """See `Shards`."""
         send = partial(frames.dealt, frames.call_of(split, value), n_shards)
         return SparkShards(self._made.shuffled(send, frames.call_of(join, value), n_shards))
 
-    def aggregate(self, task: Callable[[Item, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
+    def aggregate(self, task: Task, value: Any = None, wide: bool = False) -> Sums:
         """See `Shards`; wide arrays are summed on the executors first."""
         made = self._made.mapped(task, value)
         name = getattr(task, "func", task).__qualname__  # of a functools.partial too
@@ -252,9 +234,7 @@ class SparkShards(Generic[Item]):
             (value,) = step.store.results(step, f"fold, shard {index} of {n_shards}")
         return value
 
-    def collect(
-        self, task: Callable[[Item, Any], Any] | None = None, value: Any = None, n_shards: int | None = None
-    ) -> list[Any]:
+    def collect(self, task: Task | None = None, value: Any = None, n_shards: int | None = None) -> list[Any]:
         """See `Shards`."""
         made = self._made
         if n_shards is not None and n_shards < self.n_shards:

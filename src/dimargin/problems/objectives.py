@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import Floats, Indices
 
 _TINY = float(np.finfo(float).tiny)
 _UNIT = float(np.finfo(float).eps) / 2
@@ -63,6 +63,26 @@ class Objectives:
     def unrounded(self) -> Floats:
         """Relative gaps without rounding."""
         return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
+
+    @property
+    def reached(self) -> Floats:
+        """Dual objectives without rounding."""
+        return np.asarray(self.primal - self.unrounded * np.abs(self.primal))
+
+    def rounded(self, errors: Floats) -> Objectives:
+        """Return these objectives with a bound of their rounding, if that has not been counted yet."""
+        return Objectives.of(self.primal, np.maximum(self.primal - self.dual, 0.0), self.intercept, errors)
+
+    def take(self, outputs: Indices | NDArray[np.bool_]) -> Objectives:
+        """Return the objectives of some outputs."""
+        return Objectives(*(values[outputs] for values in vars(self).values()))
+
+    def replaced(self, outputs: Indices, others: Objectives) -> Objectives:
+        """Return these objectives, but others for some outputs."""
+        values = {name: own.copy() for name, own in vars(self).items()}
+        for name, own in values.items():
+            own[outputs] = getattr(others, name)
+        return Objectives(**values)
 
     def better(self, other: Objectives) -> Objectives:
         """Return, output by output, those with the smaller gap of two certificates of the same model."""

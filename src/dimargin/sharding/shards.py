@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from dimargin.system.arrays import Floats
 
 Item = TypeVar("Item", covariant=True)
-Result = TypeVar("Result")
 Value = TypeVar("Value")
-Sums = tuple[NDArray[np.float64], ...]
+Sums = tuple[Floats, ...]
+Task = Callable[[Any, Any], Any]  # of a shard and a value
+Split = Callable[[Any, Any], Sequence[tuple[int, Any]]]  # likewise
+Join = Callable[[Sequence[Any], Any], Any]  # of what comes together, and a value
+Done = Callable[[int], None] | None
 
 
 class Shards(Protocol[Item]):
@@ -34,13 +36,7 @@ class Shards(Protocol[Item]):
     def n_together(self) -> int:
         """Number of tasks that share the memory of a machine."""
 
-    def map(
-        self,
-        task: Callable[[Any, Any], Any],
-        value: Any = None,
-        done: Callable[[int], None] | None = None,
-        cheap: bool = False,
-    ) -> Shards[Any]:
+    def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> Shards[Any]:
         """Return new shards, ``task(shard, value)`` of every shard.
 
         Engines that know it while other tasks run call `done` with the index of every shard whose task has ended.
@@ -48,23 +44,17 @@ class Shards(Protocol[Item]):
         again.
         """
 
-    def merge(self, join: Callable[[Sequence[Any], Any], Any], size: int, value: Any = None) -> Shards[Any]:
+    def merge(self, join: Join, size: int, value: Any = None) -> Shards[Any]:
         """Return new shards, ``join(shards, value)`` of every `size` consecutive shards."""
 
-    def shuffle(
-        self,
-        split: Callable[[Any, Any], Sequence[tuple[int, Any]]],
-        join: Callable[[Sequence[Any], Any], Any],
-        n_shards: int,
-        value: Any = None,
-    ) -> Shards[Any]:
+    def shuffle(self, split: Split, join: Join, n_shards: int, value: Any = None) -> Shards[Any]:
         """Return new shards, each joined from the pieces that all shards send to it.
 
         ``split(shard, value)`` returns pairs of the index of a new shard and a piece for it. ``join(pieces, value)``
         makes a shard of its pieces, which are in the order of the senders. Every new shard must be sent a piece.
         """
 
-    def aggregate(self, task: Callable[[Any, Any], Sums], value: Any = None, wide: bool = False) -> Sums:
+    def aggregate(self, task: Task, value: Any = None, wide: bool = False) -> Sums:
         """Sum the arrays ``task(shard, value)`` over the shards, in the order of `in_tree`.
 
         `wide` means that the arrays are large, so that an engine may sum them on their way.
@@ -73,9 +63,7 @@ class Shards(Protocol[Item]):
     def fold(self, task: Callable[[Any, Value], Value], value: Value) -> Value:
         """Carry a value through the shards, in their order: ``value = task(shard, value)``."""
 
-    def collect(
-        self, task: Callable[[Any, Any], Any] | None = None, value: Any = None, n_shards: int | None = None
-    ) -> list[Any]:
+    def collect(self, task: Task | None = None, value: Any = None, n_shards: int | None = None) -> list[Any]:
         """Return ``task(shard, value)`` of all shards, or the first `n_shards`, in order; shards without a task."""
 
     def release(self) -> None:

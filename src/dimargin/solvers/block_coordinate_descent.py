@@ -127,7 +127,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             objectives = state.best.objectives
         state.best.update(state.outputs, state.dual, state.margins, objectives)
         note_progress(state, objectives)
-        if state.best.gap.max() <= state.limits.tol and not state.whole.kernel.double:
+        if state.best.objectives.worst_gap <= state.limits.tol and not state.whole.kernel.double:
             certify(state)
         elif state.may_round_less():
             go_on_in_float64(state)

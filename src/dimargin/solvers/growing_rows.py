@@ -229,7 +229,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             now, rng = state.objectives, np.random.default_rng(self.inner.random_state)
             rounding, spent = float32_rounding(state.problem, state.dual, state.margins, now.intercept, rng)
             state.spent += spent
-            state.objectives = Objectives.of(now.primal, now.primal - now.dual, now.intercept, rounding.of_objectives)
+            state.objectives = now.rounded(rounding.of_objectives)
         dual, margins, objectives, evaluations = state.dual, state.margins, state.objectives, state.spent
         if found is not None:
             dual, margins, objectives = found.dual, found.margins, found.objectives

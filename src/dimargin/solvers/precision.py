@@ -46,15 +46,15 @@ class Rounding(NamedTuple):
 
 def certify(state: State) -> None:
     """Check whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those."""
-    best = state.best
+    best = state.best.objectives
     if state.limits.tol < _SINGLE_PRECISION_TOL:
         return go_on_in_float64(state)
     rounding = count_rounding(state)
     of_gap, of_objectives = (relative(error, best.primal) for error in rounding)
-    trusted = of_gap <= np.maximum(_TRUSTED * best.gap, _NEGLIGIBLE)
-    trusted &= of_objectives <= np.maximum(_TRUSTED_OBJECTIVE * best.gap, _NEGLIGIBLE)
-    if (trusted & (best.gap + of_objectives <= state.limits.tol)).all():
-        best.round(rounding.of_objectives)
+    trusted = of_gap <= np.maximum(_TRUSTED * best.relative_gap, _NEGLIGIBLE)
+    trusted &= of_objectives <= np.maximum(_TRUSTED_OBJECTIVE * best.relative_gap, _NEGLIGIBLE)
+    if (trusted & (best.relative_gap + of_objectives <= state.limits.tol)).all():
+        state.best.round(rounding.of_objectives)
     else:
         go_on_in_float64(state)
 
@@ -62,7 +62,7 @@ def certify(state: State) -> None:
 def count_rounding(state: State) -> Rounding:
     """Estimate the errors that float32 has caused in the objectives of the best iterate."""
     best = state.best
-    rounding, evaluations = float32_rounding(state.whole, best.dual, best.margins, best.intercept, state.rng)
+    rounding, evaluations = float32_rounding(state.whole, best.dual, best.margins, best.objectives.intercept, state.rng)
     state.spent += evaluations
     return rounding
 
@@ -127,20 +127,15 @@ def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple
 
 def derailed(state: State, objectives: Objectives) -> bool:
     """Return whether rounding has taken over: without it the dual objective never falls, nor passes a primal one."""
-    best, now = state.best, state.outputs
-    slack = _SLACK * np.abs(best.primal[now])
-    low, high = (
-        (best.dual_objective + best.rounding * np.abs(best.primal))[now] - slack,
-        best.lowest_primal[now] + _SLACK * np.abs(best.lowest_primal[now]),
-    )
-    reached = objectives.primal - objectives.unrounded * np.abs(objectives.primal)
-    return not bool(((reached >= low) & (reached <= high)).all())
+    best, lowest = state.best.objectives.take(state.outputs), state.best.lowest_primal[state.outputs]
+    size = np.abs(best.primal)
+    low, high = best.dual + best.rounding * size - _SLACK * size, lowest + _SLACK * np.abs(lowest)
+    return not bool(((objectives.reached >= low) & (objectives.reached <= high)).all())
 
 
 def note_progress(state: State, objectives: Objectives) -> None:
     """Record progress: without rounding the dual objective always rises, and the gap comes down in leaps."""
-    gap, reached = (state.best.gap - state.best.rounding).max(), state.reached[1][state.outputs]
-    dual = objectives.primal - objectives.unrounded * np.abs(objectives.primal)
+    gap, reached, dual = state.best.objectives.unrounded.max(), state.reached[1][state.outputs], objectives.reached
     # float32 values make the dual objective wander, and it is cheap to leave them
     rising = state.whole.kernel.double and (dual > reached + _PROGRESS * objectives.primal).any()
     if gap < 0.9 * state.reached[0] or rising:

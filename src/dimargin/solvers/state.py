@@ -20,46 +20,28 @@ class Best:
 
     dual: Floats
     margins: Floats
-    primal: Floats
-    dual_objective: Floats
-    gap: Floats
-    intercept: Floats
-    rounding: Floats  # the part of the gap that is a bound of rounding
+    objectives: Objectives
     lowest_primal: Floats  # of all iterates: no dual objective is above
-    is_counted: bool = False  # whether the errors by float32 are counted in all of these
+    is_counted: bool = False  # whether the errors by float32 are counted in all objectives
 
     @classmethod
     def of(cls, problem: DualProblem, dual: Floats, margins: Floats, accurately: bool = False) -> Best:
         """Return a first iterate as the best one."""
         now = problem.objectives(dual, margins, accurately=accurately)
-        own = now.primal, now.dual, now.relative_gap, now.intercept, now.rounding, now.primal.copy()
-        return cls(dual.copy(), margins.copy(), *own)
+        return cls(dual.copy(), margins.copy(), now, now.primal.copy())
 
     def update(self, outputs: Indices, dual: Floats, margins: Floats, objectives: Objectives) -> None:
         """Replace the iterate for those of the given outputs whose gap has become smaller."""
         self.lowest_primal[outputs] = np.fmin(self.lowest_primal[outputs], objectives.primal)
-        better = objectives.unrounded < (self.gap - self.rounding)[outputs]
+        better = objectives.unrounded < self.objectives.unrounded[outputs]
         indices = outputs[better]
         self.is_counted &= not len(indices)
         self.dual[indices], self.margins[indices] = dual[better], margins[better]
-        self.primal[indices] = objectives.primal[better]
-        self.dual_objective[indices] = objectives.dual[better]
-        self.gap[indices] = objectives.relative_gap[better]
-        self.intercept[indices] = objectives.intercept[better]
-        self.rounding[indices] = objectives.rounding[better]
+        self.objectives = self.objectives.replaced(indices, objectives.take(better))
 
     def round(self, errors: Floats) -> None:
         """Count errors by float32, of shape (n_outputs,), in the gaps of all outputs."""
-        self.is_counted = True
-        gap = np.maximum(self.primal - self.dual_objective, 0.0)
-        now = Objectives.of(self.primal, gap, self.intercept, errors)
-        self.dual_objective, self.gap, self.rounding = now.dual, now.relative_gap, now.rounding
-
-    @property
-    def objectives(self) -> Objectives:
-        """Objectives of all outputs at their best iterates."""
-        own = (self.primal, self.dual_objective, self.gap, self.intercept, self.rounding)
-        return Objectives(*(values.copy() for values in own))
+        self.is_counted, self.objectives = True, self.objectives.rounded(errors)
 
 
 @dataclass
