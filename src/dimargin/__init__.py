@@ -36,27 +36,8 @@ if TYPE_CHECKING:
     from dimargin.strategies import LinearSVRG as LinearSVRG
     from dimargin.version import __version__ as __version__
 else:
-    _NAMES = {
-        "callbacks": ["LevelScores"],
-        "displays": [
-            *("ConvergenceDisplay", "CoreSetConsensusDisplay", "MarginDistributionDisplay"),
-            *("PerformanceProfileDisplay", "TuningDisplay"),
-        ],
-        "estimators": [
-            *("CoreSetSVMClassifier", "GossipSVMClassifier", "LinearODMClassifier", "ODMClassifier", "SVMClassifier"),
-            *("CoreSetSVDD", "OneClassCoreSetSVM", "minimum_enclosing_ball"),
-        ],
-        "libsvm": ["from_libsvm", "to_libsvm"],
-        "model_files": ["load", "save"],
-        "search": ["ODMClassifierCV"],
-        "strategies": [
-            *("Cascade", "DiODM", "DiP", "DivideAndConquer", "Exact", "Landmark"),
-            *("LinearCoreSetSVRG", "LinearDSVRG", "LinearNewton", "LinearSVRG"),
-        ],
-        "version": ["__version__"],
-    }
     _MODULES = (
         *("_core", "balls", "data_files", "engines", "kernels", "partition", "problems", "sharding", "solvers"),
         "system",
     )
-    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))
+    __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -11,19 +12,20 @@ from dimargin.system.extras import EXTRA_OF, MissingExtra
 
 
 def lazily(
-    package: str, names: Mapping[str, Iterable[str]]
+    package: str, modules: Iterable[str] = ()
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__all__``, ``__getattr__`` and ``__dir__`` of a package that imports its names lazily (PEP 562).
 
-    Type checkers do not see what these do: the package also imports its names under ``if TYPE_CHECKING``.
+    The names are those that the package imports under ``if TYPE_CHECKING``, where type checkers see them; they are
+    read from its source. A name whose module needs an extra that is not installed raises `MissingExtra` when it is
+    used.
 
     Parameters
     ----------
     package : str
         Name of the package, its ``__name__``.
-    names : mapping of str to iterable of str
-        Modules of the package, which become its attributes, and what the package offers of each of them. A name whose
-        module needs an extra that is not installed raises `MissingExtra` when it is used.
+    modules : iterable of str, optional
+        Modules that become attributes of the package, beside those that names come from.
 
     Examples
     --------
@@ -33,13 +35,14 @@ def lazily(
         ...
     AttributeError: module 'dimargin' has no attribute 'no_such_name'
     """
-    home = {name: module for module, offered in names.items() for name in offered}
+    home = _imported(package)
+    parts = {module.removeprefix(f"{package}.") for module in home.values()}.union(modules)
 
     def load(name: str) -> Any:
-        if name not in home and name not in names:
+        if name not in home and name not in parts:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         try:
-            module = import_module(f"{package}.{home.get(name, name)}")
+            module = import_module(home.get(name, f"{package}.{name}"))
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]
             if missing not in EXTRA_OF:
@@ -50,6 +53,14 @@ def lazily(
         return value
 
     def listed() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *home, *names})
+        return sorted({*vars(sys.modules[package]), *home, *parts})
 
     return sorted(home), load, listed
+
+
+def _imported(package: str) -> dict[str, str]:
+    """Return the names that a package imports under ``if TYPE_CHECKING``, each with its module."""
+    loader: Any = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
+    blocks = [node.body for node in ast.parse(loader.get_source(package)).body if isinstance(node, ast.If)]
+    imports = [node for body in blocks for node in body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -10,10 +10,5 @@ if TYPE_CHECKING:
     from dimargin.data_files.data import read_data as read_data
     from dimargin.data_files.growing import GrowingFile as GrowingFile
 else:
-    _NAMES = {
-        "data": ["read_data"],
-        "growing": ["GrowingFile"],
-        "chunks": ["DataFileError", "DataSet"],
-    }
     _MODULES = ("csv_text", "libsvm", "tables")
-    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))
+    __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

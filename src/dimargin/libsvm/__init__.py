@@ -9,9 +9,4 @@ if TYPE_CHECKING:
     from dimargin.libsvm.model import LibsvmModel as LibsvmModel
     from dimargin.libsvm.text_model import from_libsvm as from_libsvm
 else:
-    _NAMES = {
-        "export": ["to_libsvm"],
-        "model": ["LibsvmModel"],
-        "text_model": ["from_libsvm"],
-    }
-    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES)
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -10,9 +10,5 @@ if TYPE_CHECKING:
     from dimargin.model_files.model import save as save
     from dimargin.model_files.model_format import ModelFileError as ModelFileError
 else:
-    _NAMES = {
-        "model": ["load", "load_with_header", "save"],
-        "model_format": ["ModelFileError"],
-    }
     _MODULES = ("model_values", "soundness")
-    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES | dict.fromkeys(_MODULES, ()))
+    __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -17,10 +17,4 @@ if TYPE_CHECKING:
     from dimargin.network.topology import mixing_rounds as mixing_rounds
     from dimargin.network.topology import uniform_weights as uniform_weights
 else:
-    _NAMES = {
-        "messages": ["Message"],
-        "program": ["Report", "Send", "SiteProgram", "Stop", "Wake"],
-        "push_sum": ["PushSum"],
-        "topology": ["make_graph", "metropolis_weights", "mixing_rounds", "uniform_weights"],
-    }
-    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES)
+    __all__, __getattr__, __dir__ = lazily(__name__)

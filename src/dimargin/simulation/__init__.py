@@ -11,8 +11,4 @@ if TYPE_CHECKING:
     from dimargin.simulation.conditions import Outage as Outage
     from dimargin.simulation.simulator import Simulator as Simulator
 else:
-    _NAMES = {
-        "conditions": ["Conditions", "LinkFaults", "Outage", "NetworkSplit"],
-        "simulator": ["Simulator"],
-    }
-    __all__, __getattr__, __dir__ = lazily(__name__, _NAMES)
+    __all__, __getattr__, __dir__ = lazily(__name__)
