@@ -11,7 +11,7 @@ from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
-from dimargin.strategies.growing_core_set import CoreSet
+from dimargin.strategies.exact import CoreSet
 
 
 class CoreSetSVMClassifier(KernelMarginClassifier):

@@ -67,25 +67,26 @@ class PiecewiseConjugate:
         """Return the six arrays as one contiguous (6, n) array, as the compiled block solver takes them."""
         return np.ascontiguousarray(self.rows)
 
-    def value(self, dual: Floats) -> Floats:
-        """Return ``phi`` at dual coefficients of shape (..., n)."""
+    def piece(self, dual: Floats) -> tuple[Floats, Floats]:
+        """Return slope and curvature of the piece of each coefficient of shape (..., n): at the kink the right one."""
         right = dual >= 0
         slope = np.where(right, self.slope_right, self.slope_left)
-        curvature = np.where(right, self.curvature_right, self.curvature_left)
+        return slope, np.where(right, self.curvature_right, self.curvature_left)
+
+    def value(self, dual: Floats) -> Floats:
+        """Return ``phi`` at dual coefficients of shape (..., n)."""
+        slope, curvature = self.piece(dual)
         return (slope + 0.5 * curvature * dual) * dual
 
     def slopes(self, dual: Floats) -> Floats:
         """Return ``phi'`` at dual coefficients of shape (..., n), and at the kink the slope to its right."""
-        right = dual >= 0
-        return np.where(right, self.slope_right, self.slope_left) + dual * np.where(
-            right, self.curvature_right, self.curvature_left
-        )
+        slope, curvature = self.piece(dual)
+        return slope + dual * curvature
 
     def magnitude(self, dual: Floats) -> Floats:
         """Return the sums of the absolute terms of `value`, to which its rounding is relative."""
-        right, size = dual >= 0, np.abs(dual)
-        slope = np.abs(np.where(right, self.slope_right, self.slope_left))
-        return (slope + 0.5 * size * np.where(right, self.curvature_right, self.curvature_left)) * size
+        (slope, curvature), size = self.piece(dual), np.abs(dual)
+        return (np.abs(slope) + 0.5 * size * curvature) * size
 
     def response(self, margins: Floats) -> tuple[Floats, Floats, Floats]:
         """Return minus the derivative of a smooth loss, its second derivative, and its value at margins (..., n).
@@ -212,14 +213,9 @@ class ODMLoss(Loss):
         )
 
 
-def _one_sided(slope: float, curvature: Floats, upper: Floats) -> PiecewiseConjugate:
-    zero = np.broadcast_to(0.0, curvature.shape)
-    return PiecewiseConjugate(np.broadcast_to(slope, zero.shape), curvature, zero, zero, zero, upper)
-
-
 @dataclass(frozen=True)
-class HingeLoss(Loss):
-    """The hinge loss, ``C_i (1 - m)_+`` with ``C_i = C s_i W / W_k``; its conjugate is ``-g`` on ``[0, C_i]``.
+class OneSidedLoss(Loss):
+    """Base of losses of what a margin lacks to one, with the weight ``C_i = C s_i W / W_k`` of every row.
 
     Parameters
     ----------
@@ -229,15 +225,29 @@ class HingeLoss(Loss):
 
     C: float
     selection = "greedy"
+
+    def _row_weights(self, weights: Floats, mass: float, total: float) -> Floats:
+        return np.asarray(self.C * total / mass * weights)
+
+    @staticmethod
+    def _conjugate(curvature: Floats, upper: Floats) -> PiecewiseConjugate:
+        """Return the conjugate ``-g + curvature g^2 / 2`` on the interval from zero to `upper`."""
+        zero = np.broadcast_to(0.0, curvature.shape)
+        return PiecewiseConjugate(np.broadcast_to(-1.0, zero.shape), curvature, zero, zero, zero, upper)
+
+
+class HingeLoss(OneSidedLoss):
+    """The hinge loss, ``C_i (1 - m)_+``; its conjugate is ``-g`` on ``[0, C_i]``. See `OneSidedLoss`."""
+
     smooth = False
 
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
-        return self.C * total / mass * weights * np.maximum(1 - margins, 0)
+        return self._row_weights(weights, mass, total) * np.maximum(1 - margins, 0)
 
     def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
         """See `Loss`."""
-        return _one_sided(-1.0, np.zeros_like(weights), self.C * total / mass * weights)
+        return self._conjugate(np.zeros_like(weights), self._row_weights(weights, mass, total))
 
     def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
         """Return a weighted quantile of ``y_i - f_i`` or, if a whole interval minimises, its middle; see `Loss`."""
@@ -252,29 +262,17 @@ class HingeLoss(Loss):
         return float(low + high) / 2
 
 
-@dataclass(frozen=True)
-class SquaredHingeLoss(Loss):
-    """The squared hinge loss, ``C_i (1 - m)_+^2`` with ``C_i = C s_i W / W_k``.
-
-    Its conjugate is ``-g + g^2 / (4 C_i)`` on ``[0, inf)``.
-
-    Parameters
-    ----------
-    C : float
-        Weight of the loss, positive; larger is less regularised.
-    """
-
-    C: float
-    selection = "greedy"
+class SquaredHingeLoss(OneSidedLoss):
+    """The squared hinge loss, ``C_i (1 - m)_+^2``, with conjugate ``-g + g^2 / (4 C_i)`` on ``[0, inf)``."""
 
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
-        return np.asarray(self.C * total / mass * weights * np.maximum(1 - margins, 0) ** 2)
+        return np.asarray(self._row_weights(weights, mass, total) * np.maximum(1 - margins, 0) ** 2)
 
     def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
         """See `Loss`."""
-        box = self.C * total / mass * weights
-        return _one_sided(-1.0, 1 / (2 * box), np.broadcast_to(np.inf, weights.shape))
+        curvature = 1 / (2 * self._row_weights(weights, mass, total))
+        return self._conjugate(curvature, np.broadcast_to(np.inf, weights.shape))
 
     def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
         """Return the zero of a derivative that is piecewise linear; see `Loss`."""

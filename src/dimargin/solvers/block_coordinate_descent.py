@@ -222,13 +222,9 @@ def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
     A factor of nine tenths or more counts as one. A small error of margins can make coefficients that answer them many
     times too large.
     """
-    conjugate = problem.conjugate
-    right = dual >= 0
-    slope = (np.where(right, conjugate.slope_right, conjugate.slope_left) * dual).sum(axis=1, keepdims=True)
-    square = (dual * margins).sum(axis=1, keepdims=True)
-    square += (np.where(right, conjugate.curvature_right, conjugate.curvature_left) * dual**2).sum(
-        axis=1, keepdims=True
-    )
+    slopes, curvatures = problem.conjugate.piece(dual)
+    slope = (slopes * dual).sum(axis=1, keepdims=True)
+    square = (dual * margins).sum(axis=1, keepdims=True) + (curvatures * dual**2).sum(axis=1, keepdims=True)
     with np.errstate(over="ignore"):  # margins may be zero
         share = np.clip(-slope / np.maximum(square, np.finfo(float).tiny), 0.0, 1.0)
     return np.where(share < 0.9, share, 1.0)

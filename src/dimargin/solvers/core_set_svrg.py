@@ -13,7 +13,7 @@ does not say. Only the smaller part of a stage is saved: its inner steps cost mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -122,9 +122,9 @@ class CoreSetState(State):
         Norm of the gradient at the last evaluation of the whole problem.
     """
 
-    radius: float
-    core_sets: Shards[Shard]
-    n_centres: int
+    radius: float = field(init=False)
+    core_sets: Shards[Shard] = field(init=False)
+    n_centres: int = field(init=False)
     norm: float = np.inf
 
 
@@ -139,11 +139,12 @@ class CoreSetSVRG(SVRG[CoreSetState]):
     """
 
     radius: float = 0.2
+    _state = CoreSetState
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> CoreSetState:
         """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
-        begun = self.begun(problem, start, limits)
-        state = CoreSetState(**begun, radius=self.radius, core_sets=problem, n_centres=begun["n_rows"])
+        state = super().init(problem, start, limits)
+        state.radius = self.radius
         self._cover(state)
         return state
 
@@ -178,10 +179,7 @@ class CoreSetSVRG(SVRG[CoreSetState]):
         if state.n_centres == state.n_rows:
             self.evaluate(state)  # after a stage that was not checked
             return state.gradient.copy()
-        core = PrimalState(
-            limits=state.limits, shards=state.core_sets, weights=state.weights, intercept=state.intercept,
-            gradient=np.zeros_like(state.gradient), highest=state.highest, lower=state.lower, extent=state.extent,
-        )  # fmt: skip
+        core = PrimalState(limits=state.limits, shards=state.core_sets, here=state.here, extent=state.extent)
         self.measured(core)
         state.epochs += state.n_centres / state.n_rows
         return core.gradient

@@ -214,7 +214,8 @@ class Newton(PrimalSolver[State]):
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> State:
         """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
         width = self.n_features + self.intercept if self.explicit else 0
-        return State(**self.begun(problem, start, limits), hessian=np.zeros((len(start), width * (width + 1) // 2)))
+        hessian = np.zeros((len(start), width * (width + 1) // 2))
+        return State(limits=limits, shards=problem, here=start, hessian=hessian)
 
     def measured(self, state: PrimalState) -> Objectives:
         """See `PrimalSolver`; the Hessian is formed in the same pass."""

@@ -20,7 +20,7 @@ All sums over rows are all-reduces over shards (`dimargin.sharding.shards`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -191,8 +191,8 @@ class PrimalState:
     ----------
     limits : Limits
     shards : Shards of Shard
-    weights : ndarray of shape (n_outputs, m)
-    intercept : ndarray of shape (n_outputs,)
+    here : ndarray of shape (n_outputs, m + 1)
+        Weights, with the intercepts behind them.
     gradient : ndarray of shape (n_outputs, m + 1)
         Gradient, whose last column is that by the intercept, and zero without one.
     highest, lower : ndarray of shape (n_outputs,)
@@ -216,11 +216,10 @@ class PrimalState:
 
     limits: Limits
     shards: Shards[Shard]
-    weights: Floats
-    intercept: Floats
-    gradient: Floats
-    highest: Floats
-    lower: Floats
+    here: Floats
+    gradient: Floats = field(init=False)
+    highest: Floats = field(init=False)
+    lower: Floats = field(init=False)
     objectives: Objectives | None = None
     steps: int = 0
     stale: int = 0
@@ -230,15 +229,23 @@ class PrimalState:
     smallest: float = np.inf
     extent: tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        self.gradient = np.zeros_like(self.here)
+        self.highest, self.lower = np.zeros(len(self.here)), np.zeros(len(self.here))
+
     @property
-    def here(self) -> Floats:
-        """Weights with the intercepts behind them, of shape (n_outputs, m + 1)."""
-        return np.column_stack([self.weights, self.intercept])
+    def weights(self) -> Floats:
+        """Weights, of shape (n_outputs, m)."""
+        return self.here[:, :-1]
+
+    @property
+    def intercept(self) -> Floats:
+        """Intercepts, of shape (n_outputs,)."""
+        return self.here[:, -1]
 
     def stand(self, here: Floats) -> None:
         """Move to these weights, at which nothing has been computed yet."""
-        self.weights, self.intercept = here[:, :-1], here[:, -1]
-        self.objectives = None
+        self.here, self.objectives = here, None
 
 
 State = TypeVar("State", bound=PrimalState)
@@ -262,18 +269,6 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
     intercept: bool = False
     factor: Floats | None = None
     patience: ClassVar[int] = 3  # checks without progress, after which rounding is to blame
-
-    def begun(self, shards: Shards[Shard], start: Floats, limits: Limits) -> dict[str, Any]:
-        """Return the fields of the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
-        return {
-            "limits": limits,
-            "shards": shards,
-            "weights": start[:, :-1],
-            "intercept": start[:, -1],
-            "gradient": np.zeros_like(start),
-            "highest": np.zeros(len(start)),
-            "lower": np.zeros(len(start)),
-        }
 
     def parameters(self, state: PrimalState) -> Parameters:
         """Return the coefficients and intercepts of a state, as the shards take them."""

@@ -20,7 +20,7 @@ optimal margin distribution machine is ``1 + lam max |x|^2 / (1 - theta)^2`` (ro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,38 +129,25 @@ class SVRG(PrimalSolver[Stage]):
         their gradients, with T inner steps a stage (Tan et al., NeurIPS 2016).
     random_state : int, default=0
 
-    Examples
+    See Also
     --------
-    >>> import numpy as np
-    >>> from threading import Event
-    >>> from dimargin.engines import LocalEngine
-    >>> from dimargin.problems.losses import ODMLoss
-    >>> from dimargin.problems.margin_losses import MarginLosses
-    >>> from dimargin.kernels.rows import StoredRows
-    >>> from dimargin.solvers import LinearFeatures, solve
-    >>> X, y = np.array([[1.0], [2.0], [-1.0]]), np.array([[1.0, 1.0, -1.0]])
-    >>> losses = MarginLosses(y, np.ones(3), ODMLoss(lam=3.0, upsilon=1.0, theta=0.0), 3.0, 3.0)
-    >>> shards = LocalEngine(1, Event()).scatter([Shard(LinearFeatures(StoredRows(X)), losses)])
-    >>> solve(shards, SVRG(1), np.zeros((1, 2)), Limits(tol=1e-9)).weights.round(4), 4 / 7  # X'y / (X'X + 1)
-    (array([[0.5714]]), 0.5714285714285714)
+    dimargin.solvers.newton.Newton : Solver of the same problem, with an example of how it is called.
     """
 
     inner_passes: float = 1.0
     step_size: Literal["safe", "barzilai_borwein"] = "safe"
     random_state: int = 0
     patience: ClassVar[int] = 12  # the step may have to be halved some times
+    _state: ClassVar[type[State]] = State
 
     def init(self, problem: Shards[Shard], start: Floats, limits: Limits) -> Stage:
         """Return the state at weights of shape (n_outputs, m + 1), the last of them the intercept."""
-        return State(**self.begun(problem, start, limits))  # type: ignore[return-value]
-
-    def begun(self, shards: Shards[Shard], start: Floats, limits: Limits) -> dict[str, Any]:
-        """See `PrimalSolver`."""
-        facts = shards.collect(_facts)
+        facts = problem.collect(_facts)
         n_rows = sum(n for n, _ in facts)
         smoothness = 1 + n_rows * max(steepest for _, steepest in facts)
         sizes = np.full(len(start), 1 / (_SAFETY * smoothness))
-        return {**super().begun(shards, start, limits), "n_rows": n_rows, "step_sizes": sizes}
+        state = self._state(limits=limits, shards=problem, here=start, n_rows=n_rows, step_sizes=sizes)
+        return cast(Stage, state)
 
     def evaluate(self, state: Stage) -> Objectives:
         """Return the objectives of the present iterate, or those of the one evaluated before if they are better."""

@@ -16,8 +16,7 @@ from dimargin.strategies.committee import Committee
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.diodm import DiODM
 from dimargin.strategies.dip import DiP
-from dimargin.strategies.exact import Exact
-from dimargin.strategies.growing_core_set import CoreSet
+from dimargin.strategies.exact import CoreSet, Exact
 from dimargin.strategies.landmark import Landmark
 from dimargin.strategies.linear import LinearNewton, LinearSolver, LinearTraining
 from dimargin.strategies.linear_svrg import LinearCoreSetSVRG, LinearDSVRG, LinearSVRG

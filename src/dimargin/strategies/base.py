@@ -23,6 +23,8 @@ from dimargin.system.arrays import Floats, Indices
 
 Scope = Literal["global", "partitioned", "landmark"]
 
+_LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
+
 
 @dataclass(frozen=True)
 class LevelModel:
@@ -266,9 +268,14 @@ class Strategy(Options, ABC):
         """Return whether all rows come together in one place: at level 0 of a tree."""
         return shape.stop_level == 0
 
-    @abstractmethod
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return the level of the leaves for so many rows; 0 where there is no tree."""
+        """Return the level of the leaves for so many rows; 0 where there is no tree.
+
+        It is ``ceil(log_p(n / 4096))``, at least 1, unless the shape says otherwise.
+        """
+        if shape.n_levels is not None:
+            return shape.n_levels
+        return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
 
     @abstractmethod
     def train(self, training: Training) -> Outcome:

@@ -30,7 +30,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import Limits
 from dimargin.strategies import levels
-from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.base import Outcome, Strategy, Training
 from dimargin.strategies.feedback import again, evaluate
 from dimargin.strategies.passing import PassedOn, merged, passed_on
 from dimargin.strategies.solves import Summary, solve_parts, support_of
@@ -76,10 +76,6 @@ class Cascade(Strategy):
         self._check_count("rounds")
         self._check_choice("coefficients", "represented", "global")
         self._check_positive("level_tol")
-
-    def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return the depth as in DiODM: parts of 4,096 rows at the bottom, and at least one level, unless given."""
-        return levels.default_depth(n_rows, shape)
 
     def train(self, training: Training) -> Outcome:
         """Train the levels of the first round, then evaluate the whole problem after every round."""

@@ -99,10 +99,6 @@ class DivideAndConquer(Strategy):
         self._check_count("max_cluster_size")
         self._check_positive("level_tol")
 
-    def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return the depth as in DiODM: clusters of 4,096 rows on average, and at least one level, unless given."""
-        return levels.default_depth(n_rows, shape)
-
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Return the bytes of the Gram matrix of the largest sample, twice, and of its kernel values."""
         return 24 * min(n_rows, largest_sample(self.sample_size, shape.branching ** self.n_levels(n_rows, shape))) ** 2

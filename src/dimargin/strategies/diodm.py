@@ -30,11 +30,10 @@ from dimargin.problems.solution import History
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
-from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.base import Outcome, Strategy, Training
 from dimargin.strategies.levels import (
     Step,
     Verdict,
-    default_depth,
     follow,
     last_level,
     model,
@@ -93,10 +92,6 @@ class DiODM(Strategy):
         self._check_choice("landmark_choice", "greedy", "random")
         self._check_count("sample_size")
         self._check_positive("level_tol")
-
-    def n_levels(self, n_rows: int, shape: TreeShape) -> int:
-        """Return ``ceil(log_p(n / 4096))``, at least 1, unless the number of levels is given."""
-        return default_depth(n_rows, shape)
 
     def train(self, training: Training) -> Outcome:
         """Train by Algorithm 1."""

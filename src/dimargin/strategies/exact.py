@@ -1,10 +1,12 @@
-"""The exact strategy: one partition, solved to the tolerance."""
+"""Strategies of one partition, which is solved to the tolerance: exactly, or no more rows than needed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from dimargin.sharding.parts import whole_of
+from dimargin.solvers import GrowingRows
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape, each_step
 from dimargin.strategies.solves import SolverWrapper, solve_parts
@@ -42,3 +44,21 @@ class Exact(Strategy):
         found = levels.model(level, training.facts.total)
         progress.level_end({**history[-1], **solution.history[-1]}, lambda: found)
         return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)
+
+
+class CoreSet(Exact):
+    """Let a core-set grow until its machine is good enough for all rows.
+
+    Parameters
+    ----------
+    epsilon : float or None, default=None
+        If None, the core-set grows until the relative duality gap is within the tolerance, else until every row is
+        within ``1 + epsilon`` times the radius of its ball. The latter is for the squared hinge without an
+        unregularised intercept only.
+    """
+
+    def __init__(self, epsilon: float | None = None) -> None:
+        self.epsilon = epsilon
+
+    def _wrap_solver(self) -> SolverWrapper:
+        return partial(GrowingRows, epsilon=self.epsilon)

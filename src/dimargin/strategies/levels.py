@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,20 +17,11 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level
 from dimargin.solvers import Limits
-from dimargin.strategies.base import LevelModel, Outcome, Training, TreeShape
+from dimargin.strategies.base import LevelModel, Outcome, Training
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Solved, Summary, solve_parts
 
 Verdict = tuple[Status, str] | None
-
-_LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
-
-
-def default_depth(n_rows: int, shape: TreeShape) -> int:
-    """Return ``ceil(log_p(n / 4096))``, at least 1, unless the shape says otherwise."""
-    if shape.n_levels is not None:
-        return shape.n_levels
-    return max(1, math.ceil(math.log(max(n_rows / _LEAF_ROWS, 1), shape.branching)), shape.stop_level)
 
 
 def solve_level(
