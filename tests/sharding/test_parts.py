@@ -108,7 +108,7 @@ def test_parts_know_their_support_their_order_and_their_name():
     dual[0, 7] = dual[1, 3] = 1.0
     part = replace(every, dual=dual).take(np.arange(2, 60)[::-1], 1.0)
     assert_array_equal(part.indices[part.support], [7, 3])
-    assert part.key == 2
+    assert part.first_index == 2
     again = part.in_order()
     assert_array_equal(again.indices, np.arange(2, 60))
     assert_array_equal(again.dual, dual[:, 2:])

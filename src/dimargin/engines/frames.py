@@ -237,7 +237,7 @@ def _at_work() -> Iterator[None]:
 def mapped(calls: Calls, batches: Batches) -> Batches:
     """Yield frames of the results of the tasks on every item."""
     with _at_work():
-        yield from frames((index, 0, _packed(result)) for index, result in _made(calls, batches))
+        yield from frames((index, 0, _pickled_result(result)) for index, result in _made(calls, batches))
 
 
 def _made(calls: Calls, batches: Batches) -> Iterator[tuple[int, Any]]:
@@ -255,7 +255,7 @@ def merged(call: bytes, size: int, batches: Batches) -> Batches:
     work = _unpickled(call)
     with _at_work():
         groups = _groups(batches, size)
-        yield from frames(map(lambda group: (group[0], 0, _packed(_result(work, group[1], group[1]))), groups))
+        yield from frames(map(lambda group: (group[0], 0, _pickled_result(_result(work, group[1], group[1]))), groups))
 
 
 def summed(n_shards: int, calls: Calls, batches: Batches) -> Batches:
@@ -316,7 +316,7 @@ def joined(call: bytes, layout: Layout, batches: Batches) -> Batches:
         index, came = group
         waiting.discard(index)
         pieces = [piece for some in came for piece in ([some] if isinstance(some, Failure) else some)]
-        return index, 0, _packed(_result(work, pieces, pieces))
+        return index, 0, _pickled_result(_result(work, pieces, pieces))
 
     with _at_work():
         yield from frames(map(record, _groups(batches, 1)))
@@ -331,7 +331,7 @@ def summarised(call: bytes, batches: Batches) -> Batches:
     """Yield the frames of ``task(batches, value)``."""
     work = _unpickled(call)
     with _at_work():
-        yield from frames([(TaskContext.get().partitionId(), 0, _packed(_result(work, batches, ())))])
+        yield from frames([(TaskContext.get().partitionId(), 0, _pickled_result(_result(work, batches, ())))])
 
 
 def _groups(batches: Batches, size: int) -> Iterator[tuple[int, list[Any]]]:
@@ -352,7 +352,7 @@ def _result(call: Any, argument: Any, parts: Sequence[Any]) -> Any:
         return Failure.of(error)
 
 
-def _packed(result: Any) -> bytes:
+def _pickled_result(result: Any) -> bytes:
     try:
         return pickled(result)
     except Exception as error:

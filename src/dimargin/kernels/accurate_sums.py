@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.system.arrays import Floats
 
 _ROWS_AT_ONCE, _VALUES_AT_ONCE = 16384, 2**18
@@ -36,8 +37,7 @@ def weighted_row_sum(X: Any, weights: Floats) -> Floats:
         absolute terms.
     """
     head, tail = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    for first in range(0, X.shape[0], _ROWS_AT_ONCE):
-        some = slice(first, first + _ROWS_AT_ONCE)
+    for some in row_chunks(X.shape[0], _ROWS_AT_ONCE):
         for part in _parts(X[some], weights[some]):
             head, error = _two_sum(head, part)
             tail += error
@@ -76,8 +76,7 @@ def polynomial_products(X: Floats, Z: Floats, gamma: float, coef0: float, degree
     """
     out = np.empty((len(coefficients), len(X)))
     step = max(1, _VALUES_AT_ONCE // max(1, len(Z)))
-    for first in range(0, len(X), step):
-        some = slice(first, first + step)
+    for some in row_chunks(len(X), step):
         head, tail = _polynomial(
             np.asarray(X[some], dtype=np.float64), np.asarray(Z, dtype=np.float64), gamma, coef0, degree
         )

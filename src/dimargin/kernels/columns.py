@@ -13,9 +13,9 @@ from dimargin.system.arrays import Floats, Indices
 _ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch memory
 
 
-def row_chunks(n: int) -> Iterator[slice]:
+def row_chunks(n: int, size: int = _ROWS_AT_ONCE) -> Iterator[slice]:
     """Return slices that cut n rows into chunks small enough to bound the scratch memory of work on each."""
-    return (slice(i, min(i + _ROWS_AT_ONCE, n)) for i in range(0, n, _ROWS_AT_ONCE))
+    return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
 def stacked(parts: Sequence[Any]) -> Any:

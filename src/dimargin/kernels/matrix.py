@@ -20,18 +20,16 @@ from dimargin.kernels.accurate_sums import (
     weighted_row_sum,
     weighted_row_sum_tail,
 )
-from dimargin.kernels.columns import stacked
+from dimargin.kernels.columns import row_chunks, stacked
 from dimargin.kernels.functions import Kernel, KernelName
 from dimargin.kernels.rows import Rows, RowTransform
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import UNIT, Floats, Indices
 
 _CHEAP_NUMBERS = 128  # numbers of a row up to which its kernel values are cheap beside factorisations and memory
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
 _MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those of a sample, and the part of their values that is negligible
-_ROWS_AT_ONCE = 16384  # copied
 _LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
 _FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
-_UNIT = float(np.finfo(float).eps) / 2
 _FEW = 8  # roundings of a product beside those of its additions: the coefficient, the offset, the powers of two
 _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
 
@@ -300,15 +298,15 @@ class KernelMatrix:
     def scores(self, weights: Floats) -> Floats:
         """Return products of `weights` with all rows, of shape (n_outputs, n_rows)."""
         out = np.empty((len(weights), self.shape[0]))
-        for first in range(0, self.shape[0], _ROWS_AT_ONCE):
-            X = self._rows.prepared.X[self._rows.index[first : first + _ROWS_AT_ONCE]].astype(np.float64, copy=False)
-            out[:, first : first + _ROWS_AT_ONCE] = (X @ weights[:, :-1].T).T
+        for some in row_chunks(self.shape[0]):
+            X = self._rows.prepared.X[self._rows.index[some]].astype(np.float64, copy=False)
+            out[:, some] = (X @ weights[:, :-1].T).T
         out += self.transform.offset**0.5 * weights[:, -1:]
         return out
 
     def score_errors(self, weights: Floats, columns: Indices, coefficients: Floats) -> Floats:
         """Bound the rounding of `scores` with the `weights` of some columns, of shape (n_outputs, n_rows)."""
-        sizes = (self._given.shape[1] + _FEW) * _UNIT * np.linalg.norm(weights, axis=1)
+        sizes = (self._given.shape[1] + _FEW) * UNIT * np.linalg.norm(weights, axis=1)
         sizes += weighted_row_sum_tail(len(columns)) * self.product_sizes(columns, coefficients)
         return np.asarray(sizes[:, None] * self.row_sizes)
 
@@ -332,7 +330,7 @@ class KernelMatrix:
         """Bound the rounding of `accurate_products`, of shape (n_outputs, n_rows)."""
         tail = polynomial_products_tail(len(columns), self._given.shape[1], self.transform.kernel.degree)
         return (
-            _FEW * _UNIT * np.abs(products) + tail * self.product_sizes(columns, coefficients)[:, None] * self.row_sizes
+            _FEW * UNIT * np.abs(products) + tail * self.product_sizes(columns, coefficients)[:, None] * self.row_sizes
         )
 
     def product_errors(self, columns: Indices, coefficients: Floats) -> Floats:
@@ -360,7 +358,7 @@ class KernelMatrix:
         additions = _core.longest_product(n_columns, others.shape[1], sp.issparse(others))
         own = max(self.transform.value_rounding(X) for X in (self._rows.prepared.X, others))
         dropped = 2.0 ** _NEGLIGIBLE[np.float64] if self.local else 0.0
-        return own + dropped + (additions + _FEW) * _UNIT
+        return own + dropped + (additions + _FEW) * UNIT
 
     @cached_property
     def row_sizes(self) -> Floats:

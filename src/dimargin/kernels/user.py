@@ -15,9 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.kernels.matrix import KernelMatrix, Side
 from dimargin.kernels.rows import RowTransform
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 from dimargin.system.memory import check_memory
 
 KernelFunction = Callable[[Any, Any], Any]
@@ -164,24 +165,23 @@ class UserKernelMatrix(KernelMatrix):
         rows = np.arange(self.shape[0]) if rows is None else rows
         out = np.zeros((len(coefficients), len(rows)))
         if len(columns):
-            step = max(1, _VALUES_AT_ONCE // len(columns))
-            for first in range(0, len(rows), step):
-                out[:, first : first + step] = coefficients @ self.values(rows[first : first + step], columns).T
+            for some in row_chunks(len(rows), max(1, _VALUES_AT_ONCE // len(columns))):
+                out[:, some] = coefficients @ self.values(rows[some], columns).T
         return out
 
     def rounding(self, n_columns: int) -> float:
         """See `KernelMatrix`; values count as exact, and BLAS may add the terms one after the other."""
-        return (n_columns + _FEW) * float(np.finfo(float).eps) / 2
+        return (n_columns + _FEW) * UNIT
 
     def _sizes(self, side: Side) -> Floats:
         """Return square roots of the values of rows with themselves, which bound all values of a positive kernel."""
         rows, index = side.prepared.X, side.index
-        function, size = self.transform.function, _ROWS_AT_ONCE
+        function = self.transform.function
         if function is None:
             squares = rows[index, index].astype(np.float64)
         else:
             own = kernel_matrix(replace(self.transform, offset=0.0), rows)
-            parts = [index[first : first + size] for first in range(0, len(index), size)]
+            parts = [index[some] for some in row_chunks(len(index), _ROWS_AT_ONCE)]
             squares = np.concatenate([np.zeros(0), *(own.values(part, part).diagonal() for part in parts)])
             self.evaluations += own.evaluations
         return np.asarray((np.abs(squares) * (1 + _ROUNDING) + abs(self.transform.offset)) ** 0.5)
@@ -195,7 +195,7 @@ class UserKernelMatrix(KernelMatrix):
 def _check_semi_definite(values: Floats, indices: Indices) -> None:
     """Raise ValueError unless every two rows satisfy k(x, z) = k(z, x) and k(x, z)^2 <= k(x, x) k(z, z)."""
     diagonal = values.diagonal()
-    scale = np.sqrt(np.maximum(np.outer(diagonal, diagonal), 0)) + np.finfo(float).tiny
+    scale = np.sqrt(np.maximum(np.outer(diagonal, diagonal), 0)) + TINY
     for wrong, what in (
         (np.abs(values - values.T) > _ROUNDING * (scale + np.abs(values)), "not symmetric"),
         ((np.abs(values) > (1 + _ROUNDING) * scale) | (diagonal < 0), "not positive semi-definite"),

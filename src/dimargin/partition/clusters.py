@@ -30,12 +30,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
-from dimargin.kernels.columns import narrowed
+from dimargin.kernels.columns import narrowed, row_chunks
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import Transform, UserKernel, kernel_matrix
 from dimargin.partition.dealing import sent
-from dimargin.partition.kernel_clusters import ROWS_AT_ONCE, KernelClusters, Split
+from dimargin.partition.kernel_clusters import KernelClusters, Split
 from dimargin.partition.kmeans import kernel_kmeans
 from dimargin.sharding.parts import Part, first_of_groups, first_rows, whole_of
 from dimargin.sharding.shards import Shards, Sums
@@ -250,10 +250,9 @@ def _met(before: _Met, value: tuple[Transform, Indices, int, list[tuple[int, Spl
     centres, evaluations, kernel = before.centres.copy(), 0, before.part.problem.kernel
     for number, (base, split) in enumerate(meeting, start=first):
         rows = np.flatnonzero(targets[before.centres] == -1 - number)
-        for at in range(0, len(rows), ROWS_AT_ONCE):
-            some = rows[at : at + ROWS_AT_ONCE]
-            nearest, spent = split.nearest(transform, kernel.rows(some), n_threads)
-            centres[some] = base + nearest
+        for some in row_chunks(len(rows)):
+            nearest, spent = split.nearest(transform, kernel.rows(rows[some]), n_threads)
+            centres[rows[some]] = base + nearest
             evaluations += spent
     return _Met(before.part, centres, evaluations)
 

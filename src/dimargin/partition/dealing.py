@@ -123,7 +123,7 @@ def _celled(part: Part, value: tuple[Strata, int]) -> _Celled:
 
 
 def _counted(celled: _Celled, _: None) -> tuple[int, Indices, int]:
-    return celled.part.key, np.bincount(celled.cells, minlength=celled.n_cells), celled.evaluations
+    return celled.part.first_index, np.bincount(celled.cells, minlength=celled.n_cells), celled.evaluations
 
 
 def _by_cell(celled: _Celled, value: tuple[int, bool, dict[int, Indices]]) -> list[tuple[int, Part]]:
@@ -131,7 +131,8 @@ def _by_cell(celled: _Celled, value: tuple[int, bool, dict[int, Indices]]) -> li
     order = np.argsort(celled.cells, kind="stable")
     counts = np.bincount(celled.cells, minlength=celled.n_cells)
     numbers = np.empty(len(order), dtype=np.int64)
-    numbers[order] = np.arange(len(order)) + np.repeat(offsets[celled.part.key] - np.cumsum(counts) + counts, counts)
+    shift = offsets[celled.part.first_index] - np.cumsum(counts) + counts
+    numbers[order] = np.arange(len(order)) + np.repeat(shift, counts)
     return sent(celled.part, numbers % n_parts, n_parts)
 
 

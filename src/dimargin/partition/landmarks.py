@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.system.arrays import Indices
 
@@ -77,7 +78,6 @@ def nearest_landmark(kernel: KernelMatrix, landmarks: Indices) -> Indices:
     own = kernel.diagonal(landmarks)
     n = kernel.shape[0]
     strata = np.zeros(n, dtype=np.int64)
-    for first in range(0, n if len(landmarks) else 0, _ROWS_AT_ONCE):
-        rows = np.arange(first, min(first + _ROWS_AT_ONCE, n))
-        strata[rows] = np.argmin(own - 2 * kernel.block(rows, landmarks), axis=1)
+    for some in row_chunks(n if len(landmarks) else 0, _ROWS_AT_ONCE):
+        strata[some] = np.argmin(own - 2 * kernel.block(np.arange(n)[some], landmarks), axis=1)
     return strata

@@ -11,6 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.partition.dealing import Partition
 from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
 from dimargin.sharding.parts import Part, first_rows
@@ -132,9 +133,9 @@ class NearestCentre:
     def of(self, part: Part) -> tuple[Indices, int]:
         """See `Strata`."""
         norms, strata = np.einsum("ij,ij->i", self.centres, self.centres), np.empty(part.n_rows, dtype=np.int64)
-        for first in range(0, part.n_rows, _ROWS_AT_ONCE):
-            some = np.arange(first, min(first + _ROWS_AT_ONCE, part.n_rows))
-            strata[some] = (norms - 2 * (part.problem.kernel.rows(some) @ self.centres.T)).argmin(axis=1)
+        for some in row_chunks(part.n_rows, _ROWS_AT_ONCE):
+            rows = part.problem.kernel.rows(np.arange(part.n_rows)[some])
+            strata[some] = (norms - 2 * (rows @ self.centres.T)).argmin(axis=1)
         return strata, 0
 
 

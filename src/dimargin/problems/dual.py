@@ -41,13 +41,7 @@ class DualProblem(MarginLosses):
 
     def restrict(self, index: Indices, mass: float, n_threads: int | None = None) -> DualProblem:
         """Return the local problem of some rows that represent a weight of `mass`."""
-        return replace(
-            self,
-            kernel=self.kernel.take(index, n_threads),
-            labels=np.ascontiguousarray(self.labels[:, index]),
-            weights=self.weights[index],
-            mass=mass,
-        )
+        return DualProblem.of(self.of_rows(index, mass), self.kernel.take(index, n_threads))
 
     def select(self, outputs: Indices) -> DualProblem:
         """Return the same problem for some of the outputs."""

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from dimargin.kernels.columns import power_sums
 from dimargin.problems.objectives import ROUNDINGS
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import UNIT, Floats
 
-_UNIT = float(np.finfo(float).eps) / 2
 _FEW = 8  # roundings of a term, beside those of the sum that it is in
 
 
@@ -83,11 +82,11 @@ class HingeRows:
         A score errs by a unit in the last place for every feature, of ``|w| |x_i|``; the sum by `ROUNDINGS` of itself.
         """
         scores = np.linalg.norm(weights, axis=1) * self.lengths.sum()
-        return np.asarray((self.X.shape[1] + _FEW) * _UNIT * scores + ROUNDINGS * (self.n_rows + scores))
+        return np.asarray((self.X.shape[1] + _FEW) * UNIT * scores + ROUNDINGS * (self.n_rows + scores))
 
     def pull_rounding(self, dual: Floats) -> Floats:
         """Bound the norm of the rounding error of ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
-        return np.asarray((self.n_rows + _FEW) * _UNIT * (np.abs(dual) @ self.lengths))
+        return np.asarray((self.n_rows + _FEW) * UNIT * (np.abs(dual) @ self.lengths))
 
     def curvature(self, centre: Floats) -> Floats:
         """Return ``sum_i |z_ij| |z_i|_1`` for every feature j, where ``z = x - centre``, of shape (n_features,).

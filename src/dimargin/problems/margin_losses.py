@@ -11,9 +11,8 @@ import numpy as np
 
 from dimargin.problems.losses import Loss, PiecewiseConjugate
 from dimargin.problems.objectives import ROUNDINGS, ObjectiveSums
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import UNIT, Floats, Indices
 
-_UNIT = float(np.finfo(float).eps) / 2
 _ROUNDING_OF_WEIGHTS = 1e-12  # of sums of weights, relative: a mass this near to the total is the total
 _BALANCED = 1e-13  # sum of signed coefficients, relative to that of absolute ones, that is left as it is
 _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
@@ -168,7 +167,7 @@ class MarginLosses:
         outside = np.where(((dual < conjugate.lower) | (dual > conjugate.upper)).any(axis=1), np.inf, 0.0)
         gap_rounding, dual_rounding = nothing, nothing
         if errors is not None:
-            reach = errors + _UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
+            reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
             # terms of the gap are convex in their margins: largest at one of the ends
             ends = (self.values(moved) + dual * moved for moved in (shifted - reach, shifted + reach))
             change = np.maximum(np.maximum(*ends) - (losses + products), 0.0)

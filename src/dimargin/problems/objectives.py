@@ -8,17 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
-_TINY = float(np.finfo(float).tiny)
-_UNIT = float(np.finfo(float).eps) / 2
-ROUNDINGS = 64 * _UNIT
+ROUNDINGS = 64 * UNIT
 """Rounding of a sum of terms by pairs, as numpy sums, and of the terms, relative to their absolute values."""
 
 
 def relative(gap: Floats | float, primal: Floats) -> Floats:
     """Return gaps relative to the absolute primal objectives."""
-    return np.asarray(gap / np.maximum(np.abs(primal), _TINY))
+    return np.asarray(gap / np.maximum(np.abs(primal), TINY))
 
 
 @dataclass(frozen=True)
@@ -142,6 +140,6 @@ class ObjectiveSums(NamedTuple):
             heavier, lighter = np.maximum(self.positive, self.negative), np.minimum(self.positive, self.negative)
             excess = excess + ROUNDINGS * (heavier + lighter)  # the sums are rounded too
             slopes = np.where(self.positive >= self.negative, self.positive_slopes, self.negative_slopes)
-            share = excess / np.maximum(heavier, _TINY)
+            share = excess / np.maximum(heavier, TINY)
             rounding = rounding + np.abs(intercepts) * excess + share * slopes + 0.5 * (share * reach) ** 2
         return Objectives.of(self.primal, self.gap, intercepts, rounding)

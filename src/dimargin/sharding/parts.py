@@ -11,6 +11,7 @@ import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
+from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
@@ -62,7 +63,7 @@ class Part:
         return len(self.indices)
 
     @property
-    def key(self) -> int:
+    def first_index(self) -> int:
         """Smallest index of a row, by which a part differs from others that share no row with it."""
         return int(self.indices.min())
 
@@ -94,13 +95,9 @@ class Part:
     @staticmethod
     def joined(parts: Sequence[Part], mass: float) -> Part:
         """Join the rows of several parts into one of this mass, with coefficients if all of the parts have them."""
-        problem = replace(
-            parts[0].problem,
-            kernel=KernelMatrix.joined([part.problem.kernel for part in parts]),
-            labels=np.concatenate([part.problem.labels for part in parts], axis=1),
-            weights=np.concatenate([part.problem.weights for part in parts]),
-            mass=mass,
-        )
+        problems = [part.problem for part in parts]
+        kernel = KernelMatrix.joined([problem.kernel for problem in problems])
+        problem = replace(DualProblem.of(MarginLosses.joined(problems), kernel), mass=mass)
         known = [part.dual for part in parts if part.dual is not None]
         dual = np.concatenate(known, axis=1) if len(known) == len(parts) else None
         return Part(problem, np.concatenate([part.indices for part in parts]), dual)

@@ -1,25 +1,14 @@
 """Solvers, each of which takes one problem and returns its solution."""
 
-from dimargin.solvers.block_coordinate_descent import CACHE, BlockCoordinateDescent
-from dimargin.solvers.core_set_svrg import CoreSetSVRG
-from dimargin.solvers.growing_rows import GrowingRows
-from dimargin.solvers.linear_features import LinearFeatures
-from dimargin.solvers.loop import Interrupted, Limits, solve
-from dimargin.solvers.newton import Newton
-from dimargin.solvers.primal import PrimalSolution, Shard
-from dimargin.solvers.svrg import SVRG
-
-__all__ = [
-    "CACHE",
-    "SVRG",
-    "BlockCoordinateDescent",
-    "CoreSetSVRG",
-    "GrowingRows",
-    "Interrupted",
-    "Limits",
-    "LinearFeatures",
-    "Newton",
-    "PrimalSolution",
-    "Shard",
-    "solve",
-]
+from dimargin.solvers.block_coordinate_descent import CACHE as CACHE
+from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent as BlockCoordinateDescent
+from dimargin.solvers.core_set_svrg import CoreSetSVRG as CoreSetSVRG
+from dimargin.solvers.growing_rows import GrowingRows as GrowingRows
+from dimargin.solvers.linear_features import LinearFeatures as LinearFeatures
+from dimargin.solvers.loop import Interrupted as Interrupted
+from dimargin.solvers.loop import Limits as Limits
+from dimargin.solvers.loop import solve as solve
+from dimargin.solvers.newton import Newton as Newton
+from dimargin.solvers.primal import PrimalSolution as PrimalSolution
+from dimargin.solvers.primal import Shard as Shard
+from dimargin.solvers.svrg import SVRG as SVRG

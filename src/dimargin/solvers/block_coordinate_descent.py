@@ -34,11 +34,10 @@ from dimargin.solvers.precision import (
     stalled,
 )
 from dimargin.solvers.state import Best, State
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import TINY, UNIT, Floats
 
 CACHE = 2**31  # bytes of remembered kernel rows by default
 _CHECKS_PER_PASS = 8
-_EPSILON = float(np.finfo(float).eps)
 _FINISHED, _REFINEMENTS = 1e-12, 3  # gap of a problem of one block, and passes to reach it
 _SOON = 0.5  # seconds that an interrupted solve may take to know its gap
 _PAIR_ROUNDING = {np.float32: 1e-5, np.float64: 1e-13}  # a violation that is rounding, of margins near one
@@ -129,7 +128,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         note_progress(state, objectives)
         if state.best.objectives.worst_gap <= state.limits.tol and not state.whole.kernel.double:
             certify(state)
-        elif state.may_round_less():
+        elif state.lessen_rounding():
             go_on_in_float64(state)
         unmet = state.outputs[~state.best.objectives.met(state.limits.tol)[state.outputs]]
         if state.order is None and 0 < len(unmet) < len(state.outputs):
@@ -142,7 +141,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         A gap counts only on kernel values that are precise enough; where they are not, the solve goes on in float64.
         """
         tol, n, left = state.limits.tol, state.whole.n_rows, float(objectives.unrounded.max())
-        met = bool(objectives.met(tol).all()) and tol >= _EPSILON  # a smaller one is luck
+        met = bool(objectives.met(tol).all()) and tol >= 2 * UNIT  # a smaller one is luck
         if state.order is not None and left > (_FINISHED if state.visited else 0.0):
             met &= state.visited >= _REFINEMENTS * n  # a problem of one block is always finished
         if met and objectives.worst_gap <= tol:
@@ -226,5 +225,5 @@ def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
     slope = (slopes * dual).sum(axis=1, keepdims=True)
     square = (dual * margins).sum(axis=1, keepdims=True) + (curvatures * dual**2).sum(axis=1, keepdims=True)
     with np.errstate(over="ignore"):  # margins may be zero
-        share = np.clip(-slope / np.maximum(square, np.finfo(float).tiny), 0.0, 1.0)
+        share = np.clip(-slope / np.maximum(square, TINY), 0.0, 1.0)
     return np.where(share < 0.9, share, 1.0)

@@ -32,7 +32,7 @@ from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.loop import Limits, Solver, solve
 from dimargin.solvers.precision import float32_rounding
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import TINY, Floats, Indices
 
 _FIRST, _GROWTH = 256, 1.0  # rows that come in at a time, and as a part of those that are there
 _GROWTH_OF_BALL = 0.2  # likewise where epsilon decides, and few rows may do
@@ -180,14 +180,14 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         most = min(1 + int(_GROWTH_OF_BALL * len(support)), max(state.affordable - len(support), 0))
         new, ratios, precisions = [np.empty(0, dtype=np.int64)], [], []
         for dual, margins in zip(state.dual, state.margins, strict=True):
-            total = max(float(dual.sum()), np.finfo(float).tiny)
+            total = max(float(dual.sum()), TINY)
             products = (margins + conjugate.curvature_right * dual) / total
             rho = float(dual @ products) / total
             squared_radius = max(longest - rho, np.finfo(float).eps * longest)  # a single row has none
             distances = longest + rho - 2 * products
             limit = squared_radius * (1 + self.epsilon) ** 2
             ratios.append(max(float(distances.max()) / squared_radius, 1.0) ** 0.5)
-            precisions.append(2 * self.epsilon * squared_radius / max(rho, np.finfo(float).tiny))
+            precisions.append(2 * self.epsilon * squared_radius / max(rho, TINY))
             is_loose |= bool(distances[state.core].max() > limit)
             distances[support] = 0.0
             worst = np.argsort(-distances, kind="stable")[:most]

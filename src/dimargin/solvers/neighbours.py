@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import cKDTree
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.system.arrays import Floats, Indices
 
@@ -52,8 +53,8 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     directions = sample.T @ weights.T
     # in random order, so that ties fall at random
     rows = rng.permutation(rows)
-    starts = range(0, len(rows), _ROWS_AT_ONCE)
-    projections = np.concatenate([kernel.rows(rows[at : at + _ROWS_AT_ONCE]) @ directions for at in starts])
+    chunks = row_chunks(len(rows), _ROWS_AT_ONCE)
+    projections = np.concatenate([kernel.rows(rows[some]) @ directions for some in chunks])
     return [rows[indices] for indices in _cells(projections, np.arange(len(rows)), n_blocks, 0)]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives, relative
 from dimargin.solvers.state import Best, State
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import TINY, Floats, Indices
 
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
 _SAMPLE = 256  # rows drawn, on which float32 margins are compared with float64 ones
@@ -24,7 +24,6 @@ _TRUSTED = 0.03  # relative error of a gap that may come from float32
 _TRUSTED_OBJECTIVE = 0.1  # error of an objective, in gaps
 _DEVIATIONS = 5  # standard deviations of a sum that is estimated from the sample
 _NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
-_TINY = float(np.finfo(float).tiny)
 # passes without improvement after which precision is to blame; single precision is cheap to leave
 _PATIENCE = {np.float32: 4, np.float64: 12}
 _SLACK = 1e-3  # of the primal objective, by which a dual one may fall back without alarm
@@ -85,7 +84,7 @@ def float32_rounding(
     # any chances will do; the sums below vary least where rows with steep terms come up most
     margins = problem.shifted(given, intercepts)
     steepness = np.abs(np.stack([problem.conjugate.subgradient_distance(margins, dual), dual]))
-    steepness /= steepness.sum(axis=-1, keepdims=True) + _TINY
+    steepness /= steepness.sum(axis=-1, keepdims=True) + TINY
     chance = steepness.mean(axis=(0, 1)) + 1 / n
     chance /= chance.sum()
     drawn = rng.choice(n, _SAMPLE, p=chance)
@@ -93,7 +92,7 @@ def float32_rounding(
     rows, indices = np.unique(np.concatenate([drawn, extreme]), return_inverse=True)
     exact, evaluations = _float64_margins(problem, dual, rows)
     errors = exact - given[:, rows]
-    largest = 2 * np.abs(errors).max(axis=1, keepdims=True) + _TINY
+    largest = 2 * np.abs(errors).max(axis=1, keepdims=True) + TINY
     shares = problem.gaps(dual, margins)
     lower, upper = (problem.gaps(dual, margins + shift) - shares for shift in (-largest, largest))
     # Terms of the gap are convex in their margins: their curvature is counted as if every error were the largest. Their

@@ -34,10 +34,9 @@ from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits, Solver
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import UNIT, Floats, Indices
 
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
-_UNIT = float(np.finfo(float).eps) / 2
 _OF_INVERSE = 1.01  # and its rounding: landmarks whose condition is beyond 1e5 are left out
 
 
@@ -376,16 +375,16 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             state.extent = tuple(float(s[0]) for s in state.shards.aggregate(extent_of))
         square, curvature, n_rows, errors = state.extent
         feature = errors / max(n_rows, 1.0) + ROUNDINGS
-        of_score, of_sum = feature + self.n_features * _UNIT, feature + n_rows * _UNIT
+        of_score, of_sum = feature + self.n_features * UNIT, feature + n_rows * UNIT
         coefficients = np.linalg.norm(self.coefficients(state.weights), axis=1)
         with np.errstate(over="ignore", invalid="ignore"):
             reach, total = np.sqrt(2 * primal * square), np.sqrt(2 * primal * curvature)  # of g_i psi_i, and of g_i
-            of_primal = of_score * coefficients * reach + (ROUNDINGS + self.n_features * _UNIT) * primal
+            of_primal = of_score * coefficients * reach + (ROUNDINGS + self.n_features * UNIT) * primal
             of_primal += 0.5 * (of_score + feature) * self._squares_of_features * coefficients**2
             sums = self._amplification * of_sum * reach
             of_gap = of_primal + np.sqrt(2 * gap) * sums + 0.5 * sums**2  # of half a squared distance
             of_gap += 0.5 * (of_score * coefficients) ** 2 * square  # of answers to margins
-            of_gap += np.abs(state.intercept) * (2 * of_sum + _UNIT) * total
+            of_gap += np.abs(state.intercept) * (2 * of_sum + UNIT) * total
         return of_primal, of_gap
 
     @cached_property

@@ -112,10 +112,10 @@ class State:
         if self.dual is not before:
             self.travel(np.arange(before.shape[1]), self.dual - before)
 
-    def may_round_less(self) -> bool:
-        """Return whether the gap would meet the tolerance but for the rounding of margins that can be computed better.
+    def lessen_rounding(self) -> bool:
+        """Return whether margins shall be computed afresh, because rounding alone keeps the gap from the tolerance.
 
-        If it would, and the kernel can compute margins accurately, they are from now on.
+        Where the kernel can compute margins accurately, they are from now on.
         """
         kernel, objectives, tol = self.whole.kernel, self.best.objectives, self.limits.tol
         unmet = (objectives.relative_gap > tol) & (objectives.unrounded <= tol)

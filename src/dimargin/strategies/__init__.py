@@ -1,26 +1,29 @@
 """Strategies, which put a whole problem together from parts: one file for each."""
 
-from dimargin.strategies.base import (
-    Facts,
-    LevelModel,
-    Options,
-    Outcome,
-    Progress,
-    Resumption,
-    Strategy,
-    Training,
-    TreeShape,
-)
-from dimargin.strategies.cascade import Cascade
-from dimargin.strategies.committee import Committee
-from dimargin.strategies.dc import DivideAndConquer
-from dimargin.strategies.diodm import DiODM
-from dimargin.strategies.dip import DiP
-from dimargin.strategies.exact import CoreSet, Exact
-from dimargin.strategies.landmark import Landmark
-from dimargin.strategies.linear import LinearNewton, LinearSolver, LinearTraining
-from dimargin.strategies.linear_svrg import LinearCoreSetSVRG, LinearDSVRG, LinearSVRG
-from dimargin.strategies.routing import Router
+from dimargin.strategies.base import Facts as Facts
+from dimargin.strategies.base import LevelModel as LevelModel
+from dimargin.strategies.base import Options as Options
+from dimargin.strategies.base import Outcome as Outcome
+from dimargin.strategies.base import Progress as Progress
+from dimargin.strategies.base import Resumption as Resumption
+from dimargin.strategies.base import Strategy as Strategy
+from dimargin.strategies.base import Training as Training
+from dimargin.strategies.base import TreeShape as TreeShape
+from dimargin.strategies.cascade import Cascade as Cascade
+from dimargin.strategies.committee import Committee as Committee
+from dimargin.strategies.dc import DivideAndConquer as DivideAndConquer
+from dimargin.strategies.diodm import DiODM as DiODM
+from dimargin.strategies.dip import DiP as DiP
+from dimargin.strategies.exact import CoreSet as CoreSet
+from dimargin.strategies.exact import Exact as Exact
+from dimargin.strategies.landmark import Landmark as Landmark
+from dimargin.strategies.linear import LinearNewton as LinearNewton
+from dimargin.strategies.linear import LinearSolver as LinearSolver
+from dimargin.strategies.linear import LinearTraining as LinearTraining
+from dimargin.strategies.linear_svrg import LinearCoreSetSVRG as LinearCoreSetSVRG
+from dimargin.strategies.linear_svrg import LinearDSVRG as LinearDSVRG
+from dimargin.strategies.linear_svrg import LinearSVRG as LinearSVRG
+from dimargin.strategies.routing import Router as Router
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "exact": Exact, "diodm": DiODM, "dc": DivideAndConquer, "cascade": Cascade, "dip": DiP, "landmark": Landmark
@@ -28,32 +31,3 @@ STRATEGIES: dict[str, type[Strategy]] = {
 LINEAR_SOLVERS: dict[str, type[LinearSolver]] = {
     "newton": LinearNewton, "svrg": LinearSVRG, "csvrg": LinearCoreSetSVRG, "dsvrg": LinearDSVRG
 }  # fmt: skip
-
-__all__ = [
-    "LINEAR_SOLVERS",
-    "STRATEGIES",
-    "Cascade",
-    "Committee",
-    "CoreSet",
-    "DiODM",
-    "DiP",
-    "DivideAndConquer",
-    "Exact",
-    "Facts",
-    "Landmark",
-    "LevelModel",
-    "LinearCoreSetSVRG",
-    "LinearDSVRG",
-    "LinearNewton",
-    "LinearSVRG",
-    "LinearSolver",
-    "LinearTraining",
-    "Options",
-    "Outcome",
-    "Progress",
-    "Resumption",
-    "Router",
-    "Strategy",
-    "Training",
-    "TreeShape",
-]

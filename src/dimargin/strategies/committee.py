@@ -117,7 +117,7 @@ def _member(solved: Solved, value: tuple[Plan, Floats]) -> tuple[Floats, int]:
     for fold in range(_FOLDS if part.n_rows > 1 else 0):
         kept, held_out = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         local = part.take(kept, part.problem.mass)
-        solution = solve(local.problem, plan.solver(part.key, fold), local.dual, plan.limits)
+        solution = solve(local.problem, plan.solver(part.first_index, fold), local.dual, plan.limits)
         values[:, held_out] = kernel.multiply(kept, labels[:, kept] * solution.dual, held_out)
         evaluations += solution.kernel_evaluations
     outputs = zip(values, labels, prior, strict=True)

@@ -15,8 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Status
 from dimargin.sharding.parts import Part, whole_of
@@ -28,8 +26,7 @@ from dimargin.strategies.base import LevelModel, Training
 from dimargin.strategies.gap import whole_objectives
 from dimargin.strategies.passing import best_of, with_support
 from dimargin.strategies.solves import Summary, solve_parts, support_of
-
-_EPSILON = float(np.finfo(float).eps)  # a gap within a smaller tolerance is luck
+from dimargin.system.arrays import UNIT
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ def evaluate(training: Training, support: Part, number: int) -> Evaluation:
 
 def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:
     gap, tol = entry["relative_gap"], training.limits.tol
-    if gap <= tol and tol >= _EPSILON:
+    if gap <= tol and tol >= 2 * UNIT:  # a gap within a smaller tolerance is luck
         return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
     if objectives.met(tol).all():
         return "precision", f"rounding alone may be a relative gap of {objectives.rounding.max():.2e}"

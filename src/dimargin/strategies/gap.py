@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.utils import gen_batches
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import Objectives, ObjectiveSums
@@ -90,7 +90,7 @@ def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
         losses = part.problem.of_rows(rows, support.problem.total)
         margins, errors = labels * kernel.scores(weights), kernel.score_errors(weights, columns, signed)
         return Evaluation(losses, coefficients_of(part, support), margins, errors, 0)
-    for some in gen_batches(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
+    for some in row_chunks(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
         if limits.cancelled.is_set():
             raise Interrupted
         scores = kernel.multiply(columns, signed, rows[some])

@@ -31,7 +31,7 @@ class Plan:
     limits : Limits
     random_state : int
     index : tuple of int
-        Position of the parts in the computation, which seeds their solvers together with the key of each part.
+        Position of the parts in the computation, which seeds their solvers together with the first index of each part.
     cache : int
         Memory of a task for remembered kernel rows, in bytes.
     n_threads : int
@@ -75,7 +75,7 @@ class Plan:
 
     def solve(self, part: Part) -> Solution:
         """Solve a part, starting from its coefficients."""
-        exact = self.solver(part.key)
+        exact = self.solver(part.first_index)
         return solve(self.problem(part), self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
 
 
@@ -109,8 +109,8 @@ class Summary:
 
     Attributes
     ----------
-    key : int
-        See `Part.key`.
+    first_index : int
+        See `Part.first_index`.
     mass, weight : float
         Weight of the rows that the part represents, and of its own rows.
     n_support : int
@@ -119,7 +119,7 @@ class Summary:
         See `Solution`.
     """
 
-    key: int
+    first_index: int
     mass: float
     weight: float
     n_support: int
@@ -154,7 +154,7 @@ def summarise(solved: Solved, _: None) -> Summary:
     """Task that returns the summary of a solved part."""
     part, solution = solved.part, solved.solution
     return Summary(
-        part.key,
+        part.first_index,
         part.problem.mass,
         float(part.problem.weights.sum()),
         len(part.support),

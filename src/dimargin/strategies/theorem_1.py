@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import t as student
-from sklearn.utils import gen_batches
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.problems.objectives import Objectives
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Sums
@@ -30,7 +30,6 @@ from dimargin.system.arrays import Floats, Indices
 
 _EXACT_ROWS, _SAMPLED_ROWS = 2048, 128
 _CONFIDENCE = 0.99
-_ROWS_AT_ONCE = 16384  # bounds the scratch memory
 
 
 def bound(
@@ -59,7 +58,7 @@ def bound(
     box = facts.loss.conjugate(np.ones(1), facts.total, facts.total).upper[0]
     if facts.intercept or not np.isfinite(box):
         return {}, 0
-    keys = {part.key: number for number, part in enumerate(level.results)}
+    keys = {part.first_index: number for number, part in enumerate(level.results)}
     total = box * facts.total  # as weights, which boxes are in proportion to
     sampled = facts.n_rows > _EXACT_ROWS
     draws = _draws(level, rng) if sampled else None
@@ -85,7 +84,7 @@ def _draws(level: Level[Summary], rng: np.random.Generator) -> dict[int, Floats]
     drawn = np.sort(rng.random(_SAMPLED_ROWS)) * ends[-1]
     parts = np.minimum(np.searchsorted(ends, drawn, side="right"), len(ends) - 1)
     inside = drawn - (ends - weights)[parts]
-    return {part.key: inside[parts == number] for number, part in enumerate(level.results)}
+    return {part.first_index: inside[parts == number] for number, part in enumerate(level.results)}
 
 
 def _rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
@@ -94,7 +93,7 @@ def _rows(solved: Solved, draws: dict[int, Floats] | None) -> Part:
     if draws is None:
         return part.take(np.arange(part.n_rows), mass)
     ends = np.cumsum(part.problem.weights)
-    rows = np.searchsorted(ends, draws[part.key], side="right")
+    rows = np.searchsorted(ends, draws[part.first_index], side="right")
     return part.take(np.minimum(rows, part.n_rows - 1), mass)
 
 
@@ -102,9 +101,9 @@ def _outside(solved: Solved, value: tuple[Part, Indices, dict[int, int], int]) -
     """Task that sums ``C_j |K_ij|`` over its rows j, for rows i of other clusters, and counts the kernel values."""
     rows, clusters, keys, n_threads = value
     part, sums = solved.part, np.zeros(rows.n_rows)
-    elsewhere = np.flatnonzero(clusters != keys[part.key])
+    elsewhere = np.flatnonzero(clusters != keys[part.first_index])
     kernel = rows.problem.kernel.facing(part.problem.kernel, n_threads)
-    for some in gen_batches(part.n_rows, _ROWS_AT_ONCE):
+    for some in row_chunks(part.n_rows):
         asked = np.arange(part.n_rows)[some]
         sums[elsewhere] += part.problem.conjugate.upper[some] @ np.abs(kernel.block(asked, elsewhere))
     return sums, np.array([kernel.evaluations], dtype=float)

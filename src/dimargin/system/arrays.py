@@ -1,4 +1,4 @@
-"""Types of arrays that most modules use."""
+"""Types of arrays that most modules use, and the precision of their numbers."""
 
 from __future__ import annotations
 
@@ -7,3 +7,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+UNIT = float(np.finfo(float).eps) / 2
+"""Rounding of a number or an operation in float64, relative."""
+TINY = float(np.finfo(float).tiny)
+"""Least positive number of full precision."""

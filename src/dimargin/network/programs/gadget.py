@@ -48,6 +48,7 @@ from dimargin.network.programs.sums import Sums
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import HingeEvaluation, HingeRows, hinge_dual
+from dimargin.problems.objectives import relative
 from dimargin.system.arrays import Floats
 
 _UNANSWERED = 4  # messages on their way to a neighbour, beyond which it gets no more shares until it answers
@@ -361,7 +362,7 @@ class Gadget(Learner):
         settings = self.settings
         objective, dual = self.objective, self.dual_objective
         moved = self._progress.add(self.steps, float(objective.sum()))
-        far = float(((objective - dual) / np.maximum(np.abs(objective), 1e-300)).max())
+        far = float(relative(objective - dual, objective).max())
         quiet = (change if settings.stop == "quiet" else min(moved, max(far, 0.0))) < settings.tol
         self._quiet = self._quiet + 1 if quiet else 0
         if self._quiet >= settings.n_quiet:
