@@ -38,16 +38,15 @@ def block_sizes(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_features", "density", "block_size", "expected"),
-    [(128, 1, None, 256), (129, 1, None, 512), (200, 0.6, None, 256), (200, 0.7, None, 512), (200, 1, 100, 100)],
+    ("n_features", "density", "expected"), [(128, 1, 256), (129, 1, 512), (200, 0.6, 256), (200, 0.7, 512)]
 )
-def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features, density, block_size, expected):
+def test_blocks_are_larger_where_kernel_values_are_dear(block_sizes, n_features, density, expected):
     """They cost as much as a row holds numbers: in sparse rows, fewer than there are features."""
     X, labels = blobs(1024, n_features=n_features)
     if density < 1:
         X = sp.csr_array(X * (np.random.default_rng(0).random(X.shape) < density))
     problem = make_problem(X, labels, ODM, Kernel("rbf", gamma=1 / n_features))
-    solve(problem, BlockCoordinateDescent(block_size), None, Limits(tol=1e-9, max_iter=1))
+    solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-9, max_iter=1))
     assert max(block_sizes) <= expected
     assert sum(block_sizes[: math.ceil(1024 / expected)]) == 1024  # the first pass, in as few blocks as can be
 
@@ -60,9 +59,6 @@ def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkey
     solve(make_problem(X, labels, loss, RBF), BlockCoordinateDescent(), None, Limits(max_iter=1))
     first = block_sizes[: math.ceil(n / expected)]
     assert max(first) <= expected and sum(first) == n  # in as few blocks as can be
-    block_sizes.clear()
-    solve(make_problem(X, labels, loss, RBF), BlockCoordinateDescent(600), None, Limits(max_iter=1))
-    assert sum(block_sizes[: math.ceil(n / 600)]) == n
 
 
 @pytest.mark.parametrize(("n_features", "remembered"), [(128, 0), (129, 1000)])
@@ -139,5 +135,5 @@ def test_passes_of_neighbours(monkeypatch):
 def test_few_kernel_values_are_looked_at(loss, kernel, n, limit):
     X, labels = blobs(n, 1, n_features=5)
     solution = fit(make_problem(X, labels, loss, kernel))
-    assert solution.converged
+    assert solution.status == "converged"
     assert solution.kernel_evaluations <= limit * n**2

@@ -39,9 +39,9 @@ class DualProblem(MarginLosses):
             losses.labels, losses.weights, losses.loss, losses.mass, losses.total, losses.intercept, kernel=kernel
         )
 
-    def restrict(self, index: Indices, mass: float, n_threads: int | None = None) -> DualProblem:
+    def restrict(self, index: Indices, mass: float) -> DualProblem:
         """Return the local problem of some rows that represent a weight of `mass`."""
-        return DualProblem.of(self.of_rows(index, mass), self.kernel.take(index, n_threads))
+        return DualProblem.of(self.of_rows(index, mass), self.kernel.take(index))
 
     def select(self, outputs: Indices) -> DualProblem:
         """Return the same problem for some of the outputs."""

@@ -46,8 +46,3 @@ class Solution:
     kernel_evaluations: int
     history: History = field(default_factory=list)
     travelled: Floats | None = None
-
-    @property
-    def converged(self) -> bool:
-        """Return whether the relative gap of every output is within the tolerance asked for."""
-        return self.status == "converged"

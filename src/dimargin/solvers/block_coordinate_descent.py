@@ -1,6 +1,6 @@
 """Block coordinate descent on the single-variable dual: the exact solver, for every loss.
 
-A block of at most `block_size` rows is solved (nearly) exactly by the compiled core on its own Gram matrix, by sweeps
+A block of rows is solved (nearly) exactly by the compiled core on its own Gram matrix, by sweeps
 of coordinate steps and Newton steps on the free coefficients (docs/algorithms.md#newton-steps), or by pair steps of
 second order for losses whose coefficients are never negative. Then the margins of *all* rows are updated from the rows
 of the block that changed, in one fused product without storing the kernel: memory is O(n d). The module `blocks`
@@ -15,6 +15,7 @@ intercept b every block keeps ``sum_i y_i g_i``, and b is the best for the prima
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -49,21 +50,20 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
     Parameters
     ----------
-    block_size : int, optional
-        Rows of a block: small blocks leave more work to the kernel, large ones to the factorisations. By default 256,
-        whose Gram matrix stays in the second-level cache, or more, up to 1,024: see `blocks.default_block_size`.
-    small : int, default=512
-        A problem of at most so many rows is a single block, solved to rounding.
     cache : int, default=2 GiB
         Bytes of remembered kernel rows, at most; none where kernel values are cheap. On rows of 3 to 123 numbers, in
         twelve problems of eight data sets, remembering saved up to nearly half of the kernel evaluations, and in most
         took longer, up to 2.5 times: memory used for the first time costs as much as several such values.
     random_state : int or numpy Generator seed, default=0
         Seed of the order of the rows.
+
+    Attributes
+    ----------
+    small : int
+        A problem of at most so many rows is a single block, solved to rounding.
     """
 
-    block_size: int | None = None
-    small: int = 512
+    small: ClassVar[int] = 512
     cache: int = CACHE
     random_state: int = 0
 
@@ -90,7 +90,6 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             limits=limits,
             rng=np.random.default_rng(self.random_state),
             memory=self.cache if problem.kernel.expensive else 0,
-            fixed_block_size=self.block_size,
             order=order,
             indices=indices,
             conjugate=problem.conjugate.stack(),

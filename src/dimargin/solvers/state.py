@@ -51,7 +51,6 @@ class State:
     limits: Limits
     rng: np.random.Generator
     memory: int  # bytes of remembered kernel rows, at most
-    fixed_block_size: int | None  # asked for
     order: Indices | None  # canonical order of a problem of one block
     indices: Indices | None  # of the rows in the problem as given, whose order is another where its kernel is local
     conjugate: Floats  # of the conjugate, as the core takes them
