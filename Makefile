@@ -16,13 +16,13 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all fuzz sanitize lint format types doctest wheel bench clean
+.PHONY: help demo test test-slow test-all coverage fuzz sanitize lint format types doctest wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
-test test-slow test-all sanitize doctest: export SCIPY_ARRAY_API := 1
-test test-slow test-all fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test test-slow test-all fuzz doctest demo bench: export MPLBACKEND := Agg
+test test-slow test-all coverage sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-all coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-all coverage fuzz doctest demo bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -40,6 +40,11 @@ test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out
 
 test-all: $(VENV)/.ready-test  ## run all tests
 	$(PY) -m pytest -n auto --dist worksteal -q
+
+coverage: $(VENV)/.ready-test  ## print the share of lines that make test reaches, and that all tests do
+	@$(PIP_INSTALL) "pytest-cov>=7" "coverage>=7.10"
+	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" --cov
+	$(PY) -m pytest -n auto --dist worksteal -q -m slow --cov --cov-append
 
 sanitize: $(VENV)/.ready-test  ## run the tests of the core with checks of memory and undefined behaviour
 	@VENV=$(VENV) .ci/sanitize

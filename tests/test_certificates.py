@@ -28,7 +28,7 @@ import dimargin
 from dimargin import ODMClassifier, SVMClassifier
 
 # of all tests together four times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
-PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "1000"))
+PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "750"))
 judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
 fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
 
