@@ -1,8 +1,9 @@
-"""Making of a flag from a parameter of something else."""
+"""Making of flags from parameters of something else."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -17,3 +18,14 @@ def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> 
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
+
+
+def with_flags(
+    command: Callable[..., None], flags: Sequence[inspect.Parameter], before: str | None = None
+) -> Callable[..., None]:
+    """Give a command flags in place of its ``**`` parameter, behind its own ones or before the one that is named."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    at = len(own) if before is None else list(signature.parameters).index(before)
+    command.__signature__ = signature.replace(parameters=[*own[:at], *flags, *own[at:]])  # type: ignore[attr-defined]
+    return command

@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 import typer
 
+from dimargin.cli.shared import Output
 from dimargin.simulation.conditions import Conditions, Outage
 
-_PANEL = "Conditions of the network"
+_option = partial(typer.Option, rich_help_panel="Conditions of the network")
 _TIME_DOWN = 0.2  # share of the rounds for which a site that crashes is down
-
-LossOption = Annotated[float, typer.Option(help="Probability that a message vanishes.", rich_help_panel=_PANEL)]
-DuplicationOption = Annotated[
-    float, typer.Option(help="Probability that a message arrives twice.", rich_help_panel=_PANEL)
-]
-DelayOption = Annotated[
-    tuple[float, float] | None,
-    typer.Option(
-        metavar="LOW HIGH",
-        help="Least and most rounds that a message takes, evenly distributed.",
-        show_default="0.5 0.5, with --asynchronous 0 1",
-        rich_help_panel=_PANEL,
-    ),
-]
-AsynchronousOption = Annotated[
-    bool,
-    typer.Option(
-        "--asynchronous",
-        help="Messages overtake one another, and no two sites keep step: each of their rounds takes up to half as long "
-        "again.",
-        rich_help_panel=_PANEL,
-    ),
-]
-CrashOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="N",
-        help="N sites, or below 1 that share of them, drawn by --random-state, crash once each and return from their "
-        "last checkpoint. Each is down for a fifth of --max-iter rounds; the k-th of N goes down when a share of "
-        "(k - 1/2) / N of the first four fifths of --max-iter rounds is over.",
-        show_default="none",
-        rich_help_panel=_PANEL,
-    ),
-]
 
 
 def conditions_of(
-    loss: float,
-    duplication: float,
-    delay: tuple[float, float] | None,
-    asynchronous: bool,
-    outages: tuple[Outage, ...],
+    n_sites: int,
+    n_rounds: int,
+    random_state: int | None,
+    *,
+    loss: Annotated[float, _option(help="Probability that a message vanishes.")] = 0.0,
+    duplication: Annotated[float, _option(help="Probability that a message arrives twice.")] = 0.0,
+    delay: Annotated[
+        tuple[float, float] | None,
+        _option(
+            metavar="LOW HIGH",
+            help="Least and most rounds that a message takes, evenly distributed.",
+            show_default="0.5 0.5, with --asynchronous 0 1",
+        ),
+    ] = None,
+    asynchronous: Annotated[
+        bool,
+        _option(
+            "--asynchronous",
+            help="Messages overtake one another, and no two sites keep step: each of their rounds takes up to half as "
+            "long again.",
+        ),
+    ] = False,
+    crash: Annotated[
+        float | None,
+        _option(
+            metavar="N",
+            help="N sites, or below 1 that share of them, drawn by --random-state, crash once each and return from "
+            "their last checkpoint. Each is down for a fifth of --max-iter rounds; the k-th of N goes down when a "
+            "share of (k - 1/2) / N of the first four fifths of --max-iter rounds is over.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> Conditions:
     """Return the conditions that flags describe; raises ValueError for a value out of range."""
+    outages = outages_of(crash, n_sites, n_rounds, random_state)
     plain = Conditions.asynchronous() if asynchronous else Conditions()
     link = replace(plain.link, loss=loss, duplication=duplication, delay=delay or plain.link.delay)
     return replace(plain, link=link, outages=outages)
+
+
+FLAGS = [p for p in inspect.signature(conditions_of, eval_str=True).parameters.values() if p.kind is p.KEYWORD_ONLY]
+"""The flags of a command that simulates a network."""
 
 
 def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: int | None) -> tuple[Outage, ...]:
@@ -94,3 +95,13 @@ def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: i
     down, names = _TIME_DOWN * n_rounds, site_names(n_sites)
     begin = [(k + 0.5) / n * (n_rounds - down) for k in range(n)]
     return tuple(Outage(names[site], at, at + down) for site, at in zip(chosen, begin, strict=True))
+
+
+def say_what_did_not_happen(out: Output, conditions: Conditions, last_round: int, why: str = "") -> None:
+    """Warn of sites that have not crashed, since the run was over before."""
+    late = sum(outage.at >= last_round for outage in conditions.outages)
+    if late:
+        out.say(
+            f"warning: {late} of {len(conditions.outages)} crashes did not happen{why}; with a smaller --max-iter they "
+            "come earlier"
+        )

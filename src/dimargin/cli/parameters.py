@@ -9,7 +9,7 @@ import ast
 import inspect
 import json
 import typing
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ def make_machine(
             continue
         if name not in known:
             raise ValueError(f"--{name.replace('_', '-')} is no parameter of {type(machine).__name__}")
-        machine.set_params(**{name: value_of(name, value)})
+        machine.set_params(**{name: _value_of(name, value)})
     if options:
         way = "strategy" if "strategy" in known else "solver"
         machine.set_params(**{way: _with_options(way, getattr(machine, way), options)})
@@ -123,11 +123,18 @@ def _value(text: str) -> Any:
         return text
 
 
-def _gamma(text: str) -> str | float:
+def _number_or_word(text: str) -> str | float:
     try:
         return float(text)
     except ValueError:
         return text
+
+
+def _rounds(text: str) -> int | float:
+    try:
+        return float(text) if "." in text or "e" in text.lower() else int(text)
+    except ValueError:
+        raise ValueError(f"--gossip-rounds must be a number, got {text!r}") from None
 
 
 def _class_weight(text: str) -> Any:
@@ -154,11 +161,17 @@ def _whole(flag: str) -> Callable[[str], int]:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    "gamma": _gamma, "class_weight": _class_weight, "random_state": _whole("--random-state"), "cv": _whole("--cv")
+    "gamma": _number_or_word, "step_size": _number_or_word, "gossip_rounds": _rounds, "class_weight": _class_weight,
+    "random_state": _whole("--random-state"), "cv": _whole("--cv"),
 }  # fmt: skip
 
 
-def value_of(name: str, given: Any) -> Any:
+def _value_of(name: str, given: Any) -> Any:
     """Return the value of a parameter from what its flag was given."""
     reader = _READERS.get(name)
     return given if reader is None else reader(given)
+
+
+def values_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parameters whose flags were given."""
+    return {name: _value_of(name, value) for name, value in given.items() if value is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,16 +13,9 @@ from rich.console import Console
 from rich.filesize import decimal
 from sklearn.pipeline import Pipeline
 
-from dimargin.cli.network_conditions import (
-    AsynchronousOption,
-    CrashOption,
-    DelayOption,
-    DuplicationOption,
-    LossOption,
-    conditions_of,
-    outages_of,
-)
-from dimargin.cli.parameters import flags, value_of
+from dimargin.cli.flags import with_flags
+from dimargin.cli.network_conditions import FLAGS, conditions_of, say_what_did_not_happen
+from dimargin.cli.parameters import flags, values_of
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -109,11 +101,6 @@ def _gossip(
     scale: Annotated[
         Scale, typer.Option(help="Fitted on all rows and stored in the model; sparse rows are not centred.")
     ] = Scale.minmax,
-    loss: LossOption = 0.0,
-    duplication: DuplicationOption = 0.0,
-    delay: DelayOption = None,
-    asynchronous: AsynchronousOption = False,
-    crash: CrashOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     **given: Any,
@@ -130,9 +117,11 @@ def _gossip(
         if model is not None:
             check_folder("--model", model)
         check_plot(plot)
-        machine = _machine(given)
-        outages = outages_of(crash, int(machine.n_sites), int(machine.max_iter), machine.random_state)
-        machine.set_params(conditions=conditions_of(loss, duplication, delay, asynchronous, outages))
+        weather = {flag.name: given.pop(flag.name) for flag in FLAGS}
+        machine = GossipSVMClassifier(**values_of(given))
+        machine._check_parameters()
+        conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
+        machine.set_params(conditions=conditions)
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     rows = read_data(data, label)
@@ -144,47 +133,11 @@ def _gossip(
         draw(lambda: PerformanceProfileDisplay.from_history(machine.history_), plot)
         out.say(f"the performance profile is drawn in {plot}")
     last = machine.history_[-1]["round"]
-    late = sum(outage.at >= last for outage in outages)
-    if late:
-        out.say(
-            f"warning: {late} of {len(outages)} crashes did not happen, for the run was over in round {last}; with a "
-            "smaller --max-iter they come earlier"
-        )
+    say_what_did_not_happen(out, conditions, last, f", for the run was over in round {last}")
     if done.interrupted:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
         out.say("Interrupted: this is what the sites knew by then")
         raise typer.Exit(1)
-
-
-# ---- what is asked for -----------------------------------------------------------------------------------------------
-
-
-def _machine(given: dict[str, Any]) -> GossipSVMClassifier:
-    """Make the machine that the flags describe."""
-    machine = GossipSVMClassifier()
-    for name, value in given.items():
-        if value is not None:
-            read = _READERS.get(name)
-            machine.set_params(**{name: value_of(name, value) if read is None else read(value)})
-    machine._check_parameters()
-    return machine
-
-
-def _number(text: str) -> int | float:
-    try:
-        return float(text) if "." in text or "e" in text.lower() else int(text)
-    except ValueError:
-        raise ValueError(f"--gossip-rounds must be a number, got {text!r}") from None
-
-
-def _number_or_word(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-_READERS: dict[str, Callable[[str], Any]] = {"gossip_rounds": _number, "step_size": _number_or_word}
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
@@ -262,13 +215,11 @@ def register(app: typer.Typer) -> None:
         name="simulate", help="Let sites learn together that keep their rows, on a simulated network.",
         no_args_is_help=True,
     )  # fmt: skip
-    own = [p for p in inspect.signature(_gossip, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
     machine = flags([GossipSVMClassifier], exclude=_OWN)
     for flag in machine:
         option = get_args(flag.annotation)[1]
         for text in _IN_PYTHON_ONLY:
             option.help = option.help.replace(text, "")
-    _gossip.__signature__ = inspect.signature(_gossip).replace(parameters=[*own, *machine])  # type: ignore[attr-defined]
-    simulate.command("gossip")(_gossip)
-    simulate.command("coreset")(simulate_core_set)
+    simulate.command("gossip")(with_flags(_gossip, [*FLAGS, *machine]))
+    simulate.command("coreset")(with_flags(simulate_core_set, FLAGS))
     app.add_typer(simulate)

@@ -10,15 +10,7 @@ import numpy as np
 import typer
 from rich.filesize import decimal
 
-from dimargin.cli.network_conditions import (
-    AsynchronousOption,
-    CrashOption,
-    DelayOption,
-    DuplicationOption,
-    LossOption,
-    conditions_of,
-    outages_of,
-)
+from dimargin.cli.network_conditions import conditions_of, say_what_did_not_happen
 from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, draw
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import CoreSetConsensusDisplay
@@ -65,13 +57,9 @@ def simulate_core_set(
     plot: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Draw radii and core-sets against rounds (.png, .svg, .pdf).")
     ] = None,
-    loss: LossOption = 0.0,
-    duplication: DuplicationOption = 0.0,
-    delay: DelayOption = None,
-    asynchronous: AsynchronousOption = False,
-    crash: CrashOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
+    **weather: Any,
 ) -> None:
     """Let nodes agree on a core-set of all their points: the smallest ball, by the core-set paper's consensus.
 
@@ -86,9 +74,10 @@ def simulate_core_set(
         check_plot(plot)
         check_number("nodes", nodes, 1, low_included=True, whole=True)
         check_number("max_iter", max_iter, 1, low_included=True, whole=True)
-        outages = outages_of(crash, nodes, max_iter, random_state)
-        weather = conditions_of(loss, duplication, delay, asynchronous, outages)
-        run = _run(nodes, points, dimension, epsilon, topology, edge_probability, quiet_rounds, random_state, weather)
+        conditions = conditions_of(nodes, max_iter, random_state, **weather)
+        run = _run(
+            nodes, points, dimension, epsilon, topology, edge_probability, quiet_rounds, random_state, conditions
+        )
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     display = _Display(out.errors, 1.0, out.quiet)
@@ -108,11 +97,7 @@ def simulate_core_set(
     if plot is not None:
         draw(lambda: CoreSetConsensusDisplay.from_history(agreed.history, best=best, epsilon=epsilon), plot)
         out.say(f"radii and core-sets are drawn in {plot}")
-    late = sum(outage.at >= last["round"] for outage in outages)
-    if late:
-        out.say(
-            f"warning: {late} of {len(outages)} crashes did not happen; with a smaller --max-iter they come earlier"
-        )
+    say_what_did_not_happen(out, conditions, last["round"])
     if display.interrupted.is_set():
         out.say("Interrupted: this is what the nodes knew by then")
         raise typer.Exit(1)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import typer
 
-from dimargin.cli.flags import optional_flag
+from dimargin.cli.flags import optional_flag, with_flags
 from dimargin.data_files.growing import GrowingFile
 from dimargin.network.programs.parameters import CoreSetParameters, GossipParameters
 from dimargin.sites.folder import SiteFolder
@@ -255,9 +255,5 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the command; the flags of the programs stand before those that any program has."""
-    own = list(inspect.signature(_site, eval_str=True).parameters.values())[:-1]
-    before = [parameter.name for parameter in own].index("scale")
     flags = [flag for program in _PROGRAMS for flag in _flags(program)]
-    signature = inspect.Signature([*own[:before], *flags, *own[before:]])
-    _site.__signature__ = signature  # type: ignore[attr-defined]
-    app.command("site")(_site)
+    app.command("site")(with_flags(_site, flags, before="scale"))

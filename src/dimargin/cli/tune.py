@@ -16,7 +16,7 @@ from rich.table import Table
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from dimargin.cli.parameters import flags, make_machine, parameters, value_of
+from dimargin.cli.parameters import flags, make_machine, parameters, values_of
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -111,8 +111,7 @@ def _tune(
             raise ValueError(f"--loss must be {' or '.join(_LOSSES)}, got {loss!r}")
         own = {name: given.pop(name) for name in list(given) if name in _searched()}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
-        known = {name: value_of(name, value) for name, value in own.items() if value is not None}
-        search = ODMClassifierCV(machine, None if grid is None else json.loads(grid), **known)
+        search = ODMClassifierCV(machine, None if grid is None else json.loads(grid), **values_of(own))
     except (ValueError, TypeError) as error:
         raise typer.BadParameter(str(error)) from error
     rows = read_data(data, label)
