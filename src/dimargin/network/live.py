@@ -18,7 +18,7 @@ from typing import Any
 
 from dimargin.network import limits
 from dimargin.network.links import Event, Failed, Link, Neighbours, Received
-from dimargin.network.messages import Message, MessageError, UnsoundError, decoder, encode, pack
+from dimargin.network.messages import MessageError, UnsoundError, decoder, encode, pack
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.network.queues import Allowance, Inbox, Outbox, Timers
 from dimargin.network.state_file import StateError, read_state, write_state
@@ -44,8 +44,6 @@ class LiveSite:
     ----------
     program : SiteProgram
     link : Link
-    decode : callable, optional
-        Turns bytes into messages, or raises MessageError. By default the decoder of the program's kinds of messages.
     state : path, optional
         File from which a killed site resumes; nothing is kept without it.
     clock : callable
@@ -73,7 +71,6 @@ class LiveSite:
         program: SiteProgram,
         link: Link,
         *,
-        decode: Callable[[bytes], Message] | None = None,
         state: str | os.PathLike[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         log: Callable[[str, dict[str, Any]], None] | None = None,
@@ -87,7 +84,7 @@ class LiveSite:
         self._program = program
         self._link = link
         self._largest = largest or link.largest
-        self._decode = decode or decoder(program.messages, self._largest)
+        self._decode = decoder(program.messages, self._largest)
         self._state = None if state is None else Path(os.path.realpath(state))
         if self._state is not None and not self._state.parent.is_dir():
             raise StateError(f"{self._state}: there is no folder {self._state.parent} to keep the state of {link.name}")

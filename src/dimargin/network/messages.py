@@ -118,6 +118,7 @@ def encode(message: Message) -> bytes:
     return MAGIC + bytes([PROTOCOL_VERSION]) + _encoder.encode(message)
 
 
+@cache
 def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
     """Return a function that turns bytes into messages of these kinds, and refuses everything else.
 

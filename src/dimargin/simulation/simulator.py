@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.network.messages import LARGEST, Message, MessageError, UnsoundError, decoder, encode, pack, unpack
+from dimargin.network.messages import LARGEST, MessageError, UnsoundError, decoder, encode, pack, unpack
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.simulation.conditions import Conditions
 
@@ -100,7 +100,6 @@ class Simulator:
         self._largest = largest
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._readers: dict[tuple[type[Message], ...], Callable[[bytes], Any]] = {}
         neighbours = self._neighbours(graph(0.0) if callable(graph) else graph)
         speeds, down = self.conditions.speeds, {outage.site for outage in self.conditions.outages}
         self.sites = {
@@ -178,7 +177,7 @@ class Simulator:
         if not site.program.hears(sender):
             return
         try:
-            message = self._reader(site.program)(data)
+            message = decoder(site.program.messages, self._largest)(data)
         except MessageError as error:
             self.counts["undecodable"] += 1
             self.reports.append((self.now, name, Report("undecodable", {"sender": sender, "reason": str(error)})))
@@ -257,12 +256,6 @@ class Simulator:
 
     def _clock(self, site: SimulatedSite) -> float:
         return (self.now - site.began) * site.speed
-
-    def _reader(self, program: SiteProgram) -> Callable[[bytes], Any]:
-        kinds = program.messages
-        if kinds not in self._readers:
-            self._readers[kinds] = decoder(kinds, self._largest)
-        return self._readers[kinds]
 
     def _neighbours(self, graph: Any) -> dict[str, tuple[str, ...]]:
         names = self._names

@@ -98,6 +98,7 @@ class CoreSetConsensus(Listener):
 
     shares = "rows"
     messages = (Candidates,)
+    settings: CoreSetSettings
 
     def __init__(
         self, name: str, X: Any, labels: Floats, settings: CoreSetSettings, masses: Floats | None = None

@@ -42,6 +42,7 @@ class CoreSetMachines(Learner):
 
     shares = "rows"
     messages = (Candidates,)
+    settings: CoreSetSettings
 
     def __init__(self, name: str, rows: CodedRows, settings: CoreSetSettings) -> None:
         self.settings = settings

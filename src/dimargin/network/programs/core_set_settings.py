@@ -14,6 +14,7 @@ from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
 from dimargin.network.programs.candidates import Name, Named
+from dimargin.network.programs.learner import LearnerSettings
 from dimargin.solvers.loop import Limits, solve
 from dimargin.system.arrays import Floats
 
@@ -25,7 +26,7 @@ _LIMITS = Limits(max_iter=100_000)
 
 
 @dataclass(frozen=True)
-class CoreSetSettings:
+class CoreSetSettings(LearnerSettings):
     """Settings of core-set consensus.
 
     Attributes
@@ -52,17 +53,8 @@ class CoreSetSettings:
         Number of this machine, where sites train several.
     quiet_rounds : int
         Rounds without a change anywhere after which a site stops.
-    interval : float
-        Seconds between rounds.
-    lease : float
-        Seconds in which a site that is not busy answers; infinite where receivers need not send anything back.
-    norm_bound : float
-        Bound of the norms of points; a site that sends longer ones is refused.
     mass_bounds : (float, float)
         Least and largest weight of a row; a site that sends others is refused.
-    most_messages : float
-        Messages per second that one neighbour may send before it is refused.
-    schema : str
     """
 
     machine: Literal["ball", "margin"] = "ball"
@@ -75,12 +67,7 @@ class CoreSetSettings:
     codes: tuple[int, ...] = (-1, 1)
     output: int = 0
     quiet_rounds: int = 20
-    interval: float = 1.0
-    lease: float = np.inf
-    norm_bound: float = np.inf
     mass_bounds: tuple[float, float] = (0.0, np.inf)
-    most_messages: float = np.inf
-    schema: str = ""
 
     @classmethod
     def for_gap(

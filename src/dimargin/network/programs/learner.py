@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from numpy.typing import NDArray
@@ -13,16 +15,35 @@ from dimargin.network.program import Action, Report, SiteProgram
 from dimargin.network.schema import Schema
 
 
-class Listener(SiteProgram):
-    """Site program that says whom it refuses.
+@dataclass(frozen=True, kw_only=True)
+class LearnerSettings:
+    """Settings of any learner.
 
     Attributes
     ----------
-    settings
-        Settings, of which the digest of the `schema` is compared with that of every message.
+    interval : float
+        Seconds between rounds.
+    lease : float
+        Seconds of silence after which a neighbour counts as gone; infinite where receivers need not send anything back.
+    norm_bound : float
+        Bound of norms of what a site sends, its weights or points; one that sends longer ones is refused.
+    most_messages : float
+        Messages per second that one neighbour may send before it is refused.
+    schema : str
+        Digest of the schema of the rows; messages about other schemas are ignored.
     """
 
-    settings: Any
+    interval: float = 1.0
+    lease: float = math.inf
+    norm_bound: float = math.inf
+    most_messages: float = math.inf
+    schema: str = ""
+
+
+class Listener(SiteProgram):
+    """Site program that says whom it refuses."""
+
+    settings: LearnerSettings
 
     def receive(self, now: float, sender: str, message: Any) -> Iterator[Action]:
         """Learn from a message about the same schema; its sender is refused if no correct site would send it."""
