@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from dimargin.system.arrays import Floats
 from dimargin.system.memory import memory_of_process, out_of_memory
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
@@ -101,7 +102,7 @@ class Chunks:
             raise DataFileError(f"{path} has no rows")
         self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
 
-    def dense(self, first: int, width: int) -> NDArray[np.float64]:
+    def dense(self, first: int, width: int) -> Floats:
         """Join `width` columns from `first` on into a dense array; the chunks are used up."""
         X, at = np.zeros((self._rows, width)), 0
         self._parts.reverse()

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
 from dimargin.data_files.lines import blocks_of_lines
+from dimargin.system.arrays import Floats
 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
-Parsed = tuple[Any, NDArray[np.float64]]  # rows, with features counted from zero, and labels
+Parsed = tuple[Any, Floats]  # rows, with features counted from zero, and labels
 Parser = Callable[[bytes], Parsed]
 
 # share of numbers that are not zero from which on rows are stored dense: less memory, faster tiles

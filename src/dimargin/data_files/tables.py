@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
+from dimargin.system.arrays import Floats
 
 _BUFFER = 2**16  # bytes of a column of a Parquet file read at a time
 _LABEL_NAMES = ("label", "target", "class", "y")
@@ -160,7 +161,7 @@ def has_break(text: str) -> bool:
     return "\n" in text or "\r" in text
 
 
-def matrix(batch: Any, names: list[str]) -> NDArray[np.float64]:
+def matrix(batch: Any, names: list[str]) -> Floats:
     """Return columns as numbers, NaN for what is missing."""
     X = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):

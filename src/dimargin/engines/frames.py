@@ -142,7 +142,12 @@ def _batch(
 
 def items(batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
     """Return an iterator over the items of frames that follow one another."""
-    return _grouped(chain.from_iterable(map(_rows, batches)))
+    return ((index, sender, _unpickled(data)) for index, sender, data in _came(batches))
+
+
+def _came(batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
+    """Return an iterator over the bytes of items of frames that follow one another."""
+    return _records(chain.from_iterable(map(_rows, batches)))
 
 
 def received(table: pa.Table) -> list[tuple[int, Any]]:
@@ -166,10 +171,6 @@ def records_of(table: pa.Table) -> list[tuple[int, bytes]]:
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, Any]]:
     numbers = [batch.column(name).to_pylist() for name in ("place", "sender", "chunk")]
     return zip(*numbers, (value.as_buffer() for value in batch.column("data")), strict=True)
-
-
-def _grouped(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Item]:
-    return ((index, sender, _unpickled(data)) for index, sender, data in _records(rows))
 
 
 def _records(rows: Iterable[tuple[int, int, int, Any]]) -> Iterator[Record]:
@@ -369,11 +370,9 @@ def packed(packing: Packing, batches: Batches) -> Batches:
 
 def unpacked(packing: Packing, batches: Batches) -> Batches:
     """Yield frames of the items that were packed."""
-    came = _records(chain.from_iterable(map(_rows, batches)))
-    yield from frames((index, sender, pickled(packing.unpack(data))) for index, sender, data in came)
+    yield from frames((index, sender, pickled(packing.unpack(data))) for index, sender, data in _came(batches))
 
 
 def digested(batches: Batches) -> Batches:
     """Yield frames of the SHA-256 of every item's bytes."""
-    came = _records(chain.from_iterable(map(_rows, batches)))
-    yield from frames((index, sender, pickled(sha256(data).hexdigest())) for index, sender, data in came)
+    yield from frames((index, sender, pickled(sha256(data).hexdigest())) for index, sender, data in _came(batches))

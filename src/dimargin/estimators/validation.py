@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.problems.losses import LEAST, MOST
+from dimargin.system.arrays import Floats
 
 
 def check_number(
@@ -90,7 +91,7 @@ def check_magnitude(name: str, value: float) -> None:
         )
 
 
-def check_weights(weights: NDArray[np.float64], indices: NDArray[np.intp], by_class: bool = False) -> None:
+def check_weights(weights: Floats, indices: NDArray[np.intp], by_class: bool = False) -> None:
     """Raise ValueError naming the first positive weight that is too small or too large for float64.
 
     Parameters

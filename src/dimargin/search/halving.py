@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimargin.system.arrays import Floats, Indices
 
@@ -87,7 +86,7 @@ class Round:
         return not bool(np.isnan(self.scores).any())
 
 
-def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], NDArray[np.float64]]) -> list[Round]:
+def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], Floats]) -> list[Round]:
     """Run the rounds of successive halving, the last of them incomplete if time ran out in it.
 
     Parameters

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from dimargin import _core
 from dimargin.kernels.columns import narrowed
 from dimargin.kernels.rows import StoredRows
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import Floats, Indices
 
 Keys = NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: int) -> Keys:
+def row_keys(X: Any, codes: Indices, weights: Floats, random_state: int) -> Keys:
     """Return the keys of rows.
 
     Features that are zero add nothing, so that sparse and dense rows of the same values, float32 or float64, have the
@@ -63,7 +63,7 @@ def row_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: in
     return keys
 
 
-def order_of_keys(X: Any, codes: NDArray[np.int64], weights: Floats, random_state: int) -> NDArray[np.int64]:
+def order_of_keys(X: Any, codes: Indices, weights: Floats, random_state: int) -> Indices:
     """Return the indices of the rows in the order of their keys; see `row_keys`."""
     return np.argsort(row_keys(X, codes, weights, random_state), kind="stable")
 

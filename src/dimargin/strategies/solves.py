@@ -63,11 +63,6 @@ class Plan:
         share = training.cache // parts.n_together
         return cls(limits, training.random_state, index, share, parts.n_threads, mass, wrap_solver)
 
-    def problem(self, part: Part) -> DualProblem:
-        """Return the problem that is solved for a part."""
-        problem = part.with_threads(self.n_threads).problem
-        return problem if self.mass is None else replace(problem, mass=self.mass)
-
     def solver(self, *number: int) -> BlockCoordinateDescent:
         """Return the exact solver, seeded for a position in the computation."""
         seed = np.random.SeedSequence([self.random_state, *self.index, *number]).generate_state(1)[0]
@@ -75,8 +70,10 @@ class Plan:
 
     def solve(self, part: Part) -> Solution:
         """Solve a part, starting from its coefficients."""
-        exact = self.solver(part.first_index)
-        return solve(self.problem(part), self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
+        problem, exact = part.with_threads(self.n_threads).problem, self.solver(part.first_index)
+        if self.mass is not None:
+            problem = replace(problem, mass=self.mass)
+        return solve(problem, self.wrap_solver(exact) if self.wrap_solver else exact, part.dual, self.limits)
 
 
 @dataclass(frozen=True)
