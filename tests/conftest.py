@@ -25,8 +25,9 @@ def data_folder() -> Path:
 
 
 def needs_session(item):
-    """Whether a test uses this process's Spark session."""
-    return "spark" in getattr(item, "fixturenames", ())
+    """Whether a test uses this process's Spark session, by itself or as one of several engines."""
+    case = getattr(item, "callspec", None)
+    return "spark" in getattr(item, "fixturenames", ()) or (case is not None and case.params.get("engine") == "spark")
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers

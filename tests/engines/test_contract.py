@@ -1,4 +1,4 @@
-"""What shards do on every engine, with numbers for rows: on threads here, on Spark by tests/spark/test_sessions.py."""
+"""What shards do on every engine, with numbers for rows: on threads, in a Spark session, and over Spark Connect."""
 
 import numpy as np
 import pytest

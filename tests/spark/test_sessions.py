@@ -12,7 +12,8 @@ import pytest
 import spark_sessions
 
 HERE = Path(__file__).parent
-CONTRACT = ["../engines/test_contract.py", "../engines/contract_spark.py"]
+ENGINE = "../engines/test_spark_engine.py"
+CONTRACT = "../engines/test_contract.py"  # in a local session, too, whose tasks reach Python as those of a cluster do
 LINEAR = "test_training.py::test_the_machine_is_the_one_of_the_same_rows_here[LinearODMClassifier-auto]"
 RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine"
 
@@ -22,8 +23,8 @@ RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_giv
 @pytest.mark.parametrize(
     "mode, tests",
     [
-        ("cluster", [*CONTRACT, "faults.py"]),
-        ("connect", [*CONTRACT, LINEAR, f"{RESUMED}[diodm]"]),
+        ("cluster", [ENGINE, "faults.py"]),
+        ("connect", [CONTRACT, ENGINE, LINEAR, f"{RESUMED}[diodm]"]),
         ("cluster", ["packed_environment.py"]),
     ],
     ids=["cluster", "connect", "packed"],

@@ -1,4 +1,4 @@
-"""What the Spark engine does beyond the contract; a kind of session at a time, see tests/spark/test_sessions.py."""
+"""What the Spark engine does beyond the contract, in a local session; in others by tests/spark/test_sessions.py."""
 
 import gc
 import os
@@ -18,7 +18,8 @@ from pyspark.sql import functions as F
 
 from dimargin.engines.spark import SparkEngine
 
-MODE = os.environ["DIMARGIN_SPARK"]
+MODE = os.environ.get("DIMARGIN_SPARK", "local")
+pytestmark = pytest.mark.slow
 spark_sessions.travels(sys.modules[__name__])
 
 
