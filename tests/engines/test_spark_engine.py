@@ -348,15 +348,25 @@ def test_a_map_survives_the_loss_of_a(engine, tmp_path, victim):
 
 
 @pytest.mark.skipif(MODE != "cluster", reason="executors of their own are those of a cluster")
-def test_a_job_goes_on_though_tasks_that_run_again_send_other_bytes(engine, tmp_path):
+@pytest.mark.parametrize("source", ["shards", "frame"])
+def test_a_job_goes_on_though_tasks_that_run_again_send_other_bytes(spark, engine, tmp_path, source):
     """Rows come in another order and batches, and solves take other times: Spark 4.2 and later gave the job up."""
-    shards = engine.scatter([10, 20, 30, 40]).shuffle(to_all, senders, 4)
-    assert shards.collect(killed_at_the_last, tmp_path) == [(index, [10, 20, 30, 40]) for index in range(4)]
+    numbers = [10, 20, 30, 40]
+    if source == "shards":
+        shards = engine.scatter(numbers).shuffle(to_all, senders, 4)
+    else:
+        frame = spark.createDataFrame([(number,) for number in numbers], "number long").repartition(2)
+        shards = engine.gather(frame, batch_to_all, senders, 4)
+    assert shards.collect(killed_at_the_last, tmp_path) == [(index, numbers) for index in range(4)]
     assert (tmp_path / "killed").exists()
 
 
 def to_all(number, _):
     return [(index, (index, number, os.urandom(8))) for index in range(4)]
+
+
+def batch_to_all(batch, _):
+    return [sent for number in batch.column("number").to_pylist() for sent in to_all(number, None)]
 
 
 def senders(pieces, _):

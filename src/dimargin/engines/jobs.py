@@ -21,15 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 Result = TypeVar("Result")
 
 _LEAST_SPARK = (4, 1)  # repartitionById
-_PLAIN = {  # settings of a session
-    # Where it is on, Spark keeps the plan of a cached frame twice, each time with those of the frames it is made of, so
-    # that there are 2^n after n steps.
-    "spark.sql.adaptive.enabled": "false",
-    # Where an executor is lost, its tasks run again, and what they send need not be the same bytes: rows come in
-    # another order and batches, solves take other times. What shards make of it is the same, but from Spark 4.2 on the
-    # job ends with an error.
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
-}
 _REMEDY = (
     "ship this environment to the executors (venv-pack or conda-pack with spark.archives, and PYSPARK_PYTHON), or "
     "install the same versions there, and name that Python in PYSPARK_PYTHON before the session starts: Spark takes "
@@ -37,22 +28,25 @@ _REMEDY = (
 )
 
 
-class _PlainPlans:
-    """Context of jobs over cached frames, in which a session has other settings.
+class _SwitchedOff:
+    """Context in which a setting of a session is off; the last of overlapping users restores it.
 
-    Settings belong to the session, and the last of overlapping users restores them.
+    Parameters
+    ----------
+    name : str
+        Of a setting that is a Boolean.
     """
 
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.users: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str]]] = WeakKeyDictionary()
+    def __init__(self, name: str) -> None:
+        self.name, self.lock = name, Lock()
+        self.users: WeakKeyDictionary[SparkSession, tuple[int, str]] = WeakKeyDictionary()
 
     @contextmanager
     def __call__(self, spark: SparkSession) -> Iterator[None]:
         with self.lock:
-            users, before = self.users.get(spark) or (0, {name: spark.conf.get(name) for name in _PLAIN})
+            users, before = self.users.get(spark) or (0, spark.conf.get(self.name))
             if users == 0:
-                _set(spark, _PLAIN)
+                spark.conf.set(self.name, "false")
             self.users[spark] = users + 1, before
         try:
             yield
@@ -62,15 +56,16 @@ class _PlainPlans:
                 if users > 1:
                     self.users[spark] = users - 1, before
                 else:
-                    _set(spark, before)
+                    spark.conf.set(self.name, before)
 
 
-def _set(spark: SparkSession, settings: dict[str, str]) -> None:
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-
-
-plain_plans = _PlainPlans()
+# For jobs over cached frames. Where adaptive execution is on, Spark keeps the plan of a cached frame twice, each time
+# with those of the frames it is made of, so that there are 2^n after n steps.
+plain_plans = _SwitchedOff("spark.sql.adaptive.enabled")
+# For all shuffles of shards. Where an executor is lost, its tasks run again, and what they send need not be the same
+# bytes: rows come in another order and batches, solves take other times. What shards make of it is the same, but from
+# Spark 4.2 on the job ends with an error.
+other_bytes_again = _SwitchedOff("spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch")
 
 
 class Jobs:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from dimargin.engines import frames
 from dimargin.engines.frames import Batches, Calls, Layout
-from dimargin.engines.jobs import Jobs, plain_plans
+from dimargin.engines.jobs import Jobs, other_bytes_again, plain_plans
 from dimargin.engines.packing import Packing
 from dimargin.engines.record import Reader, Record, Saved
 
@@ -119,12 +119,13 @@ class Store:
         """Context of a job, which caches the frames that somebody holds on the way to these."""
         self.sweep()
         waiting = made.to_keep()
-        if waiting and waiting[0].parent is None:  # the caller's query, which may be adapted
-            waiting.pop(0).keep()
-        with plain_plans(self.spark):
-            for step in waiting:
-                step.keep()
-            yield
+        with other_bytes_again(self.spark):  # a cached frame keeps the settings with which it was planned
+            if waiting and waiting[0].parent is None:  # the caller's query, which may be adapted
+                waiting.pop(0).keep()
+            with plain_plans(self.spark):
+                for step in waiting:
+                    step.keep()
+                yield
 
     def keep(self, made: Stored, frame: DataFrame) -> DataFrame:
         """Have Spark cache a frame when it makes it, until `made` is garbage-collected.
