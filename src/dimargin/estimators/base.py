@@ -35,9 +35,61 @@ _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
 class KernelMarginClassifier(KernelEstimator, MarginClassifier):
-    """Base class of the kernel classifiers; subclasses name their loss."""
+    """Base class of the kernel classifiers; subclasses name their loss.
 
-    # parameters every subclass has
+    Parameters
+    ----------
+    strategy : {"auto", "exact", "diodm", "dc", "cascade", "dip", "landmark"} or strategy object, default="auto"
+        "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
+        conquers (DC-SVM, DC-ODM); "cascade" passes support vectors of random partitions on, in rounds, "dip"
+        those of partitions in which every cluster of the features is as frequent as in the whole; "landmark" solves the
+        machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to 100,000
+        rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of its own, as
+        in ``DivideAndConquer(prediction="naive")``.
+    branching : int, default=4
+        Partitions merged at a time ("diodm", "cascade", "dip"), or clusters of level l to the power of l ("dc").
+    n_levels : int or None, default=None
+        Levels of the tree above the whole problem: ``branching ** n_levels`` leaves. None aims at leaves of 4,096
+        rows. Obeyed however few the rows are.
+    n_landmarks : int or None, default=None
+        Landmarks in the kernel's space: those that define the strata of "diodm" (None: 50), or those whose span is the
+        space of "landmark" (None: 1,000).
+    stop_level : int, default=0
+        Level whose model is returned; 0 is the whole problem. Above it, the mean of the local machines answers
+        ("diodm", "cascade", "dip"), or the machine of the nearest cluster ("dc": early prediction, for others see
+        `DivideAndConquer`).
+    tol : float, default=1e-3
+        Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
+    max_iter : int, default=1000
+        Passes over the rows.
+    warm_start : bool, default=False
+        Start from the coefficients of the previous fit, which must have had the same rows.
+    verbose : int, default=0
+        1 prints a line a level, 2 one a check of the gap. Progress bars: scikit-learn's `ProgressBar` callback.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors in X: the union over the outputs.
+    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
+    dual_coef_ : ndarray of shape (n_outputs, n_SV)
+        ``y_i gamma_i``; zero where a support vector belongs to other outputs only.
+    n_support_ : ndarray of shape (n_classes,)
+        Support vectors of each class.
+    objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
+        Primal objective (positive) and the dual one below it, of the problem that `certificate_` names. For
+        "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
+        sums over clusters ("dc").
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
+        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``), else estimated from a sample
+        of rows, plus five standard deviations.
+    certificate_ : {"global", "partitioned", "landmark"}
+        Problem that the gap belongs to; `certify` computes the global one.
+    n_iter_ : int
+        Passes over the rows, summed over the levels.
+    """
+
     strategy: str | Strategy
     branching: int
     n_levels: int | None

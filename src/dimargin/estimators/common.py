@@ -64,9 +64,26 @@ class PreparedFit:
 
 
 class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
-    """Base class of all classifiers."""
+    """Base class of all classifiers, with the parameters and attributes that they have.
 
-    # parameters every subclass has
+    Parameters
+    ----------
+    max_time : float or None, default=None
+        Seconds after which the best model so far is returned, with a ConvergenceWarning.
+    class_weight : dict, "balanced" or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had column names.
+    status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
+    """
+
     tol: float
     max_iter: int
     max_time: float | None

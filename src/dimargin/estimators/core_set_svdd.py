@@ -11,6 +11,7 @@ import numpy as np
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import kernel_matrix
 from dimargin.problems.losses import MOST
@@ -19,6 +20,7 @@ from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.system.arrays import Floats
 
 
+@documented
 class CoreSetSVDD(CoreSetDetector):
     r"""Support vector data description: the smallest ball around what is usual, on a core-set.
 
@@ -35,55 +37,32 @@ class CoreSetSVDD(CoreSetDetector):
         within ``1 + epsilon`` times the radius of the core-set's ball, slack counted.
     kernel : {"linear", "poly", "rbf", "laplacian"} or callable, default="rbf"
         "linear" describes data by a ball in the space of the features.
-    gamma : {"scale", "auto"} or float, default="scale"
-        As in scikit-learn.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=0.0
-        Of "poly".
+    %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
         Share of the training rows that are called outliers, in (0, 0.5]; "auto": those outside the ball.
-    tol : float, default=1e-3
-        Relative duality gap to reach.
+    %(tol)s
     max_iter : int, default=1000
         Passes over the rows.
-    max_time : float or None, default=None
-        Seconds after which the best model so far is returned, with a ConvergenceWarning.
-    n_jobs : int or None, default=None
-        Threads; None is all. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
-    n_sites : int, default=1
-        More than one: sites of a simulated network agree on the core-set, as in `CoreSetSVMClassifier`.
-    topology : str or networkx graph, default="complete"
-        As in `CoreSetSVMClassifier`.
-    shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        As in `CoreSetSVMClassifier`.
+    %(max_time, n_jobs, random_state, n_sites, topology, shards)s
 
     Attributes
     ----------
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
+    %(n_features_in_, feature_names_in_)s
     radius_ : float
         R; zero, with a warning, where C is so small that every row is outside.
     center_ : ndarray of shape (n_features_in_,) or None
         None in the space of a kernel.
-    support_ : ndarray of shape (n_SV,)
-        Indices of the core-set in X.
-    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
+    %(support_, support_vectors_)s
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights of sum one: the centre is their mean of the core-set.
     offset_ : float
         ``-R^2``, or what `contamination` makes of it: scores below are outliers'.
     objective_, dual_objective_ : float
         The objective that is minimised, and a bound below it.
-    duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, over all rows.
-    certificate_ : {"global"}
-    status_ : {"converged", "max_iter", "max_time", "precision"}
+    %(duality_gap_, certificate_, status_)s
     n_iter_ : int
         Passes over the rows.
-    history_ : list of dict
+    %(history_)s
 
     See Also
     --------

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
@@ -14,6 +16,8 @@ from dimargin.strategies import Strategy
 from dimargin.strategies.exact import CoreSet
 
 
+@documented
+@dataclass(eq=False, repr=False)
 class CoreSetSVMClassifier(KernelMarginClassifier):
     r"""Support vector machine of few rows: L2-SVM with a regularised intercept, on a core-set that grows.
 
@@ -32,26 +36,15 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         (0.1, the paper's, is no better than chance); ``epsilon = tol * rho / (2 r^2)``, often 1e-4 and less, would.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
         As in `SVMClassifier`; no kernel needs a constant diagonal (Tsang, Kwok, Zurada 2006).
-    gamma : {"scale", "auto"} or float, default="scale"
-        As in scikit-learn.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=0.0
-        Of "poly".
-    tol : float, default=1e-3
-        Relative duality gap to reach. Below 1e-4 the certificate is computed with float64 kernel values.
+    %(gamma, degree, coef0, tol)s
     max_iter : int, default=1000
         Rounds in which the core-set grows, each with a pass over the rows.
-    max_time : float or None, default=None
-        Seconds after which the best model so far is returned, with a ConvergenceWarning.
-    class_weight : dict, "balanced" or None, default=None
+    %(max_time, class_weight)s
     warm_start : bool, default=False
         Start from the core-set of the previous fit, which must have had the same rows.
     memory_limit : int or None, default=None
         As in `SVMClassifier`.
-    n_jobs : int or None, default=None
-        Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
+    %(n_jobs, random_state)s
     verbose : int, default=0
         1 prints a line at the end, 2 one a round.
     n_sites : int, default=1
@@ -67,10 +60,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     ----------
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
 
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
+    %(classes_, n_features_in_, feature_names_in_)s
     support_ : ndarray of shape (n_SV,)
         Indices of the core-set in X: the union over the outputs.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
@@ -85,7 +75,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output; over all rows.
     certificate_ : {"global"}
-    status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
+    %(status_)s
     n_iter_ : int
         Rounds.
     history_ : list of dict
@@ -123,45 +113,24 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     branching, n_levels, n_landmarks, stop_level = 4, None, None, 0
     _offset = 1.0
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        epsilon: float | None = None,
-        kernel: str | KernelFunction = "rbf",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        memory_limit: int | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        n_sites: int = 1,
-        topology: Any = "complete",
-        shards: str | Sequence[int] = "random",
-    ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.n_sites = n_sites
-        self.topology = topology
-        self.shards = shards
+    C: float = 1.0
+    epsilon: float | None = None
+    kernel: str | KernelFunction = "rbf"
+    gamma: str | float = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    class_weight: dict[Any, float] | str | None = None
+    warm_start: bool = False
+    memory_limit: int | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    n_sites: int = 1
+    topology: Any = "complete"
+    shards: str | Sequence[int] = "random"
 
     @property
     def strategy(self) -> Strategy:  # type: ignore[override]

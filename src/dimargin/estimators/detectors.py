@@ -94,42 +94,54 @@ def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@dataclass(eq=False, repr=False)
 class CoreSetDetector(KernelEstimator, OutlierMixin, BaseEstimator):
-    """Base class of the detectors; subclasses define what is minimised, and what a row's score is."""
+    """Base class of the detectors; subclasses define what is minimised, and what a row's score is.
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        epsilon: float | None = None,
-        kernel: str | KernelFunction = "rbf",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        contamination: str | float = "auto",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        n_sites: int = 1,
-        topology: Any = "complete",
-        shards: str | Sequence[int] = "random",
-    ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.contamination = contamination
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.n_sites = n_sites
-        self.topology = topology
-        self.shards = shards
+    Parameters
+    ----------
+    tol : float, default=1e-3
+        Relative duality gap to reach.
+    max_time : float or None, default=None
+        Seconds after which the best model so far is returned, with a ConvergenceWarning.
+    random_state : int, RandomState or None, default=None
+    n_sites : int, default=1
+        More than one: sites of a simulated network agree on the core-set, as in `CoreSetSVMClassifier`.
+    topology : str or networkx graph, default="complete"
+        As in `CoreSetSVMClassifier`.
+    shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
+        As in `CoreSetSVMClassifier`.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when X had column names.
+    support_ : ndarray of shape (n_SV,)
+        Indices of the core-set in X.
+    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_``, over all rows.
+    certificate_ : {"global"}
+    status_ : {"converged", "max_iter", "max_time", "precision"}
+    history_ : list of dict
+    """
+
+    C: float = 1.0
+    epsilon: float | None = None
+    kernel: str | KernelFunction = "rbf"
+    gamma: str | float = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    contamination: str | float = "auto"
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    n_jobs: int | None = None
+    random_state: Any = None
+    n_sites: int = 1
+    topology: Any = "complete"
+    shards: str | Sequence[int] = "random"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the detector to rows that are mostly usual.

@@ -1,9 +1,30 @@
-"""Descriptions of parameters, read from numpydoc docstrings for the command line and for Spark."""
+"""Numpydoc docstrings: entries that classes share, and their texts for the command line and for Spark."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from typing import TypeVar
+
+Machine = TypeVar("Machine", bound=type)
+_ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.*)\n((?:    .*\n?)*)", flags=re.MULTILINE)
+
+
+def documented(machine: Machine) -> Machine:
+    """Complete the docstring of a class with entries of parameters and attributes from those of its base classes.
+
+    A line ``%(tol, max_iter)s`` becomes the entries that begin with these names, as the nearest base class has them.
+    """
+    entries: dict[str, str] = {}
+    for base in reversed(machine.__mro__[1:]):
+        text = inspect.cleandoc(base.__doc__ or "") + "\n"
+        entries |= {entry[1].partition(",")[0]: entry[0].rstrip() for entry in _ENTRY.finditer(text)}
+
+    def shared(line: re.Match[str]) -> str:
+        return "\n".join(entries[name] for name in line[1].split(", "))
+
+    machine.__doc__ = re.sub(r"^%\((.*)\)s$", shared, inspect.cleandoc(machine.__doc__ or ""), flags=re.MULTILINE)
+    return machine
 
 
 def parameter_texts(machine: type) -> dict[str, str]:
@@ -17,10 +38,9 @@ def parameter_texts(machine: type) -> dict[str, str]:
     ('{"hinge", "squared_hinge"}.', 'Of "poly".')
     """
     section = inspect.cleandoc(machine.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^(\w+(?:, \w+)*) : (.*)\n((?:    .*\n?)*)", section + "\n", flags=re.MULTILINE)
     return {
         name: re.sub(r"`{1,2}", "", " ".join([_choices(kind), *text.split()]).strip())
-        for names, kind, text in entries
+        for names, kind, text in _ENTRY.findall(section + "\n")
         for name in names.split(", ")
     }
 

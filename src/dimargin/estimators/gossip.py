@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute, per_class
 from dimargin.estimators.data import TrainingData, training_data
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.sites import check_sites
 from dimargin.estimators.validation import check_magnitude, check_number
@@ -37,6 +39,8 @@ _ALGORITHMS = ("gadget",)
 _ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
 
 
+@documented
+@dataclass(eq=False, repr=False)
 class GossipSVMClassifier(LinearMarginClassifier):
     r"""Linear support vector machine learnt by simulated sites that keep their rows and talk to neighbours only.
 
@@ -91,8 +95,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         See `stop`.
     max_iter : int, default=2000
         Rounds.
-    max_time : float or None, default=None
-        Seconds after which the best model so far is returned, with a ConvergenceWarning.
+    %(max_time)s
     random_state : int, RandomState or None, default=None
         Of the deal, the network and the batches.
     verbose : int, default=0
@@ -102,10 +105,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     ----------
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
 
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
+    %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
         The consensus: the mean of the sites' weights.
     intercept_ : ndarray of shape (n_outputs,)
@@ -162,49 +162,26 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     class_weight = None  # what the base class asks for, and this machine does not have
 
-    def __init__(
-        self,
-        algorithm: str = "gadget",
-        n_sites: int = 10,
-        topology: Any = "complete",
-        alpha: float = 1e-4,
-        n_quiet: int = 3,
-        gradient: str = "tracked",
-        batch_size: int | None = None,
-        gossip_rounds: int | float = 1,
-        step_size: str | float = "auto",
-        projection: bool = False,
-        average: bool = False,
-        shards: str | Sequence[int] = "random",
-        conditions: Conditions | None = None,
-        fit_intercept: bool = False,
-        stop: str = "objective",
-        tol: float = 2e-3,
-        max_iter: int = 2000,
-        max_time: float | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.algorithm = algorithm
-        self.n_sites = n_sites
-        self.topology = topology
-        self.alpha = alpha
-        self.n_quiet = n_quiet
-        self.gradient = gradient
-        self.batch_size = batch_size
-        self.gossip_rounds = gossip_rounds
-        self.step_size = step_size
-        self.projection = projection
-        self.average = average
-        self.shards = shards
-        self.conditions = conditions
-        self.fit_intercept = fit_intercept
-        self.stop = stop
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.random_state = random_state
-        self.verbose = verbose
+    algorithm: str = "gadget"
+    n_sites: int = 10
+    topology: Any = "complete"
+    alpha: float = 1e-4
+    n_quiet: int = 3
+    gradient: str = "tracked"
+    batch_size: int | None = None
+    gossip_rounds: int | float = 1
+    step_size: str | float = "auto"
+    projection: bool = False
+    average: bool = False
+    shards: str | Sequence[int] = "random"
+    conditions: Conditions | None = None
+    fit_intercept: bool = False
+    stop: str = "objective"
+    tol: float = 2e-3
+    max_iter: int = 2000
+    max_time: float | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     @with_callbacks
     def fit(self, X: Any, y: Any) -> Self:

@@ -62,9 +62,25 @@ def kernel_transform(
 
 
 class KernelEstimator:
-    """Mixin of the estimators with a kernel, classifiers and detectors."""
+    """Mixin of the estimators with a kernel, classifiers and detectors.
 
-    # parameters every subclass has
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
+        "precomputed": X holds kernel values, of shape (n, n) to fit and (n_queries, n) to predict. A function takes two
+        arrays of rows and returns their kernel values. Both are several times slower than a named kernel, and must be
+        positive semi-definite.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
+        ``1 / n_features``.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly": ``(gamma x.z + coef0) ** degree``.
+    n_jobs : int or None, default=None
+        Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
+    """
+
     kernel: str | KernelFunction
     gamma: str | float
     degree: int

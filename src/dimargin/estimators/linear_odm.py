@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.engines import LocalEngine
 from dimargin.estimators.common import PreparedFit, history_attribute, unchanged_on_failure
 from dimargin.estimators.data import TrainingData, training_data
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
 from dimargin.problems.margin_losses import MarginLosses
@@ -34,6 +35,8 @@ def _learns_in_parts(estimator: Any) -> bool:
     raise AttributeError(f"partial_fit needs solver='svrg' or 'auto', got {estimator.solver!r}")
 
 
+@documented
+@dataclass(eq=False, repr=False)
 class LinearODMClassifier(LinearMarginClassifier):
     r"""Linear Optimal margin Distribution Machine, of dense or sparse rows; no kernel is ever formed.
 
@@ -62,14 +65,10 @@ class LinearODMClassifier(LinearMarginClassifier):
         Relative duality gap to reach.
     max_iter : int, default=1000
         Newton steps, or stages of "svrg", "csvrg" and "dsvrg".
-    max_time : float or None, default=None
-        Seconds after which the best model so far is returned, with a ConvergenceWarning.
-    class_weight : dict, "balanced" or None, default=None
+    %(max_time, class_weight)s
     warm_start : bool, default=False
         Start from the coefficients of the previous fit, which must have had the same classes and features.
-    n_jobs : int or None, default=None
-        Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
+    %(n_jobs, random_state)s
     verbose : int, default=0
         1 prints a line at the end of a solve, 2 one a step.
 
@@ -77,10 +76,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     ----------
     For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
 
-    classes_ : ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
+    %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
     intercept_ : ndarray of shape (n_outputs,)
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
@@ -89,7 +85,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         ``(objective_ - dual_objective_) / objective_``, of the worst output, a bound of the rounding included.
     certificate_ : {"global", "partitioned"}
         Problem that the gap belongs to: the whole one, or after `partial_fit` the last rows.
-    status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
+    %(status_)s
     n_iter_ : int
         Steps, and evaluations of a starting point.
     history_ : list of dict
@@ -120,37 +116,21 @@ class LinearODMClassifier(LinearMarginClassifier):
     (0.84, True, 'global')
     """
 
-    def __init__(
-        self,
-        lam: float = 1e4,
-        upsilon: float = 0.5,
-        theta: float = 0.8,
-        solver: str | LinearSolver = "auto",
-        fit_intercept: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.lam = lam
-        self.upsilon = upsilon
-        self.theta = theta
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    lam: float = 1e4
+    upsilon: float = 0.5
+    theta: float = 0.8
+    solver: str | LinearSolver = "auto"
+    fit_intercept: bool = True
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    class_weight: dict[Any, float] | str | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
 
-    _partial: tuple[Floats, float]  # where partial_fit goes on, and the weight of the rows seen
+    _partial: tuple[Floats, float] = field(init=False)  # where partial_fit goes on, and the weight of the rows seen
 
     # ---- training ------------------------------------------------------------------------------------------------
 

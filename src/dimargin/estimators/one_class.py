@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
+from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import Limits
 from dimargin.system.arrays import Floats
 
 
+@documented
 class OneClassCoreSetSVM(CoreSetDetector):
     r"""One-class support vector machine with squared slack, on a core-set.
 
@@ -30,38 +32,18 @@ class OneClassCoreSetSVM(CoreSetDetector):
         None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
         within ``1 + epsilon`` times the radius of the core-set's ball.
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
-    gamma : {"scale", "auto"} or float, default="scale"
-        As in scikit-learn.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=0.0
-        Of "poly".
+    %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
         Share of the training rows that are called outliers, in (0, 0.5]; "auto": those on the origin's side.
-    tol : float, default=1e-3
-        Relative duality gap to reach.
+    %(tol)s
     max_iter : int, default=1000
         Rounds in which the core-set grows, each with a pass over the rows.
-    max_time : float or None, default=None
-        Seconds after which the best model so far is returned, with a ConvergenceWarning.
-    n_jobs : int or None, default=None
-        Threads; None is all. The result does not depend on it.
-    random_state : int, RandomState or None, default=None
-    n_sites : int, default=1
-        More than one: sites of a simulated network agree on the core-set, as in `CoreSetSVMClassifier`.
-    topology : str or networkx graph, default="complete"
-        As in `CoreSetSVMClassifier`.
-    shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
-        As in `CoreSetSVMClassifier`.
+    %(max_time, n_jobs, random_state, n_sites, topology, shards)s
 
     Attributes
     ----------
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when X had column names.
-    support_ : ndarray of shape (n_SV,)
-        Indices of the core-set in X.
-    support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
+    %(n_features_in_, feature_names_in_)s
+    %(support_, support_vectors_)s
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights of sum one: w is their mean of the core-set.
     offset_ : float
@@ -69,13 +51,10 @@ class OneClassCoreSetSVM(CoreSetDetector):
     objective_, dual_objective_ : float
         Objective of the same machine scaled to rho = 1, ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a bound
         below it.
-    duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, over all rows.
-    certificate_ : {"global"}
-    status_ : {"converged", "max_iter", "max_time", "precision"}
+    %(duality_gap_, certificate_, status_)s
     n_iter_ : int
         Rounds.
-    history_ : list of dict
+    %(history_)s
 
     See Also
     --------
