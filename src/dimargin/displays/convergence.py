@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from dimargin.system.arrays import Floats
 _SMALLEST_GAP = float(np.finfo(np.float64).eps)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConvergenceDisplay:
     """Score, objective and relative duality gap of a fit against its cost, level by level.
 
@@ -65,32 +67,17 @@ class ConvergenceDisplay:
     ['accuracy', 'objective', 'relative gap']
     """
 
-    def __init__(
-        self,
-        *,
-        level: NDArray[np.int64],
-        partitions: NDArray[np.int64],
-        seconds: Floats,
-        kernel_evaluations: Floats,
-        objective: Floats,
-        relative_gap: Floats,
-        scores: dict[int, float] | None = None,
-        score_name: str = "score",
-        n_samples: int | None = None,
-        tol: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.level = level
-        self.partitions = partitions
-        self.seconds = seconds
-        self.kernel_evaluations = kernel_evaluations
-        self.objective = objective
-        self.relative_gap = relative_gap
-        self.scores = scores
-        self.score_name = score_name
-        self.n_samples = n_samples
-        self.tol = tol
-        self.name = name
+    level: NDArray[np.int64]
+    partitions: NDArray[np.int64]
+    seconds: Floats
+    kernel_evaluations: Floats
+    objective: Floats
+    relative_gap: Floats
+    scores: dict[int, float] | None = None
+    score_name: str = "score"
+    n_samples: int | None = None
+    tol: float | None = None
+    name: str | None = None
 
     def plot(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ _NEEDED = ("round", "core_sets", "radius_min", "radius_mean", "radius_max", "far
 _SHADE = 0.22
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CoreSetConsensusDisplay:
     """Radii of the sites' balls against rounds, and how many different core-sets there still are.
 
@@ -51,26 +53,14 @@ class CoreSetConsensusDisplay:
     ['relative to the smallest ball', 'different core-sets']
     """
 
-    def __init__(
-        self,
-        *,
-        round: Floats,
-        core_sets: Floats,
-        radius_min: Floats,
-        radius_mean: Floats,
-        radius_max: Floats,
-        farthest: Floats,
-        best: float,
-        epsilon: float | None = None,
-    ) -> None:
-        self.round = round
-        self.core_sets = core_sets
-        self.radius_min = radius_min
-        self.radius_mean = radius_mean
-        self.radius_max = radius_max
-        self.farthest = farthest
-        self.best = best
-        self.epsilon = epsilon
+    round: Floats
+    core_sets: Floats
+    radius_min: Floats
+    radius_mean: Floats
+    radius_max: Floats
+    farthest: Floats
+    best: float
+    epsilon: float | None = None
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the two panels.

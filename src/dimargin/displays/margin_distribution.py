@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from dimargin.displays.unwrap import innermost
 from dimargin.system.arrays import Floats
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarginDistributionDisplay:
     """Cumulative distribution of margins, on training and test rows.
 
@@ -68,20 +70,11 @@ class MarginDistributionDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        margins: Sequence[Floats],
-        weights: Sequence[Floats] | None = None,
-        name: str | None = None,
-        theta: float | None = None,
-        multiclass: bool = False,
-    ) -> None:
-        self.margins = margins
-        self.weights = weights
-        self.name = name
-        self.theta = theta
-        self.multiclass = multiclass
+    margins: Sequence[Floats]
+    weights: Sequence[Floats] | None = None
+    name: str | None = None
+    theta: float | None = None
+    multiclass: bool = False
 
     def plot(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ _OF_ALL_RUNS = "0.45"  # grey: what a legend says of the runs of all colours
 _SHADE = 0.22  # of a band, so that two of them and what is behind can be told apart
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PerformanceProfileDisplay:
     """Accuracy of the sites of a gossip run, from the worst to the best, against rounds, seconds or bytes.
 
@@ -66,36 +68,19 @@ class PerformanceProfileDisplay:
     (['accuracy', 'objective'], 'round')
     """
 
-    estimator_: GossipSVMClassifier
-
-    def __init__(
-        self,
-        *,
-        round: Floats,
-        seconds: Floats,
-        bytes: Floats,
-        accuracy_min: Floats,
-        accuracy_mean: Floats,
-        accuracy_max: Floats,
-        objective: Floats | None = None,
-        worst_objective: Floats | None = None,
-        n_sites: int | None = None,
-        central_accuracy: float | None = None,
-        central_objective: float | None = None,
-        name: str | None = None,
-    ) -> None:
-        self.round = round
-        self.seconds = seconds
-        self.bytes = bytes
-        self.accuracy_min = accuracy_min
-        self.accuracy_mean = accuracy_mean
-        self.accuracy_max = accuracy_max
-        self.objective = objective
-        self.worst_objective = worst_objective
-        self.n_sites = n_sites
-        self.central_accuracy = central_accuracy
-        self.central_objective = central_objective
-        self.name = name
+    round: Floats
+    seconds: Floats
+    bytes: Floats
+    accuracy_min: Floats
+    accuracy_mean: Floats
+    accuracy_max: Floats
+    objective: Floats | None = None
+    worst_objective: Floats | None = None
+    n_sites: int | None = None
+    central_accuracy: float | None = None
+    central_objective: float | None = None
+    name: str | None = None
+    estimator_: GossipSVMClassifier = field(init=False)
 
     def plot(
         self,

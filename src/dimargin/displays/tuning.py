@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.system.arrays import Floats
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TuningDisplay:
     """Scores of the candidates of a successive halving, over two of their parameters.
 
@@ -49,26 +51,14 @@ class TuningDisplay:
     ((2, 2), 'gamma', 'lam')
     """
 
-    def __init__(
-        self,
-        *,
-        scores: Floats,
-        rounds: NDArray[np.int64],
-        row_values: list[Any],
-        column_values: list[Any],
-        row_name: str,
-        column_name: str,
-        best: tuple[int, int] | None = None,
-        score_name: str = "accuracy",
-    ) -> None:
-        self.scores = scores
-        self.rounds = rounds
-        self.row_values = row_values
-        self.column_values = column_values
-        self.row_name = row_name
-        self.column_name = column_name
-        self.best = best
-        self.score_name = score_name
+    scores: Floats
+    rounds: NDArray[np.int64]
+    row_values: list[Any]
+    column_values: list[Any]
+    row_name: str
+    column_name: str
+    best: tuple[int, int] | None = None
+    score_name: str = "accuracy"
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the scores.
