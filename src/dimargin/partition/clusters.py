@@ -20,7 +20,6 @@ is nearest to are dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -139,7 +138,7 @@ def cluster_rows(
     number[np.argsort(-np.bincount(targets[final], sizes[final]), kind="stable")] = np.arange(n_found)
     targets[final] = number[targets[final]]
     rule = KernelClusters(transform, tuple(split.keep(kept, targets[base + kept]) for base, split, kept in splits))
-    return Clustered(rule, met.shuffle(_by_cluster, _piece, n_found, targets), evaluations, met)
+    return Clustered(rule, met.shuffle(_by_cluster, whole_of, n_found, targets), evaluations, met)
 
 
 def _parts_of(inside: Indices, n_parts: int, max_size: int | None) -> list[int]:
@@ -267,7 +266,3 @@ def _at_centres(groups: Indices, met: _Met) -> tuple[Part, Indices]:
 
 def _by_cluster(met: _Met, targets: Indices) -> list[tuple[int, Part]]:
     return sent(met.part, targets[met.centres], int(targets.max()) + 1)
-
-
-def _piece(pieces: Sequence[Part], targets: Indices) -> Part:
-    return whole_of(pieces)

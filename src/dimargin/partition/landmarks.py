@@ -8,13 +8,14 @@ See docs/algorithms.md#landmarks-and-strata.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
 from dimargin.kernels.columns import row_chunks
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.system.arrays import Indices
+from dimargin.system.arrays import Floats, Indices
 
 _RANK_TOLERANCE = 1e-10  # of the largest diagonal entry
 _ROWS_AT_ONCE = 65536
@@ -72,12 +73,18 @@ def pivoted_cholesky(
 def nearest_landmark(kernel: KernelMatrix, landmarks: Indices) -> Indices:
     """Return the stratum of every row: the index, among the landmarks, of the one nearest in the kernel's space.
 
-    That one minimises ``k(z,z) - 2 k(x,z)``, which is the squared distance but for ``k(x,x)``. Without landmarks (all
-    rows are zero for the kernel) there is one stratum.
+    Without landmarks (all rows are zero for the kernel) there is one stratum.
     """
-    own = kernel.diagonal(landmarks)
-    n = kernel.shape[0]
-    strata = np.zeros(n, dtype=np.int64)
-    for some in row_chunks(n if len(landmarks) else 0, _ROWS_AT_ONCE):
-        strata[some] = np.argmin(own - 2 * kernel.block(np.arange(n)[some], landmarks), axis=1)
-    return strata
+    return nearest_point(kernel.diagonal(landmarks), kernel.shape[0], lambda rows: kernel.block(rows, landmarks))
+
+
+def nearest_point(squares: Floats, n_rows: int, products: Callable[[Indices], Floats]) -> Indices:
+    """Return the index of the point nearest to every row, zero if there are no points.
+
+    That one minimises ``<z,z> - 2 <x,z>``, which is the squared distance but for ``<x,x>``. The `squares` are ``<z,z>``
+    of the points z, and `products` returns ``<x,z>`` of some rows with all points.
+    """
+    nearest = np.zeros(n_rows, dtype=np.int64)
+    for some in row_chunks(n_rows if len(squares) else 0, _ROWS_AT_ONCE):
+        nearest[some] = (squares - 2 * products(np.arange(some.start, some.stop))).argmin(axis=1)
+    return nearest

@@ -11,15 +11,13 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from dimargin.kernels.columns import row_chunks
 from dimargin.partition.dealing import Partition
-from dimargin.partition.landmarks import nearest_landmark, pivoted_cholesky
+from dimargin.partition.landmarks import nearest_landmark, nearest_point, pivoted_cholesky
 from dimargin.sharding.parts import Part, first_rows
 from dimargin.sharding.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
 _LARGEST_SAMPLE = 20_000
-_ROWS_AT_ONCE = 65_536
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class StratifiedPartition(Partition):
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
         """Return strata by the nearest landmark, and the number of kernel values that the landmarks took."""
-        size = _sample_size(self.n_landmarks) if self.sample_size is None else self.sample_size
+        size = max(2000, 10 * self.n_landmarks) if self.sample_size is None else self.sample_size
         sample = first_rows(rows, size, n_rows)
         kernel = sample.problem.kernel
         landmarks = pivoted_cholesky(kernel, np.arange(sample.n_rows), self.n_landmarks, rng, self.choice)
@@ -132,12 +130,6 @@ class NearestCentre:
 
     def of(self, part: Part) -> tuple[Indices, int]:
         """See `Strata`."""
-        norms, strata = np.einsum("ij,ij->i", self.centres, self.centres), np.empty(part.n_rows, dtype=np.int64)
-        for some in row_chunks(part.n_rows, _ROWS_AT_ONCE):
-            rows = part.problem.kernel.rows(np.arange(part.n_rows)[some])
-            strata[some] = (norms - 2 * (rows @ self.centres.T)).argmin(axis=1)
-        return strata, 0
-
-
-def _sample_size(n_landmarks: int) -> int:
-    return max(2000, 10 * n_landmarks)
+        squares = np.einsum("ij,ij->i", self.centres, self.centres)
+        kernel = part.problem.kernel
+        return nearest_point(squares, part.n_rows, lambda rows: kernel.rows(rows) @ self.centres.T), 0

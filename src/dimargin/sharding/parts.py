@@ -113,7 +113,7 @@ class Part:
         return self.take(np.flatnonzero(self.indices < n_rows), self.problem.mass)
 
 
-def whole_of(parts: Sequence[Part], _: None = None) -> Part:
+def whole_of(parts: Sequence[Part], _: Any = None) -> Part:
     """Join all parts into one of the total mass, with its rows in the order of their keys."""
     return Part.joined(parts, parts[0].problem.total).in_order()
 
