@@ -145,7 +145,7 @@ def test_libraries_are_looked_for_again_after_imports_only(monkeypatch):
             super().__init__()
 
     monkeypatch.setattr(threads, "ThreadpoolController", Counted)
-    monkeypatch.setattr(single_threaded_blas, "_found", None)
+    threads._libraries.cache_clear()
     for count in (1, 1, 2, 2):
         if count == 2:
             monkeypatch.setitem(sys.modules, "dimargin.another", threads)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import Lock
 from typing import Any
 
@@ -43,7 +44,6 @@ class _SingleThreadedBlas:
         self.lock = Lock()
         self.users = 0
         self.limits: Any = None
-        self._found: tuple[int, ThreadpoolController] | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -51,7 +51,7 @@ class _SingleThreadedBlas:
         with self.lock:
             if self.users == 0:
                 _take_control()
-                self.limits = self._libraries().limit(limits=1, user_api="blas")
+                self.limits = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
             self.users += 1
         try:
             yield
@@ -63,19 +63,18 @@ class _SingleThreadedBlas:
                     self.limits.restore_original_limits()
                     OpenBLASController.clear_controlling_thread()
 
-    def _libraries(self) -> ThreadpoolController:
-        """Return the controller of the loaded libraries.
-
-        To search for them takes longer than a small fit, so this is done anew only after further imports.
-        """
-        n_modules = len(sys.modules)
-        if self._found is None or self._found[0] != n_modules:
-            self._found = n_modules, ThreadpoolController()
-        return self._found[1]
-
     def renew_lock(self) -> None:
         """Replace the lock after a fork, because another thread may have held it, which nobody would release."""
         self.lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Return the controller of the loaded libraries.
+
+    To search for them takes longer than a small fit, so this is done anew only after further imports.
+    """
+    return ThreadpoolController()
 
 
 def _take_control() -> None:
