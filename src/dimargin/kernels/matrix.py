@@ -23,14 +23,13 @@ from dimargin.kernels.accurate_sums import (
 from dimargin.kernels.columns import row_chunks, stacked
 from dimargin.kernels.functions import Kernel, KernelName
 from dimargin.kernels.rows import Rows, RowTransform
-from dimargin.system.arrays import UNIT, Floats, Indices
+from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats, Indices
 
 _CHEAP_NUMBERS = 128  # numbers of a row up to which its kernel values are cheap beside factorisations and memory
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
 _MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those of a sample, and the part of their values that is negligible
 _LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
 _FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
-_FEW = 8  # roundings of a product beside those of its additions: the coefficient, the offset, the powers of two
 _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
 
 
@@ -306,7 +305,7 @@ class KernelMatrix:
 
     def score_errors(self, weights: Floats, columns: Indices, coefficients: Floats) -> Floats:
         """Bound the rounding of `scores` with the `weights` of some columns, of shape (n_outputs, n_rows)."""
-        sizes = (self._given.shape[1] + _FEW) * UNIT * np.linalg.norm(weights, axis=1)
+        sizes = (self._given.shape[1] + FEW_ROUNDINGS) * UNIT * np.linalg.norm(weights, axis=1)
         sizes += weighted_row_sum_tail(len(columns)) * self.product_sizes(columns, coefficients)
         return np.asarray(sizes[:, None] * self.row_sizes)
 
@@ -329,9 +328,8 @@ class KernelMatrix:
     def accurate_product_errors(self, columns: Indices, coefficients: Floats, products: Floats) -> Floats:
         """Bound the rounding of `accurate_products`, of shape (n_outputs, n_rows)."""
         tail = polynomial_products_tail(len(columns), self._given.shape[1], self.transform.kernel.degree)
-        return (
-            _FEW * UNIT * np.abs(products) + tail * self.product_sizes(columns, coefficients)[:, None] * self.row_sizes
-        )
+        sums = self.product_sizes(columns, coefficients)
+        return FEW_ROUNDINGS * UNIT * np.abs(products) + tail * sums[:, None] * self.row_sizes
 
     def product_errors(self, columns: Indices, coefficients: Floats) -> Floats:
         """Bound the rounding of `multiply` in float64, for the same columns and coefficients.
@@ -358,7 +356,7 @@ class KernelMatrix:
         additions = _core.longest_product(n_columns, others.shape[1], sp.issparse(others))
         own = max(self.transform.value_rounding(X) for X in (self._rows.prepared.X, others))
         dropped = 2.0 ** _NEGLIGIBLE[np.float64] if self.local else 0.0
-        return own + dropped + (additions + _FEW) * UNIT
+        return own + dropped + (additions + FEW_ROUNDINGS) * UNIT
 
     @cached_property
     def row_sizes(self) -> Floats:

@@ -333,10 +333,10 @@ class StoredRows:
     @staticmethod
     def joined(parts: Sequence[StoredRows]) -> StoredRows:
         """Return the rows of several, one after the other, without a copy if they are consecutive rows of others."""
-        spans = [part.span for part in parts]
-        whole, first, last = spans[0] or (parts[0], 0, 0)
-        follow = all(b is not None and a is not None and b[0] is whole and b[1] == a[2] for a, b in pairwise(spans))
-        if len(parts) == 1 or (spans[0] is not None and follow):
-            last = last if spans[-1] is None else spans[-1][2]
-            return parts[0] if len(parts) == 1 else whole.between(first, last)
+        if len(parts) == 1:
+            return parts[0]
+        spans = [part.span for part in parts if part.span is not None]
+        if len(spans) == len(parts) and all(a[0] is b[0] and a[2] == b[1] for a, b in pairwise(spans)):
+            (whole, first, _), (_, _, last) = spans[0], spans[-1]
+            return whole.between(first, last)
         return StoredRows(stacked([part.X for part in parts]))

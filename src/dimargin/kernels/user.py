@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from dimargin.kernels.columns import row_chunks
 from dimargin.kernels.matrix import KernelMatrix, Side
 from dimargin.kernels.rows import RowTransform
-from dimargin.system.arrays import TINY, UNIT, Floats, Indices
+from dimargin.system.arrays import FEW_ROUNDINGS, TINY, UNIT, Floats, Indices
 from dimargin.system.memory import check_memory
 
 KernelFunction = Callable[[Any, Any], Any]
 
 _VALUES_AT_ONCE = 2**23
 _ROWS_AT_ONCE = 32  # whose values with themselves are wanted: a function computes their values with one another too
-_FEW = 8  # roundings of a product beside those of its additions
 _ROUNDING = 1e-6  # relative to the diagonal
 _MANY = 2**26  # bytes, below which it is not worth asking whether they fit
 
@@ -171,7 +170,7 @@ class UserKernelMatrix(KernelMatrix):
 
     def rounding(self, n_columns: int) -> float:
         """See `KernelMatrix`; values count as exact, and BLAS may add the terms one after the other."""
-        return (n_columns + _FEW) * UNIT
+        return (n_columns + FEW_ROUNDINGS) * UNIT
 
     def _sizes(self, side: Side) -> Floats:
         """Return square roots of the values of rows with themselves, which bound all values of a positive kernel."""

@@ -53,21 +53,21 @@ class DualProblem(MarginLosses):
         Margins of a linear machine in float64 are computed from its weights. Those of others can be computed
         `accurately`, at a price, where the kernel allows that (`KernelMatrix.can_be_accurate`).
         """
-        columns, signed = self._support(dual)
+        columns, signed = self.support(dual)
         if accurately:
             return self.labels * self.kernel.accurate_products(columns, signed)
         if self.kernel.has_weights:
             return self.labels * self.kernel.scores(self.kernel.weights(columns, signed))
         return self.labels * self.kernel.multiply(columns, signed)
 
-    def _support(self, dual: Floats) -> tuple[Indices, Floats]:
+    def support(self, dual: Floats) -> tuple[Indices, Floats]:
         """Return the rows with a nonzero coefficient, and these coefficients times their labels."""
         columns = np.flatnonzero(dual.any(axis=0))
         return columns, (self.labels * dual)[:, columns]
 
     def _margin_errors(self, dual: Floats, margins: Floats, travelled: Floats | None, accurately: bool) -> Floats:
         """Bound the rounding of margins in float64."""
-        kernel, (columns, signed) = self.kernel, self._support(dual)
+        kernel, (columns, signed) = self.kernel, self.support(dual)
         if travelled is None and accurately:
             return kernel.accurate_product_errors(columns, signed, margins)
         if travelled is None and kernel.has_weights:
@@ -123,11 +123,9 @@ class DualProblem(MarginLosses):
         """
         if intercepts is None:
             intercepts = self.intercepts(margins)
-        if not self.kernel.double:
-            reach = self.reach(dual) if self.intercept else 0.0
-            return self.objective_sums(dual, margins, intercepts).objectives(intercepts, reach)
-        errors = self._margin_errors(dual, margins, travelled, accurately)
-        return self.objective_sums(dual, margins, intercepts, errors).objectives(intercepts, self.reach(dual))
+        errors = self._margin_errors(dual, margins, travelled, accurately) if self.kernel.double else None
+        reach = self.reach(dual) if self.intercept else 0.0
+        return self.objective_sums(dual, margins, intercepts, errors).objectives(intercepts, reach)
 
     def certified(self, dual: Floats, margins: Floats | None = None, intercepts: Floats | None = None) -> Objectives:
         """Return objectives at feasible coefficients near `dual`, on float64 kernel values, with the least rounding.

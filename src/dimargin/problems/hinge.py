@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from dimargin.kernels.columns import power_sums
 from dimargin.problems.objectives import ROUNDINGS
-from dimargin.system.arrays import UNIT, Floats
-
-_FEW = 8  # roundings of a term, beside those of the sum that it is in
+from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats
 
 
 @dataclass(frozen=True)
@@ -82,11 +80,11 @@ class HingeRows:
         A score errs by a unit in the last place for every feature, of ``|w| |x_i|``; the sum by `ROUNDINGS` of itself.
         """
         scores = np.linalg.norm(weights, axis=1) * self.lengths.sum()
-        return np.asarray((self.X.shape[1] + _FEW) * UNIT * scores + ROUNDINGS * (self.n_rows + scores))
+        return np.asarray((self.X.shape[1] + FEW_ROUNDINGS) * UNIT * scores + ROUNDINGS * (self.n_rows + scores))
 
     def pull_rounding(self, dual: Floats) -> Floats:
         """Bound the norm of the rounding error of ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
-        return np.asarray((self.n_rows + _FEW) * UNIT * (np.abs(dual) @ self.lengths))
+        return np.asarray((self.n_rows + FEW_ROUNDINGS) * UNIT * (np.abs(dual) @ self.lengths))
 
     def curvature(self, centre: Floats) -> Floats:
         """Return ``sum_i |z_ij| |z_i|_1`` for every feature j, where ``z = x - centre``, of shape (n_features,).

@@ -23,7 +23,8 @@ from dimargin.system.arrays import Floats
 LEAST, MOST = 1e-50, 1e50
 """Least and largest magnitude of parameters, weights and features: products of several stay in float64's range."""
 
-_ROUNDING = 1e-12  # of sums of weights
+ROUNDING_OF_WEIGHTS = 1e-12
+"""Rounding of sums of weights, relative."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,7 @@ class PiecewiseConjugate:
     @property
     def rows(self) -> list[Floats]:
         """The six arrays, as compiled passes over rows take them; a stride of zero repeats one number for all rows."""
-        return [
-            self.slope_right,
-            self.curvature_right,
-            self.slope_left,
-            self.curvature_left,
-            self.lower,
-            self.upper,
-        ]
+        return list(vars(self).values())
 
     def between(self, part: slice) -> PiecewiseConjugate:
         """Return the conjugate of the loss on consecutive rows, without a copy."""
@@ -255,7 +249,7 @@ class HingeLoss(OneSidedLoss):
         kinks = labels - decision
         order = np.argsort(kinks)
         pull = np.cumsum(conjugate.upper[order]) - conjugate.upper[labels > 0].sum()
-        slack = _ROUNDING * conjugate.upper.sum()
+        slack = ROUNDING_OF_WEIGHTS * conjugate.upper.sum()
         first = int(np.searchsorted(pull, -slack))
         last = int(np.searchsorted(pull, slack, side="right"))
         low, high = (kinks[order[min(k, len(kinks) - 1)]] for k in (first, last))
@@ -288,4 +282,4 @@ class SquaredHingeLoss(OneSidedLoss):
         at = int(np.searchsorted(weight * t - moment, 0.0))  # where the derivative, rising, passes zero
         before = (acts_below.sum(), acts_below @ t) if at == 0 else (weight[at - 1], moment[at - 1])
         # one class alone: its last kink ends all loss
-        return float(before[1] / before[0] if before[0] > _ROUNDING * k.sum() else t[min(at, len(t) - 1)])
+        return float(before[1] / before[0] if before[0] > ROUNDING_OF_WEIGHTS * k.sum() else t[min(at, len(t) - 1)])

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.problems.losses import Loss, PiecewiseConjugate
+from dimargin.problems.losses import ROUNDING_OF_WEIGHTS, Loss, PiecewiseConjugate
 from dimargin.problems.objectives import ROUNDINGS, ObjectiveSums
 from dimargin.system.arrays import UNIT, Floats, Indices
 
-_ROUNDING_OF_WEIGHTS = 1e-12  # of sums of weights, relative: a mass this near to the total is the total
 _BALANCED = 1e-13  # sum of signed coefficients, relative to that of absolute ones, that is left as it is
 _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
 
@@ -47,7 +46,7 @@ class MarginLosses:
     intercept: bool = False
 
     def __post_init__(self) -> None:
-        if abs(self.mass - self.total) <= _ROUNDING_OF_WEIGHTS * self.total:
+        if abs(self.mass - self.total) <= ROUNDING_OF_WEIGHTS * self.total:
             object.__setattr__(self, "mass", self.total)
 
     def __getstate__(self) -> dict[str, Any]:

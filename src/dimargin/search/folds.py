@@ -155,8 +155,7 @@ class ExactTrainer(Trainer):
         solution = solve(problem, BlockCoordinateDescent(), self._start, limits)
         self._start = solution.dual
         self.evaluations += solution.kernel_evaluations
-        support = np.flatnonzero(solution.dual.any(axis=0))
-        return self._asked.multiply(support, (losses.labels * solution.dual)[:, support])
+        return self._asked.multiply(*problem.support(solution.dual))
 
 
 class SpaceTrainer(Trainer):

@@ -142,11 +142,8 @@ class Search:
 
     def _trainer(self, machine: Any, sample: Sample) -> Trainer:
         if self.linear:
-            explicit, intercept = (
-                forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size),
-                bool(machine.fit_intercept),
-            )
-            return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
+            explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
+            return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, bool(machine.fit_intercept))
         machine.gamma = gamma_value(machine.gamma, self.data.X, self.data.weights)
         transform = machine._row_transform(sample.rows, self.data.weights[sample.train])
         if isinstance(machine._check_strategy(), Landmark):

@@ -10,5 +10,7 @@ Indices = NDArray[np.int64]
 
 UNIT = float(np.finfo(float).eps) / 2
 """Rounding of a number or an operation in float64, relative."""
+FEW_ROUNDINGS = 8
+"""Roundings of a term beside those of the sum that it is in: of its coefficient, an offset, powers of two."""
 TINY = float(np.finfo(float).tiny)
 """Least positive number of full precision."""
