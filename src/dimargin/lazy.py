@@ -18,14 +18,7 @@ def lazily(
 
     The names are those that the package imports under ``if TYPE_CHECKING``, where type checkers see them; they are
     read from its source. A name whose module needs an extra that is not installed raises `MissingExtra` when it is
-    used.
-
-    Parameters
-    ----------
-    package : str
-        Name of the package, its ``__name__``.
-    modules : iterable of str, optional
-        Modules that become attributes of the package, beside those that names come from.
+    used. The package is told by its ``__name__``; `modules` become attributes of it, beside those that names come from.
 
     Examples
     --------

@@ -23,18 +23,10 @@ _SQUARED_UNIT = 2.0**-106
 
 
 def weighted_row_sum(X: Any, weights: Floats) -> Floats:
-    """Return ``sum_i weights_i X_i`` in float64, to nearly the last place.
+    """Return ``sum_i weights_i X_i`` of dense or CSR rows in float64, of shape (n_features,), to nearly the last place.
 
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    weights : ndarray of shape (n,)
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        Each entry errs by at most ``4 u`` of itself, where u is 2^-53, and `weighted_row_sum_tail` of the sum of its
-        absolute terms.
+    Each entry errs by at most ``4 u`` of itself, where u is 2^-53, and `weighted_row_sum_tail` of the sum of its
+    absolute terms.
     """
     head, tail = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     for some in row_chunks(X.shape[0], _ROWS_AT_ONCE):
@@ -62,17 +54,11 @@ def polynomial_products_tail(n: int, n_features: int, degree: int) -> float:
 
 
 def polynomial_products(X: Floats, Z: Floats, gamma: float, coef0: float, degree: int, coefficients: Floats) -> Floats:
-    """Return ``sum_j coefficients[q, j] (gamma x_i.z_j + coef0)^degree``, of shape (n_outputs, n).
+    """Return ``sum_j coefficients[q, j] (gamma x_i.z_j + coef0)^degree`` of n rows x and m rows z.
 
-    Every kernel value is a head and a tail, so that an entry errs by eight units in its own last place, and by
-    `polynomial_products_tail` of the sum of its absolute terms.
-
-    Parameters
-    ----------
-    X, Z : ndarray of shape (n, n_features) and (m, n_features)
-    gamma, coef0 : float
-    degree : int
-    coefficients : ndarray of shape (n_outputs, m)
+    It is of shape (n_outputs, n), the coefficients of (n_outputs, m). Every kernel value is a head and a tail, so that
+    an entry errs by eight units in its own last place, and by `polynomial_products_tail` of the sum of its absolute
+    terms.
     """
     out = np.empty((len(coefficients), len(X)))
     step = max(1, _VALUES_AT_ONCE // max(1, len(Z)))

@@ -48,18 +48,9 @@ def _absolute(X: Any) -> Any:
 
 
 def power_sums(X: Any, order: int, center: Floats | None = None) -> Floats:
-    """Sum ``|x_k - center_k|^order`` over the features of every row, in float64.
+    """Sum ``|x_k - center_k|^order`` over the features of every row, in float64, for an order of one or two.
 
-    Parameters
-    ----------
-    X : array or CSR array of shape (n, n_features)
-    order : {1, 2}
-    center : ndarray of shape (n_features,), optional
-        Centre to subtract, of dense rows only.
-
-    Returns
-    -------
-    ndarray of shape (n,)
+    A centre, of shape (n_features,), can be subtracted from dense rows only.
     """
     if sp.issparse(X):
         sizes = _absolute(X)
@@ -88,17 +79,7 @@ def narrowed(X: Any) -> tuple[Any, Indices]:
     """Return rows without the columns in which nothing is stored, if columns outnumber the stored values.
 
     A line of text may name feature 2,000,000,000; what is computed for every column would then take as many numbers.
-
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-
-    Returns
-    -------
-    X : ndarray or CSR array of shape (n, n_kept)
-        The rows given, unless they have more columns than stored values.
-    columns : ndarray of shape (n_kept,)
-        Indices of the columns kept, ascending; at least one.
+    The second value holds the indices of the columns kept, ascending, at least one.
 
     Examples
     --------

@@ -27,22 +27,12 @@ class Kernel:
 
     The kernels are ``linear``, x.z; ``poly``, (gamma x.z + coef0)^degree; ``rbf``, exp(-gamma |x-z|^2); and
     ``laplacian``, exp(-gamma |x-z|_1). These are the conventions of scikit-learn.
-
-    Parameters
-    ----------
-    name : {"linear", "poly", "rbf", "laplacian"}
-    gamma : float, default=1.0
-        Positive; unused by ``linear``.
-    degree : int, default=3
-        Degree of ``poly``; at most `MOST_DEGREE`.
-    coef0 : float, default=0.0
-        Constant term of ``poly``.
     """
 
     name: KernelName
-    gamma: float = 1.0
-    degree: int = 3
-    coef0: float = 0.0
+    gamma: float = 1.0  # positive; unused by ``linear``
+    degree: int = 3  # of ``poly``; at most `MOST_DEGREE`
+    coef0: float = 0.0  # constant term of ``poly``
 
     @property
     def stationary(self) -> bool:

@@ -240,18 +240,9 @@ class KernelMatrix:
         return out
 
     def multiply(self, columns: Indices, coefficients: Floats, rows: Indices | None = None) -> Floats:
-        """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``.
+        """Return products ``out[q, i] = sum_j k(x_i, x_columns[j]) coefficients[q, j]``, for all rows by default.
 
-        Parameters
-        ----------
-        columns : ndarray of shape (m,)
-        coefficients : ndarray of shape (n_outputs, m)
-        rows : ndarray, optional
-            All rows by default.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_rows)
+        Coefficients are of shape (n_outputs, m) for m columns, and the products of shape (n_outputs, n_rows).
         """
         indices = self._rows.index if rows is None else self._rows.index[rows]
         which, (x, z) = self._columns.index[columns], (self._rows.prepared, self._columns.prepared)
@@ -332,16 +323,12 @@ class KernelMatrix:
         return FEW_ROUNDINGS * UNIT * np.abs(products) + tail * sums[:, None] * self.row_sizes
 
     def product_errors(self, columns: Indices, coefficients: Floats) -> Floats:
-        """Bound the rounding of `multiply` in float64, for the same columns and coefficients.
+        """Bound the rounding of `multiply`, of its shape, in float64 for the same columns and coefficients.
 
         A kernel value errs by at most ``eta r_i r_j``, where ``r_i r_j`` bounds the absolute products that it is the
         sum of (one for stationary kernels; for linear and poly ``r_i^2`` is k(x_i, x_i) with ``|coef0|``, whose kernel
         is positive definite too). A sum of products errs by as many units in the last place as additions follow one
         another. Together the error is at most ``(eta + additions u) r_i sum_j |c_j| r_j``.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_rows)
         """
         sums = self.product_sizes(columns, coefficients)
         return np.asarray(self.rounding(len(columns)) * sums[:, None] * self.row_sizes)

@@ -41,20 +41,11 @@ def _longest_sum(X: Any) -> int:
 
 @dataclass(frozen=True)
 class Extent:
-    """Extent of rows: their largest norms and longest sums, which every shard can compute for itself.
+    """Extent of rows: their largest norms and longest sums, which every shard can compute for itself."""
 
-    Attributes
-    ----------
-    size, spread : float
-        Largest norm of a row, in the kernel's order and before gamma, about the kernel's centre (`size`) and about the
-        means (`spread`). For sparse rows both are about zero.
-    longest_sum : int
-        Longest chain of additions in a kernel value.
-    """
-
-    size: float
-    spread: float
-    longest_sum: int
+    size: float  # largest norm of a row, in the kernel's order and before gamma, about the kernel's centre
+    spread: float  # likewise about the means; for sparse rows both are about zero
+    longest_sum: int  # longest chain of additions in a kernel value
 
     @classmethod
     def of(cls, X: Any, kernel: Kernel, means: Floats | None) -> Extent:
@@ -73,42 +64,20 @@ class Extent:
 
 @dataclass(frozen=True)
 class RowTransform:
-    """Preparation of rows for the tile, which is fitted to training rows and applied to any rows.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    center : ndarray of shape (n_features,) or None
-        Point subtracted in float64 before rounding; None where that would change the kernel (linear, poly) or the
-        sparsity.
-    dtype : {float32, float64}
-        Precision of the tile.
-    difference : bool
-        Whether ``rbf`` sums squared differences instead of using norms and products.
-    size : float
-        Largest norm of a prepared training row.
-    offset : float
-        Number added to every kernel value, after the tile; an offset of one makes an intercept part of the
-        regulariser.
-    """
+    """Preparation of rows for the tile, which is fitted to training rows and applied to any rows."""
 
     kernel: Kernel
+    # point subtracted in float64 before rounding; None where that would change the kernel (linear, poly) or sparsity
     center: Floats | None
-    dtype: type[np.float32] | type[np.float64]
-    difference: bool
-    size: float
+    dtype: type[np.float32] | type[np.float64]  # precision of the tile
+    difference: bool  # whether ``rbf`` sums squared differences instead of using norms and products
+    size: float  # largest norm of a prepared training row
+    # added to every kernel value, after the tile; an offset of one makes an intercept part of the regulariser
     offset: float = 0.0
 
     @classmethod
     def fit(cls, X: Any, kernel: Kernel, weights: Floats | None = None) -> RowTransform:
-        """Choose centre and precision for training rows.
-
-        Parameters
-        ----------
-        X : array or CSR array of shape (n, n_features)
-        kernel : Kernel
-        weights : ndarray of shape (n,), optional
-            Row weights: a weight of two centres like a row given twice.
+        """Choose centre and precision for training rows; a weight of two centres like a row given twice.
 
         Raises
         ------
@@ -155,10 +124,7 @@ class RowTransform:
     def for_queries(self, X: Any) -> RowTransform:
         """Return this transform, or the one in float64 where rows at prediction outgrow float32.
 
-        Raises
-        ------
-        ValueError
-            Where kernel values would overflow; the message names the column.
+        Where kernel values would overflow it raises ValueError; the message names the column.
         """
         return self.in_float64() if self.outgrown(X).any() else self
 
@@ -292,17 +258,10 @@ def _largest_norm(X: Any, kernel: Kernel, center: Floats | None) -> float:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows in memory, which shards may share.
+    """Rows in memory, which shards may share."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-        Rows of float32 or float64, with sorted columns.
-    span : tuple of StoredRows, int and int, or None
-        If these are consecutive rows of others, those others, the index of the first and one past that of the last.
-    """
-
-    X: Any
+    X: Any  # an array or CSR array of float32 or float64, with sorted columns
+    # if these are consecutive rows of others: those others, the index of the first and one past that of the last
     span: tuple[StoredRows, int, int] | None = None
 
     def __getstate__(self) -> dict[str, Any]:

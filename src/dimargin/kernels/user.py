@@ -31,19 +31,11 @@ _MANY = 2**26  # bytes, below which it is not worth asking whether they fit
 
 @dataclass(frozen=True)
 class UserKernel:
-    """A user's kernel, which takes the place of a `RowTransform`.
+    """A user's kernel, which takes the place of a `RowTransform`."""
 
-    Attributes
-    ----------
-    function : callable or None
-        Function of rows of shape (a, n_features) and (b, n_features) that returns (a, b) values; None for values
-        computed beforehand.
-    offset : float
-        Number added to every kernel value, as in `RowTransform`.
-    """
-
+    # returns (a, b) values of rows of shape (a, n_features) and (b, n_features); None for values computed beforehand
     function: KernelFunction | None
-    offset: float = 0.0
+    offset: float = 0.0  # added to every kernel value, as in `RowTransform`
     dtype = np.float64
     stationary = False
 
@@ -128,11 +120,8 @@ class UserKernelMatrix(KernelMatrix):
     def values(self, rows: Indices, columns: Indices, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """See `KernelMatrix`.
 
-        Raises
-        ------
-        ValueError
-            If the function's answer has another shape or is not finite, or shows that the kernel is not symmetric or
-            not positive semi-definite.
+        ValueError is raised if the function's answer has another shape or is not finite, or shows that the kernel is
+        not symmetric or not positive semi-definite.
         """
         queries, X = self._rows.prepared.X, self._given
         left, right = self._rows.index[rows], self._columns.index[columns]

@@ -48,23 +48,12 @@ _FOR_A_MEDIAN = 500  # rows whose distances give it
 
 @dataclass(frozen=True)
 class Clustered:
-    """Rows in clusters.
-
-    Attributes
-    ----------
-    rule : KernelClusters
-    parts : Shards of Part
-        One part for each cluster, the largest first; parts are pieces of the whole problem, with its mass.
-    evaluations : int
-        Number of kernel values that the clustering took.
-    spent : Shards
-        Shards that are no longer needed once the parts are there.
-    """
+    """Rows in clusters."""
 
     rule: KernelClusters
-    parts: Shards[Part]
-    evaluations: int
-    spent: Shards[Any]
+    parts: Shards[Part]  # one for each cluster, the largest first; they are pieces of the whole problem, with its mass
+    evaluations: int  # number of kernel values that the clustering took
+    spent: Shards[Any]  # no longer needed once the parts are there
 
 
 def cluster_rows(
@@ -83,13 +72,11 @@ def cluster_rows(
     Parameters
     ----------
     rows : Shards of Part
-        All rows; their kernel must not be one of values computed beforehand.
-    n_rows : int
+        All rows, `n_rows` of them; their kernel must not be one of values computed beforehand.
     n_clusters : int
         Number of clusters wanted; fewer are found where fewer rows of the sample differ, or no row is nearest to a
         centre. More than 256 are found in steps, 256 parts that are then divided in proportion to their rows, and there
         may be some more or fewer.
-    rng : numpy.random.Generator
     sample : Part, optional
         Rows that the first clusters are found on; the first `sample_size` in the order of their keys by default. A
         weight of two equals the row given twice.

@@ -35,20 +35,11 @@ class Strata(Protocol):
 
 @dataclass(frozen=True)
 class Dealt:
-    """Parts that rows have been dealt to.
-
-    Attributes
-    ----------
-    parts : Shards of Part
-    evaluations : int
-        Number of kernel values that dealing took.
-    spent : tuple of Shards
-        Shards that are no longer needed once the parts are there.
-    """
+    """Parts that rows have been dealt to."""
 
     parts: Shards[Part]
-    evaluations: int = 0
-    spent: tuple[Shards[Any], ...] = ()
+    evaluations: int = 0  # number of kernel values that dealing took
+    spent: tuple[Shards[Any], ...] = ()  # no longer needed once the parts are there
 
     def keep(self) -> None:
         """Have the parts computed, so that an engine keeps them, and release what they are made of."""
@@ -67,21 +58,10 @@ class Partition(ABC):
     def deal(
         self, rows: Shards[Part], n_rows: int, n_parts: int, rng: np.random.Generator, rescale: bool = True
     ) -> Dealt:
-        """Deal rows to parts that represent the whole, each with its rows in the order of their keys.
+        """Deal rows, which follow one another in the order of their keys, to parts that represent the whole.
 
-        Parameters
-        ----------
-        rows : Shards of Part
-            Rows that follow one another in the order of their keys.
-        n_rows, n_parts : int
-        rng : numpy.random.Generator
-        rescale : bool, default=True
-            Whether coefficients, if there are any, are those of the whole problem, and become those of the parts.
-
-        Raises
-        ------
-        ValueError
-            If there are more parts than rows.
+        Every part has its rows in the order of their keys. With `rescale`, coefficients are those of the whole problem
+        if there are any, and become those of the parts. More parts than rows raise ValueError.
         """
         if n_parts > n_rows:
             raise ValueError(

@@ -16,27 +16,13 @@ _SIDE_BY_SIDE = 16  # centres in one product: with all 64 at once covtype takes 
 
 @dataclass(frozen=True)
 class Split:
-    """Centres among which rows are divided.
+    """Centres among which rows are divided: means of rows of a sample, in the kernel's space."""
 
-    Attributes
-    ----------
-    vectors : ndarray or CSR array of shape (m, n_features)
-        Rows of the sample, those of a centre together.
-    shares : ndarray of shape (m,)
-        Weight of each vector in the mean of its centre.
-    bounds : ndarray of shape (n_centres + 1,)
-        Centre j is the mean of ``vectors[bounds[j]:bounds[j + 1]]``.
-    norms : ndarray of shape (n_centres,)
-        Squared norms of the centres in the kernel's space.
-    targets : ndarray of shape (n_centres,)
-        Target of the rows that are nearest to each centre: the number of a cluster or, if it is negative, ``-1 - j``
-        for the split j that they go on to.
-    """
-
-    vectors: Any
-    shares: Floats
-    bounds: Indices
-    norms: Floats
+    vectors: Any  # rows of the sample, an array or CSR array of shape (m, n_features), those of a centre together
+    shares: Floats  # weight of each vector in the mean of its centre, of shape (m,)
+    bounds: Indices  # of shape (n_centres + 1,): centre j is the mean of ``vectors[bounds[j]:bounds[j + 1]]``
+    norms: Floats  # squared norms of the centres, of shape (n_centres,)
+    # where the rows nearest to each centre go: the number of a cluster or, if it is negative, ``-1 - j`` for split j
     targets: Indices
 
     def nearest(self, transform: Transform, X: Any, n_threads: int) -> tuple[Indices, int]:
@@ -66,13 +52,6 @@ class Split:
 class KernelClusters:
     """The rule that takes a row to its cluster.
 
-    Attributes
-    ----------
-    transform : RowTransform or UserKernel
-        Transform of rows for the kernel that they are clustered with.
-    splits : tuple of Split
-        Splits of rows: the first is for all of them, each other for a part that was divided further.
-
     Examples
     --------
     >>> import numpy as np
@@ -85,8 +64,8 @@ class KernelClusters:
     array([1, 0])
     """
 
-    transform: Transform
-    splits: tuple[Split, ...]
+    transform: Transform  # of rows, for the kernel that they are clustered with
+    splits: tuple[Split, ...]  # the first is for all rows, each other for a part that was divided further
 
     @property
     def n_clusters(self) -> int:

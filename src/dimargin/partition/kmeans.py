@@ -17,19 +17,8 @@ def kernel_kmeans(gram: Floats, weights: Floats, n_clusters: int, rng: np.random
     They minimise ``sum_i w_i |phi(x_i) - mu_c(i)|^2``, by ``|phi(x) - mu|^2 = k(x,x) - 2 sum_j s_j k(x,x_j) + sum_jk
     s_j s_k k(x_j,x_k)`` with ``s`` the weights of a cluster's rows, summing to one.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (m, m)
-    weights : ndarray of shape (m,)
-        Positive weights of the rows.
-    n_clusters : int
-        Number of clusters, at least one.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Clusters ``0, 1, ...`` without a gap: `n_clusters` of them, or fewer where fewer rows differ.
+    For a Gram matrix of shape (m, m) and m positive weights it returns the cluster of every row. The clusters are
+    ``0, 1, ...`` without a gap: `n_clusters` of them, at least one, or fewer where fewer rows differ.
 
     References
     ----------

@@ -34,20 +34,11 @@ class StratifiedPartition(Partition):
     """Partition that deals rows stratum by stratum, a stratum being a landmark crossed with a label.
 
     The paper ignores the label; with few positives and small parts a class could then vanish from a part.
-
-    Parameters
-    ----------
-    n_landmarks : int, default=50
-        Number of landmarks. The default is that of the authors' released code; the paper does not say.
-    sample_size : int or None, default=None
-        Number of rows from which landmarks are chosen: ``max(2000, 10 n_landmarks)`` when None.
-    choice : {"greedy", "random"}, default="greedy"
-        See `pivoted_cholesky`.
     """
 
-    n_landmarks: int = 50
-    sample_size: int | None = None
-    choice: Literal["greedy", "random"] = "greedy"
+    n_landmarks: int = 50  # as in the authors' released code; the paper does not say
+    sample_size: int | None = None  # rows from which landmarks are chosen: ``max(2000, 10 n_landmarks)`` when None
+    choice: Literal["greedy", "random"] = "greedy"  # see `pivoted_cholesky`
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
         """Return strata by the nearest landmark, and the number of kernel values that the landmarks took."""
@@ -60,12 +51,7 @@ class StratifiedPartition(Partition):
 
 @dataclass(frozen=True)
 class NearestLandmark:
-    """Strata of rows near the same landmark.
-
-    Attributes
-    ----------
-    landmarks : Part
-    """
+    """Strata of rows near the same landmark."""
 
     landmarks: Part
 
@@ -85,19 +71,12 @@ class InputClusterPartition(Partition):
     """Partition that deals rows cluster by cluster: those of k-means on the features, crossed with the label.
 
     This is the distribution preserving partition of DiP-SVM, but for one difference. DiP-SVM clusters every class for
-    itself; here the clusters of all rows are crossed with the labels.
-
-    Parameters
-    ----------
-    n_clusters : int, default=200
-        Number of clusters, fewer where the sample has fewer different rows. The default is that of the authors'
-        released code of SODM.
-    sample_size : int or None, default=None
-        Number of rows that clusters are found on: half of them when None, as in that code, but 20,000 at most.
+    itself; here the clusters of all rows are crossed with the labels. The defaults are those of the authors' released
+    code of SODM.
     """
 
-    n_clusters: int = 200
-    sample_size: int | None = None
+    n_clusters: int = 200  # fewer where the sample has fewer different rows
+    sample_size: int | None = None  # rows that clusters are found on: half when None, but here 20,000 at most
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestCentre, int]:
         """Return strata by the nearest centre of a cluster, which take no kernel values."""
@@ -114,14 +93,9 @@ class InputClusterPartition(Partition):
 
 @dataclass(frozen=True)
 class NearestCentre:
-    """Strata of rows near the same centre in the space of the features.
+    """Strata of rows near the same centre in the space of the features."""
 
-    Attributes
-    ----------
-    centres : ndarray of shape (n_centres, n_features)
-    """
-
-    centres: Floats
+    centres: Floats  # of shape (n_centres, n_features)
 
     @property
     def n_strata(self) -> int:

@@ -23,14 +23,9 @@ from dimargin.system.arrays import Floats, Indices
 
 @dataclass(frozen=True)
 class DualProblem(MarginLosses):
-    """Minimise ``1/2 g'Qg + sum_i phi_i(g_i)`` for every output, over shared rows and kernel.
+    """Minimise ``1/2 g'Qg + sum_i phi_i(g_i)`` for every output, over shared rows and kernel."""
 
-    Attributes
-    ----------
-    kernel : KernelMatrix of shape (n, n)
-    """
-
-    kernel: KernelMatrix = field(kw_only=True)
+    kernel: KernelMatrix = field(kw_only=True)  # of shape (n, n)
 
     @classmethod
     def of(cls, losses: MarginLosses, kernel: KernelMatrix) -> DualProblem:

@@ -19,36 +19,22 @@ from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats
 class HingeEvaluation:
     """Hinge loss of rows, and its subgradient, at some weights.
 
-    Attributes
-    ----------
-    pull : ndarray of shape (n_outputs, n_features)
-        Minus the subgradient of the sum of the losses: ``sum_i y_i x_i`` over the rows of margin below one. The GADGET
-        paper's pseudo-code sums over all rows, which learns nothing: the indicator is missing there.
-    loss, active : ndarray of shape (n_outputs,)
-        Sum of the hinge losses, and rows of margin below one.
-    inside : boolean ndarray of shape (n_outputs, n)
-        Whether the margin of a row is below one.
+    The pull is minus the subgradient of the sum of the losses: ``sum_i y_i x_i`` over the rows of margin below one. The
+    GADGET paper's pseudo-code sums over all rows, which learns nothing: the indicator is missing there.
     """
 
-    pull: Floats
-    loss: Floats
-    active: Floats
-    inside: NDArray[np.bool_]
+    pull: Floats  # of shape (n_outputs, n_features)
+    loss: Floats  # sums of the hinge losses, of shape (n_outputs,)
+    active: Floats  # numbers of rows of margin below one, of shape (n_outputs,)
+    inside: NDArray[np.bool_]  # whether the margin of a row is below one, of shape (n_outputs, n)
 
 
 @dataclass(frozen=True)
 class HingeRows:
-    """Rows and signs of one site; it may have none, or those of one class.
+    """Rows and signs of one site; it may have none, or those of one class."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    signs : ndarray of shape (n_outputs, n)
-        Plus or minus one.
-    """
-
-    X: Any
-    signs: Floats
+    X: Any  # an array or CSR array of shape (n, n_features)
+    signs: Floats  # plus or minus one, of shape (n_outputs, n)
 
     @property
     def n_rows(self) -> int:
@@ -121,19 +107,9 @@ def hinge_dual(activity: Floats, pull: Floats, alpha: float, rounding: Floats | 
     """Return the dual objective of coefficients in [0, 1] with this mean activity and mean pull, optimally scaled down.
 
     The objective ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)`` is that of ``s a``, where the factor s in
-    [0, 1] that makes it largest is ``s = min(1, alpha mean(a) / |pull|^2)``.
-
-    Parameters
-    ----------
-    activity : ndarray of shape (n_outputs,)
-    pull : ndarray of shape (n_outputs, n_features)
-    alpha : float
-    rounding : ndarray of shape (n_outputs,), optional
-        Bound of the norm of the rounding error of `pull`; it never raises the objective.
-
-    Returns
-    -------
-    ndarray of shape (n_outputs,)
+    [0, 1] that makes it largest is ``s = min(1, alpha mean(a) / |pull|^2)``. The `rounding`, a bound of the norm of the
+    rounding error of `pull`, never raises the objective. Arrays are of shape (n_outputs,), but for `pull` of shape
+    (n_outputs, n_features).
     """
     square = (np.linalg.norm(pull, axis=1) + rounding) ** 2
     scale = np.minimum(1, alpha * activity / np.maximum(square, 1e-300))

@@ -151,13 +151,8 @@ class Loss(ABC):
     def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
         """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b))``; only one-sided losses implement this.
 
-        Parameters
-        ----------
-        decision : ndarray of shape (n,)
-            ``f`` without an intercept.
-        labels : ndarray of shape (n,)
-        conjugate : PiecewiseConjugate
-            Conjugate of this loss on these rows.
+        Decision values ``f`` without an intercept and labels are of shape (n,); `conjugate` is that of this loss on
+        these rows.
         """
         raise NotImplementedError(f"{type(self).__name__} is not solved with an unregularised intercept")
 
@@ -171,20 +166,11 @@ class ODMLoss(Loss):
     text puts ``upsilon`` on the other term, its formula is right). With ``c = (1-theta)^2 / (lam upsilon)`` the
     conjugate is ``(theta-1) g + W c upsilon/(2 s_i) g^2`` for ``g >= 0`` and ``-(theta+1) g + W c/(2 s_i) g^2`` below:
     the pair ``zeta, beta`` of the paper is ``g = zeta - beta``, since ``zeta_i beta_i = 0`` at the optimum.
-
-    Parameters
-    ----------
-    lam : float
-        Weight of the loss, positive; larger is less regularised.
-    upsilon : float
-        Weight of margins beyond ``1 + theta``, in (0, 1].
-    theta : float
-        Half width of the band without loss, in [0, 1).
     """
 
-    lam: float
-    upsilon: float
-    theta: float
+    lam: float  # weight of the loss, positive; larger is less regularised
+    upsilon: float  # weight of margins beyond ``1 + theta``, in (0, 1]
+    theta: float  # half width of the band without loss, in [0, 1)
     selection = "permutation"
 
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
@@ -209,15 +195,9 @@ class ODMLoss(Loss):
 
 @dataclass(frozen=True)
 class OneSidedLoss(Loss):
-    """Base of losses of what a margin lacks to one, with the weight ``C_i = C s_i W / W_k`` of every row.
+    """Base of losses of what a margin lacks to one, with the weight ``C_i = C s_i W / W_k`` of every row."""
 
-    Parameters
-    ----------
-    C : float
-        Weight of the loss, positive; larger is less regularised.
-    """
-
-    C: float
+    C: float  # weight of the loss, positive; larger is less regularised
     selection = "greedy"
 
     def _row_weights(self, weights: Floats, mass: float, total: float) -> Floats:

@@ -21,29 +21,16 @@ _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it al
 class MarginLosses:
     """Loss of every row's margin, for every output: the part of a problem that depends on no kernel.
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n_outputs, n)
-        Plus or minus one; several outputs are the binary problems of one-vs-rest.
-    weights : ndarray of shape (n,)
-        Positive row weights ``s_i``.
-    loss : Loss
-    mass : float
-        Weight of the rows that this problem represents (``W_k``), rows filtered out included. A mass that differs from
-        `total` by no more than the rounding of sums is set to `total`, so that coefficients of the whole problem are
-        not rounded again.
-    total : float
-        Weight of the rows of the whole problem (``W``).
-    intercept : bool, default=False
-        Whether the decision function has an unregularised intercept: ``sum_i y_i g_i = 0`` in the dual.
+    A mass that differs from the total by no more than the rounding of sums is set to the total, so that coefficients
+    of the whole problem are not rounded again.
     """
 
-    labels: Floats
-    weights: Floats
+    labels: Floats  # plus or minus one, of shape (n_outputs, n); several outputs are the problems of one-vs-rest
+    weights: Floats  # positive weights ``s_i`` of the rows, of shape (n,)
     loss: Loss
-    mass: float
-    total: float
-    intercept: bool = False
+    mass: float  # weight of the rows that this problem represents (``W_k``), rows filtered out included
+    total: float  # weight of the rows of the whole problem (``W``)
+    intercept: bool = False  # whether decisions have one, not regularised: ``sum_i y_i g_i = 0`` in the dual
 
     def __post_init__(self) -> None:
         if abs(self.mass - self.total) <= ROUNDING_OF_WEIGHTS * self.total:
@@ -148,15 +135,9 @@ class MarginLosses:
     def objective_sums(
         self, dual: Floats, margins: Floats, intercepts: Floats, errors: Floats | None = None
     ) -> ObjectiveSums:
-        """Sum the terms of the objectives over these rows.
+        """Sum the terms of the objectives over these rows, for margins without the intercepts.
 
-        Parameters
-        ----------
-        dual, margins : ndarray of shape (n_outputs, n)
-            Margins without intercept.
-        intercepts : ndarray of shape (n_outputs,)
-        errors : ndarray of shape (n_outputs, n), optional
-            Bounds of the rounding of the margins; without them no rounding is counted.
+        The `errors` are bounds of the rounding of the margins, of their shape; without them no rounding is counted.
         """
         conjugate, shifted = self.conjugate, self.shifted(margins, intercepts)
         losses, products = self.values(shifted), dual * shifted

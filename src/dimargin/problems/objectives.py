@@ -21,26 +21,13 @@ def relative(gap: Floats | float, primal: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Objectives:
-    """Certified objectives of a problem, each of shape (n_outputs,).
-
-    Attributes
-    ----------
-    primal : ndarray
-        Primal objective.
-    dual : ndarray
-        A lower bound of the optimum: the dual objective less its rounding.
-    relative_gap : ndarray
-        ``(primal - dual) / |primal|``, rounding included; infinite where it cannot be computed.
-    intercept : ndarray
-    rounding : ndarray
-        The part of the relative gap that is a bound of rounding; zero where rounding has not been bounded yet.
-    """
+    """Certified objectives of a problem, each of shape (n_outputs,)."""
 
     primal: Floats
-    dual: Floats
-    relative_gap: Floats
+    dual: Floats  # a lower bound of the optimum: the dual objective less its rounding
+    relative_gap: Floats  # ``(primal - dual) / |primal|``, rounding included; infinite where it cannot be computed
     intercept: Floats
-    rounding: Floats
+    rounding: Floats  # the part of the relative gap that bounds rounding; zero where that has not been bounded yet
 
     @classmethod
     def of(cls, primal: Floats, gap: Floats, intercept: Floats, rounding: Floats | float = 0.0) -> Objectives:
@@ -94,29 +81,15 @@ class Objectives:
 
 
 class ObjectiveSums(NamedTuple):
-    """Sums over rows that make up the objectives of a problem, which shards can add, each of shape (n_outputs,).
+    """Sums over rows that make up the objectives of a problem, which shards can add, each of shape (n_outputs,)."""
 
-    Attributes
-    ----------
-    primal : ndarray
-        ``1/2 g'Qg + sum_i loss_i``.
-    gap : ndarray
-        Sum of `MarginLosses.gaps`; infinite where a coefficient is outside its box.
-    gap_rounding, dual_rounding : ndarray
-        Bounds of the rounding of the gap and of the dual objective.
-    positive, negative : ndarray
-        ``sum_i g_i`` of either class, with an intercept.
-    positive_slopes, negative_slopes : ndarray
-        ``sum_i g_i |m_i + phi_i'(g_i)|`` likewise: by how much the dual objective falls, to first order, if a class
-        shrinks.
-    """
-
-    primal: Floats
-    gap: Floats
-    gap_rounding: Floats
-    dual_rounding: Floats
-    positive: Floats
+    primal: Floats  # ``1/2 g'Qg + sum_i loss_i``
+    gap: Floats  # sum of `MarginLosses.gaps`; infinite where a coefficient is outside its box
+    gap_rounding: Floats  # a bound of the rounding of the gap
+    dual_rounding: Floats  # likewise of the dual objective
+    positive: Floats  # ``sum_i g_i`` of either class, with an intercept
     negative: Floats
+    # ``sum_i g_i |m_i + phi_i'(g_i)|`` likewise: what the dual objective loses, to first order, if a class shrinks
     positive_slopes: Floats
     negative_slopes: Floats
 
@@ -125,14 +98,8 @@ class ObjectiveSums(NamedTuple):
 
         Where ``sum_i y_i g_i = d`` is not zero the coefficients of the heavier class, shrunk by the factor ``1 - s``
         that makes it zero, are the ones that are certified. That takes ``|b d|`` from the first sum of the gap, and at
-        most ``s sum_i g_i |m_i + phi_i'(g_i)|`` over that class and ``s^2 / 2`` times the square of `reach` from the
-        dual objective.
-
-        Parameters
-        ----------
-        intercepts : ndarray of shape (n_outputs,)
-        reach : ndarray of shape (n_outputs,), optional
-            A bound of ``|sum_i g_i phi(x_i)|`` over a class.
+        most ``s sum_i g_i |m_i + phi_i'(g_i)|`` over that class and ``s^2 / 2`` times the square of `reach`, a bound of
+        ``|sum_i g_i phi(x_i)|`` over a class, from the dual objective.
         """
         rounding = np.maximum(self.gap_rounding, self.dual_rounding)
         excess = np.abs(self.positive - self.negative)

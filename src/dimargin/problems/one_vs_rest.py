@@ -10,17 +10,7 @@ from dimargin.system.arrays import Floats
 
 
 def labels_of(codes: Any, n_classes: int) -> Floats:
-    """Return plus or minus one for every row in every problem.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n,)
-        Index of every row's class.
-    n_classes : int
-
-    Returns
-    -------
-    ndarray of shape (n_outputs, n)
+    """Return plus or minus one in every problem, of shape (n_outputs, n), for the index of every row's class.
 
     Examples
     --------
@@ -34,16 +24,9 @@ def labels_of(codes: Any, n_classes: int) -> Floats:
 
 
 def codes_of(values: Floats) -> Any:
-    """Return the index of every row's class.
+    """Return the index of every row's class, of shape (n,), from decision values or labels.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,) for two classes, else (n, n_classes)
-        Decision values, or labels as `labels_of` gives them, transposed.
-
-    Returns
-    -------
-    ndarray of int of shape (n,)
+    They are of shape (n,) for two classes, else (n, n_classes): labels as `labels_of` gives them, transposed.
 
     Examples
     --------

@@ -14,35 +14,15 @@ History = list[dict[str, Any]]  # an entry a check, or a level
 
 @dataclass(frozen=True)
 class Solution:
-    """Solution of a dual problem, as its solvers return it.
+    """Solution of a dual problem, as its solvers return it."""
 
-    Attributes
-    ----------
-    dual : ndarray of shape (n_outputs, n)
-        Dual coefficients ``g`` (without labels).
-    margins : ndarray of shape (n_outputs, n)
-        ``Qg``, without intercept.
-    objectives : Objectives
-        Objectives at these coefficients, with the intercept that belongs to them.
-    status : {"converged", "max_iter", "max_time", "stopped", "precision"}
-    reason : str
-        The status in words.
-    passes : int
-        Passes over the rows, at least one.
-    kernel_evaluations : int
-        Number of kernel values computed, warm start and certificate included.
-    history : list of dict
-        One entry for each check, with ``kernel_evaluations``, ``seconds``, ``objective`` and ``relative_gap``.
-    travelled : ndarray of shape (n_outputs,) or None
-        Sums over the updates that led to these margins, see `DualProblem.objectives`.
-    """
-
-    dual: Floats
-    margins: Floats
-    objectives: Objectives
+    dual: Floats  # coefficients ``g`` (without labels), of shape (n_outputs, n)
+    margins: Floats  # ``Qg``, without intercept, of the same shape
+    objectives: Objectives  # at these coefficients, with the intercept that belongs to them
     status: Status
-    reason: str
-    passes: int
-    kernel_evaluations: int
+    reason: str  # the status in words
+    passes: int  # over the rows, at least one
+    kernel_evaluations: int  # number of kernel values computed, warm start and certificate included
+    # one entry for each check, with ``kernel_evaluations``, ``seconds``, ``objective`` and ``relative_gap``
     history: History = field(default_factory=list)
-    travelled: Floats | None = None
+    travelled: Floats | None = None  # sums over the updates that led to these margins, see `DualProblem.objectives`

@@ -63,17 +63,9 @@ class Fold:
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows of a fold that a round trains on, and those that it is scored on.
+    """Indices of the rows of a fold that a round trains on, and of those that it is scored on."""
 
-    Attributes
-    ----------
-    data : TrainingData
-        The data of all rows.
-    train, test : ndarray
-        Indices of the rows.
-    """
-
-    data: TrainingData
+    data: TrainingData  # of all rows
     train: Indices
     test: Indices
 

@@ -53,19 +53,11 @@ def plan(n_candidates: int, n_rows: int, n_folds: int, factor: float, least: int
 
 @dataclass(frozen=True)
 class Round:
-    """Candidates of a rung and their scores.
-
-    Attributes
-    ----------
-    rung : Rung
-    candidates : ndarray of shape (n_candidates,)
-    scores : ndarray of shape (n_candidates, n_folds of the rung)
-        NaN where time ran out.
-    """
+    """Candidates of a rung and their scores."""
 
     rung: Rung
     candidates: Indices
-    scores: Floats
+    scores: Floats  # of shape (n_candidates, n_folds of the rung); NaN where time ran out
 
     @property
     def means(self) -> Floats:
@@ -89,11 +81,7 @@ class Round:
 def successive_halving(rungs: list[Rung], evaluate: Callable[[Rung, Indices], Floats]) -> list[Round]:
     """Run the rounds of successive halving, the last of them incomplete if time ran out in it.
 
-    Parameters
-    ----------
-    rungs : list of Rung
-    evaluate : callable
-        Returns the scores of candidates on a rung, of shape (n_candidates, n_folds).
+    The function `evaluate` returns the scores of candidates on a rung, of shape (n_candidates, n_folds).
 
     Examples
     --------

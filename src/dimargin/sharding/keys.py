@@ -69,17 +69,7 @@ def order_of_keys(X: Any, codes: Indices, weights: Floats, random_state: int) ->
 
 
 def keys_of_ids(ids: NDArray[Any], random_state: int) -> Keys:
-    """Return the keys of rows that have a column of identifiers.
-
-    Parameters
-    ----------
-    ids : ndarray of shape (n,)
-        Whole numbers, or strings.
-    random_state : int
-
-    Returns
-    -------
-    ndarray of shape (n,), of uint64
+    """Return the keys of rows that have a column of identifiers, whole numbers or strings.
 
     Examples
     --------

@@ -30,15 +30,8 @@ def n_shards_for(n_rows: int) -> int:
 class Part:
     """Rows that are solved together, with their local problem and their coefficients so far.
 
-    Attributes
-    ----------
-    problem : DualProblem
-        Local problem, with a mass of its own. On a cluster its kernel owns its rows; in one process the kernel is a
-        view of all rows.
-    indices : ndarray of shape (n,)
-        Indices of the rows in the order of the keys of all rows.
-    dual : ndarray of shape (n_outputs, n) or None
-        Coefficients: a warm start, or a solution.
+    The local problem has a mass of its own. On a cluster its kernel owns its rows; in one process the kernel is a view
+    of all rows.
 
     Examples
     --------
@@ -54,8 +47,8 @@ class Part:
     """
 
     problem: DualProblem
-    indices: Indices
-    dual: Floats | None = None
+    indices: Indices  # of the rows in the order of the keys of all rows, of shape (n,)
+    dual: Floats | None = None  # coefficients of shape (n_outputs, n): a warm start, or a solution
 
     @property
     def n_rows(self) -> int:
@@ -121,13 +114,7 @@ def whole_of(parts: Sequence[Part], _: Any = None) -> Part:
 def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
     """Collect the first rows in the order of their keys, which are a random sample, on the caller's machine.
 
-    Parameters
-    ----------
-    rows : Shards of Part
-        Rows that follow one another in their order.
-    n_wanted : int
-    n_rows : int
-        Number of all rows.
+    All rows, `n_rows` of them, follow one another in that order.
     """
     n_shards = -(-_SPARE * n_wanted * rows.n_shards // n_rows)  # which are enough unless some have few rows
     while True:

@@ -75,19 +75,10 @@ class Shards(Protocol[Item]):
 
 @dataclass(frozen=True)
 class Node:
-    """Node of the binary tree over all shards, with the sums over the consecutive shards below it.
+    """Node of the binary tree over all shards, with the sums over the consecutive shards below it."""
 
-    Attributes
-    ----------
-    level : int
-        Zero for a shard; a node has two children on the level below, as far as there are shards.
-    first : int
-        Index of the first shard.
-    sums : tuple of ndarray
-    """
-
-    level: int
-    first: int
+    level: int  # zero for a shard; a node has two children on the level below, as far as there are shards
+    first: int  # index of the first shard
     sums: Any
 
 

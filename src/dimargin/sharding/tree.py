@@ -13,20 +13,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Level(Generic[Result]):
-    """One level of the tree, solved.
-
-    Attributes
-    ----------
-    level : int
-    results : sequence
-        Result of every part, on the caller's machine.
-    parts : Shards
-        The parts with their solutions, wherever they are.
-    """
+    """One level of the tree, solved."""
 
     level: int
-    results: Sequence[Result]
-    parts: Shards[Any]
+    results: Sequence[Result]  # of every part, on the caller's machine
+    parts: Shards[Any]  # with their solutions, wherever they are
 
 
 def climb(

@@ -36,15 +36,7 @@ class MissingExtra(ImportError):
 
 
 def require(what: str, *packages: str) -> None:
-    """Raise MissingExtra unless all packages are installed; none of them is imported.
-
-    Parameters
-    ----------
-    what : str
-        Name of what needs the packages, for the message.
-    packages : str
-        Keys of `EXTRA_OF`.
-    """
+    """Raise MissingExtra unless all packages, keys of `EXTRA_OF`, are installed; none of them is imported."""
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtra(what, package)

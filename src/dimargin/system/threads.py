@@ -72,7 +72,7 @@ class _SingleThreadedBlas:
 def _libraries(n_modules: int) -> ThreadpoolController:
     """Return the controller of the loaded libraries.
 
-    To search for them takes longer than a small fit, so this is done anew only after further imports.
+    To search for them takes longer than a small fit, so this is done anew only where imports have changed `n_modules`.
     """
     return ThreadpoolController()
 
