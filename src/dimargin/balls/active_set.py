@@ -32,27 +32,13 @@ _PATIENCE = 8  # steps for each point inside without a closer fit, after which o
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of the smallest ball's centre, as the solver found them.
+    """Weights of the smallest ball's centre, as the solver found them."""
 
-    Attributes
-    ----------
-    indices : ndarray of shape (n_support,)
-        Points of positive weight, ascending.
-    weights : ndarray of shape (n_support,)
-        Their weights, of sum one.
-    value : float
-        ``q'x - x'Gx``: the squared radius.
-    square : float
-        ``x'Gx``: squared distance of the centre from the origin.
-    distances : ndarray of shape (n,)
-        Squared distances of all points from the centre.
-    """
-
-    indices: Indices
-    weights: Floats
-    value: float
-    square: float
-    distances: Floats
+    indices: Indices  # of the points of positive weight, ascending
+    weights: Floats  # of these points, of sum one
+    value: float  # q'x - x'Gx: the squared radius
+    square: float  # x'Gx: squared distance of the centre from the origin
+    distances: Floats  # squared, of all points from the centre
 
     def without(self, index: int) -> Weights:
         """Return the same ball without a point that has no weight."""
@@ -135,23 +121,10 @@ class _Face:
 def enclose(products: Products, linear: Floats, start: Indices, tol: float = 0.0, rounding: float = 0.0) -> Weights:
     """Find the smallest ball around all points, up to rounding or until no point is farther than `tol` allows.
 
-    Parameters
-    ----------
-    products : function from k indices to an ndarray of shape (k, n)
-        Returns rows of G.
-    linear : ndarray of shape (n,)
-        The vector q.
-    start : ndarray
-        Indices that probably have a weight; at least one.
-    tol : float, default=0
-        Squared distances may be this much larger than the squared radius, relatively.
-    rounding : float, default=0
-        Bound of the rounding error of the products, where that is more than the error of `linear`. Points that are
-        nearer to each other than that count as one.
-
-    Returns
-    -------
-    Weights
+    `products` gives rows of G, of shape (k, n), for k indices; `linear` is q, of shape (n,). `start` has indices that
+    probably have a weight, at least one. Squared distances may be larger than the squared radius by `tol`, relatively.
+    `rounding` bounds the rounding error of the products, where that is more than the error of `linear`: points that are
+    nearer to each other than that count as one.
     """
     size, uncertain = float(np.abs(linear).max()), 4 * rounding  # a distance is a sum of four products
     slack = _ROUNDING * size + uncertain

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,35 +17,15 @@ _ROUNDING = 1e-12  # of squared distances, relative
 
 @dataclass(frozen=True)
 class CoreSet:
-    """Few points, and the smallest ball around them.
+    """Few points, and the smallest ball around them."""
 
-    Attributes
-    ----------
-    indices : ndarray of shape (n_core,)
-        Points of positive weight, ascending.
-    weights : ndarray of shape (n_core,)
-        Weights of sum one; the centre is the mean of the points with these weights.
-    squared_radius : float
-        Squared radius of the smallest ball around the core-set; no ball around all points is smaller.
-    farthest : float
-        Squared distance of the farthest of all points from the centre.
-    status : {"converged", "max_iter", "max_time", "stopped", "precision"}
-    reason : str
-    passes : int
-        Number of passes over all points.
-    evaluations : int
-        Number of kernel values computed.
-    history : list of dict
-    """
-
-    indices: Indices
-    weights: Floats
-    squared_radius: float
-    farthest: float
+    indices: Indices  # of the points of positive weight, ascending
+    weights: Floats  # of these points, of sum one; the centre is the mean of the points with these weights
+    squared_radius: float  # of the smallest ball around the core-set; no ball around all points is smaller
+    farthest: float  # squared distance of the farthest of all points from the centre
     status: Status
     reason: str
-    passes: int
-    evaluations: int
+    passes: int  # over all points
     history: History
 
     @property
@@ -62,21 +41,7 @@ def ratio(farthest: float, squared_radius: float) -> float:
 
 @dataclass
 class CoreSetState:
-    """State of a search for a core-set.
-
-    Attributes
-    ----------
-    core, weights, squared_radius, farthest
-        Best core-set so far, as in `CoreSet`.
-    softness : float
-        Part of the squared radius of the best core-set that is due to softness.
-    size : int
-        Size of the present core-set.
-    unchecked : bool
-        Whether there has been a pass since the last check.
-    exhausted : bool
-        Whether the solver finds no better core-set.
-    """
+    """State of a search: the best core-set so far, as in `CoreSet`, and that of the last pass."""
 
     points: Points
     limits: Limits
@@ -84,26 +49,16 @@ class CoreSetState:
     weights: Floats
     squared_radius: float
     farthest: float
-    softness: float = 0.0
-    size: int = 0
-    unchecked: bool = True
-    exhausted: bool = False
+    softness: float = 0.0  # part of the squared radius that is due to softness
+    latest: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # core-set of the last pass
+    unchecked: bool = True  # whether there has been a pass since the last check
+    exhausted: bool = False  # whether the solver finds no better core-set
 
 
 class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
-    """Base of solvers for core-sets, in which a step is a pass over all points, and every pass gives a certificate.
+    """Base of solvers for core-sets, in which a step is a pass over all points, and every pass gives a certificate."""
 
-    Attributes
-    ----------
-    epsilon : float
-        Tolerance: every point shall be within ``1 + epsilon`` times the radius.
-    """
-
-    epsilon: float
-
-    @abstractmethod
-    def step(self, state: CoreSetState) -> None:
-        """Find a better core-set, and certify it by a pass."""
+    epsilon: float  # tolerance: every point shall be within ``1 + epsilon`` times the radius
 
     def check(self, state: CoreSetState) -> Objectives | None:
         """Certify the ball: the primal is the farthest point's squared distance, the dual the squared radius."""
@@ -130,7 +85,7 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
         order, points = np.argsort(state.core), state.points
         return CoreSet(
             state.core[order], state.weights[order], state.squared_radius, state.farthest, status, reason,
-            points.passes, points.evaluations, history,
+            points.passes, history,
         )  # fmt: skip
 
     def evaluations(self, state: CoreSetState) -> int:
@@ -139,4 +94,4 @@ class CoreSetSolver(Solver[Points, CoreSetState, CoreSet]):
 
     def facts(self, state: CoreSetState) -> dict[str, int]:
         """Return the size of the core-set and the number of passes."""
-        return {"core_set": state.size, "passes": state.points.passes}
+        return {"core_set": len(state.latest), "passes": state.points.passes}

@@ -18,7 +18,7 @@ paper's ``>`` is for numbers without rounding: here a radius must grow by more t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,17 +40,8 @@ def exchanged(
 ) -> tuple[Indices, Weights] | None:
     """Take one step of the routine: return the next core-set and its ball, or None if there is no better one.
 
-    Parameters
-    ----------
-    core : ndarray
-        The core-set C; if it has fewer than `size` points, the step only adds one.
-    ball : Weights
-        Ball of C; its indices are positions in `core`.
-    farthest : int
-        The point a.
-    size : int
-        The size k.
-    enclose : function from an ndarray of points to their exact ball
+    `core` is C, to which the step only adds a point if it has fewer than `size`, which is k. The indices of `ball` are
+    positions in `core`. `farthest` is a, and `enclose` gives the exact ball around points.
     """
     least = ball.value * (1 + _GROWTH)
     wider = np.append(core, farthest)
@@ -67,42 +58,30 @@ def exchanged(
     return None if balls[best].value <= least else (np.delete(wider, best), balls[best])
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _State(CoreSetState):
-    latest: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # with points of no weight
-    ball: Weights | None = None
+    ball: Weights  # of the points of `latest`, some of which may have no weight
+    size_allowed: int
     outside: int = -1  # the farthest point
-    size_allowed: int = 0
 
 
 @dataclass(frozen=True)
 class FixedSizeCoreSet(CoreSetSolver):
     """Find a core-set of a fixed size, with a pass for every exchange.
 
-    Parameters
-    ----------
-    size : int
-        Number of points, k.
-    epsilon : float
-        Tolerance that is certified: every point shall be within ``1 + epsilon`` times the radius. Exchanges go on
-        beyond it, to the last that helps; where that does not reach it, with one point more.
-    random_state : int, default=0
-        Seed of the first centre in a kernel's space.
+    Exchanges go on beyond the tolerance, to the last that helps; where that does not reach it, with one point more.
     """
 
-    size: int
+    size: int  # number of points, k
     epsilon: float
-    random_state: int = 0
+    random_state: int = 0  # seed of the first centre in a kernel's space
 
     def init(self, problem: Points, start: Indices | None, limits: Limits) -> _State:
         """Return the state at the farthest point from a first centre, or at the points to begin with."""
         if start is None:
-            distances = problem.first_distances(np.random.default_rng(self.random_state))
-            first = np.array([distances.argmax()])
-        else:
-            first = start
-        state = _State(problem, limits, first, np.ones(1), 0.0, np.inf, latest=first, ball=_ball(problem, first))
-        state.size_allowed = self.size
+            start = np.array([problem.first_distances(np.random.default_rng(self.random_state)).argmax()])
+        ball = _ball(problem, start)
+        state = _State(problem, limits, start, np.ones(1), 0.0, np.inf, latest=start, ball=ball, size_allowed=self.size)
         self._examine(state)
         return state
 
@@ -110,10 +89,8 @@ class FixedSizeCoreSet(CoreSetSolver):
     def _examine(state: _State) -> None:
         """Make a pass with the latest ball."""
         ball, points = state.ball, state.points
-        assert ball is not None
         state.core, state.weights = state.latest[ball.indices], ball.weights
         state.squared_radius = max(ball.value, 0.0)
-        state.size = len(state.latest)
         distances = points.distances(state.core, ball.weights)
         distances[state.latest] = np.minimum(distances[state.latest], ball.value)  # rounding
         state.outside = int(distances.argmax())
@@ -122,7 +99,7 @@ class FixedSizeCoreSet(CoreSetSolver):
 
     def step(self, state: CoreSetState) -> None:
         """Make an exchange and a pass."""
-        assert isinstance(state, _State) and state.ball is not None
+        assert isinstance(state, _State)
         found = exchanged(
             state.latest, state.ball, state.outside, state.size_allowed, lambda some: _ball(state.points, some)
         )

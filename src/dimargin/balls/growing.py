@@ -26,24 +26,15 @@ _SHARE = 0.5  # of epsilon, that the points solved for may be outside
 @dataclass
 class _State(CoreSetState):
     distances: Floats = field(default_factory=lambda: np.empty(0))  # squared, of all points, from the last centre
-    latest: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # core-set
     pool: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class GrowingCoreSet(CoreSetSolver):
-    """Find a core-set that grows by the farthest points of every pass.
-
-    Parameters
-    ----------
-    epsilon : float
-        Tolerance: every point shall be within ``1 + epsilon`` times the radius; zero is the exact ball.
-    random_state : int, default=0
-        Seed of the first centre in a kernel's space.
-    """
+    """Find a core-set that grows by the farthest points of every pass; an `epsilon` of zero gives the exact ball."""
 
     epsilon: float
-    random_state: int = 0
+    random_state: int = 0  # seed of the first centre in a kernel's space
 
     def init(self, problem: Points, start: Indices | None, limits: Limits) -> _State:
         """Return the state at the farthest point from a first centre, or at a first core-set, which is solved for."""
@@ -56,16 +47,7 @@ class GrowingCoreSet(CoreSetSolver):
         first = np.array([distances.argmax()])
         farthest = problem.reach(distances)
         return _State(
-            problem,
-            limits,
-            first,
-            np.ones(1),
-            0.0,
-            farthest,
-            size=1,
-            unchecked=False,
-            distances=distances,
-            latest=first,
+            problem, limits, first, np.ones(1), 0.0, farthest, latest=first, unchecked=False, distances=distances
         )
 
     def step(self, state: CoreSetState) -> None:
@@ -85,7 +67,7 @@ class GrowingCoreSet(CoreSetSolver):
     def _look(state: _State, core: Indices, found: Weights) -> None:
         """Make a pass, and keep the core-set if it is better than those before."""
         points = state.points
-        state.latest, state.size = core, len(core)
+        state.latest = core
         state.distances = points.distances(core, found.weights)
         value, soft = max(found.value, 0.0), points.softness_in(core, found.weights)
         outmost = max(float(state.distances.max()), value)

@@ -31,28 +31,20 @@ _SAMPLE = 256  # points whose mean is the first centre where all of them have no
 
 
 class Points(ABC):
-    """Points, with a count of the passes over all of them.
+    """Points, with a count of the passes over all of them and of the kernel values computed.
 
-    Parameters
-    ----------
-    n : int
-    softness : ndarray of shape (n,), optional
-        Softness of every point, not negative; zero by default, where no point may be outside.
-
-    Attributes
-    ----------
-    passes : int
+    The softness of every point, of shape (n,), is not negative; by default it is zero, where no point may be outside.
     """
 
     def __init__(self, n: int, softness: Floats | None = None) -> None:
-        self.n, self.passes = n, 0
+        self.n, self.passes, self._spent = n, 0, 0
         self.softness = np.zeros(n) if softness is None else softness
         self._hardest = float(self.softness.max())  # on every squared length, so that none is negative
 
     @property
-    @abstractmethod
     def evaluations(self) -> int:
         """Number of kernel values computed so far."""
+        return self._spent
 
     @abstractmethod
     def first_distances(self, rng: np.random.Generator) -> Floats:
@@ -93,18 +85,9 @@ class Points(ABC):
     def bounds(self, core: Indices, weights: Floats, farthest: float) -> tuple[float, float]:
         """Return bounds that hold in spite of rounding, for a ball without softness.
 
-        Parameters
-        ----------
-        core, weights : ndarray of shape (n_core,)
-            Points and weights of its centre.
-        farthest : float
-            Squared distance of the farthest of all points, as `distances` has computed it.
-
-        Returns
-        -------
-        lower, upper : float
-            A squared radius that no ball around all points is below, and a squared distance from the centre that no
-            point is beyond.
+        They are a squared radius that no ball around all points is below, and a squared distance from the centre that
+        no point is beyond. `farthest` is the squared distance of the farthest of all points, as `distances` has
+        computed it.
         """
 
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
@@ -135,24 +118,13 @@ class Points(ABC):
 
 
 class FeatureSpace(Points):
-    """Points as they are; distances are sums of squared differences, which do not cancel.
-
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    softness : ndarray of shape (n,), optional
-    """
+    """Points as they are, dense or CSR; distances are sums of squared differences, which do not cancel."""
 
     def __init__(self, X: Any, softness: Floats | None = None) -> None:
         super().__init__(X.shape[0], softness)
         check_memory(8 * _ARRAYS * X.shape[1], None, "the ball around rows")
         self.X = X
         self._origin = np.zeros(X.shape[1])
-
-    @property
-    def evaluations(self) -> int:
-        """Number of kernel values, which is zero: there is no kernel."""
-        return 0
 
     def first_distances(self, rng: np.random.Generator) -> Floats:
         """Return squared distances from the mean of all points, which takes two passes."""
@@ -232,12 +204,7 @@ def _squares(rows: Any, point: Floats) -> Floats:
 class KernelSpace(Points):
     """Points in the space of a kernel.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix of shape (n, n)
-    softness : ndarray of shape (n,), optional
-    signs : ndarray of shape (n,), optional
-        Plus or minus one, by which images are multiplied: the labels of a margin machine.
+    Images are multiplied by `signs`, plus or minus one, which are the labels of a margin machine; ones by default.
     """
 
     def __init__(self, kernel: KernelMatrix, softness: Floats | None = None, signs: Floats | None = None) -> None:
@@ -245,7 +212,6 @@ class KernelSpace(Points):
         self.kernel = kernel
         self._signs = np.ones(self.n) if signs is None else signs
         self._diagonal = kernel.diagonal()
-        self._spent = 0
 
     def enclose(self, pool: Indices, start: Indices, tol: float) -> Weights:
         """Return the ball as in `Points`; for many points of equal length, block coordinate descent finds a start.
@@ -307,13 +273,12 @@ class KernelSpace(Points):
 
     def _products(self, pool: Indices) -> tuple[Products, Floats, float]:
         view = self.kernel.take(pool).in_float64()
-        every, first, signs = np.arange(len(pool)), view.evaluations, self._signs[pool]
+        every, signs = np.arange(len(pool)), self._signs[pool]
 
         def rows(indices: Indices) -> Floats:
-            nonlocal first
+            before = view.evaluations
             values = view.block(indices, every) * (signs * signs[indices][:, None])
-            self._spent += view.evaluations - first
-            first = view.evaluations
+            self._spent += view.evaluations - before
             return np.asarray(values)
 
         return rows, self._diagonal[pool], 0.0
