@@ -36,23 +36,8 @@ def agree(
 ) -> CoreSetRun:
     """Let sites agree on a core-set, on a network that stays as it is, until all of them have stopped.
 
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    signs, masses : ndarray of shape (n,)
-    settings : CoreSetSettings
-        Settings of the sites; `quiet_rounds` is replaced, as it follows from the diameter.
-    site : ndarray of shape (n,)
-        Number of every row's site.
-    n_sites : int
-    topology : str or networkx graph
-    limits : Limits
-    random_state : int
-
-    Raises
-    ------
-    ValueError
-        If some site cannot reach all others.
+    `site` is the number of every row's site, of shape (n,). The settings' `quiet_rounds` are replaced, as they follow
+    from the diameter. Raises ValueError if some site cannot reach all others.
     """
     graph = connected_graph(topology, n_sites, random_state)
     settings = replace(settings, quiet_rounds=quiet_rounds(graph))
@@ -79,12 +64,7 @@ _TINY = 1e-300  # rho that is rounding
 class Consensus(Strategy):
     """Strategy in which sites agree on the core-set of an L2-SVM, for one output after the other.
 
-    Parameters
-    ----------
-    n_sites : int
-    topology : str or networkx graph
-    shards : str or array-like of shape (n_samples,)
-        As in `dimargin.GossipSVMClassifier`.
+    Its parameters are as in `dimargin.GossipSVMClassifier`.
     """
 
     needs_rows = True

@@ -23,16 +23,10 @@ class CoreSetRun(SimulatedRun):
 
     An entry of the history also has ``core_sets`` (how many different ones there are), ``radius_min``, ``radius_mean``,
     ``radius_max`` (over the sites) and ``farthest`` (largest distance of any point from the centre of any site's ball).
-    Radii are of balls; a margin machine has none.
-
-    Attributes
-    ----------
-    settings : CoreSetSettings
-    masses : ndarray of shape (n,), optional
-        Weights of the rows; ones by default.
+    Radii are of balls; a margin machine has none. The settings are `CoreSetSettings`.
     """
 
-    masses: Floats | None = None
+    masses: Floats | None = None  # weights of the rows, of shape (n,); ones by default
 
     def _program(self, number: int, name: str) -> CoreSetConsensus:
         own = self.rows_of(number)

@@ -22,26 +22,11 @@ _LARGEST_TO_SMALLEST = 200.0  # rows of the sites of an unequal deal
 def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], n_sites: int) -> NDArray[np.int64]:
     """Return the number of the site that every row goes to.
 
-    Parameters
-    ----------
-    shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n,)
-        Rows go to the sites at random, in equal numbers ("random") or with sizes that grow geometrically, the largest
-        200 times the smallest ("unequal"). They may be sorted by label before, so that nearly all sites hold one class
-        only ("sorted", "sorted_unequal"). An array has the numbers of the sites.
-    codes : ndarray of shape (n,)
-        Codes of the labels.
-    order : ndarray of shape (n,)
-        Random permutation of the rows.
-    n_sites : int
-
-    Returns
-    -------
-    ndarray of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        For an array of another length, or with the number of a site that does not exist.
+    Rows go to the sites at random, in equal numbers ("random") or with sizes that grow geometrically, the largest 200
+    times the smallest ("unequal"). They may be sorted by the codes of their labels before, so that nearly all sites
+    hold one class only ("sorted", "sorted_unequal"). An array has the numbers of the sites; ValueError is raised for
+    one of another length, or with the number of a site that does not exist. `order` is a random permutation of the
+    rows.
     """
     n = len(codes)
     if not isinstance(shards, str):
@@ -66,14 +51,9 @@ def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], 
 
 @dataclass
 class GossipRun(SimulatedRun):
-    """Rows of sites that learn by GADGET, and what they have learnt.
+    """Rows of sites that learn by GADGET with `GadgetSettings`, and what they have learnt.
 
-    Attributes
-    ----------
-    signs : ndarray of shape (n_outputs, n)
-    settings : GadgetSettings
-    evaluate : callable, optional
-        Returns the accuracies of all sites, of shape (n_sites,), for every entry of the history.
+    For every entry of the history `evaluate`, if given, returns the accuracies of all sites, of shape (n_sites,).
     """
 
     evaluate: Callable[[GossipRun], Floats] | None = None
@@ -103,16 +83,7 @@ class GossipRun(SimulatedRun):
         return np.array([program.average if average else program.weights for program in self.programs])
 
     def objectives(self, weights: Floats) -> Floats:
-        """Return the objectives over all rows.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (n_models, n_outputs, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_models, n_outputs)
-        """
+        """Return the objectives over all rows, of shape (n_models, n_outputs), of weights of so many models."""
         n_models, n_outputs, n_features = weights.shape
         values = np.asarray(self.X @ weights.reshape(-1, n_features).T).T.reshape(n_models, n_outputs, -1)
         losses = np.maximum(1 - self.signs * values, 0).mean(axis=2)

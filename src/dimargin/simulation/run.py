@@ -43,38 +43,21 @@ def quiet_rounds(graph: Any) -> int:
 class SimulatedRun(ABC):
     """Rows assigned to sites, settings of their programs, the network between them, and what has come of it.
 
-    Attributes
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    signs : ndarray of shape (n,) or (n_outputs, n)
-        Labels, plus or minus one; ones where there are none.
-    site : ndarray of shape (n,)
-        Number of every row's site.
-    n_sites : int
-    settings
-        Settings of the programs.
-    graph : networkx graph, or function from seconds to one
-    conditions : Conditions
-    random_state : int
-    history : list of dict
-        Entries with ``round``, ``seconds``, ``messages`` and ``bytes`` (sent so far), and the measures of the kind of
-        run.
-    status : {"converged", "max_iter", "max_time", "stopped"}
-    simulator : Simulator
-        Simulator of the run, once it has begun.
+    Entries of the history have ``round``, ``seconds``, ``messages`` and ``bytes`` (sent so far), and the measures of
+    the kind of run.
     """
 
-    X: Any
-    signs: Floats
-    site: NDArray[np.int64]
+    X: Any  # ndarray or CSR array of shape (n, n_features)
+    signs: Floats  # labels, of shape (n,) or (n_outputs, n), plus or minus one; ones where there are none
+    site: NDArray[np.int64]  # number of every row's site, of shape (n,)
     n_sites: int
-    settings: Any
-    graph: Any
+    settings: Any  # of the programs
+    graph: Any  # networkx graph, or function from seconds to one
     conditions: Conditions = field(default_factory=Conditions)
     random_state: int = 0
     history: list[dict[str, Any]] = field(default_factory=list, init=False)
     status: Status = field(default="stopped", init=False)
-    simulator: Simulator = field(init=False)
+    simulator: Simulator = field(init=False)  # there is one once the run has begun
 
     _first_look: ClassVar[int] = 0  # round of the first entry of the history
     _between_looks: ClassVar[float] = 1.0  # factor by which rounds grow from one entry of the history to the next
@@ -86,17 +69,10 @@ class SimulatedRun(ABC):
         interrupted: Event | None = None,
         watch: Callable[[dict[str, Any]], bool] | None = None,
     ) -> Self:
-        """Run the sites until all have stopped by themselves or something else ends the run; may be called once.
+        """Run the sites until all have stopped by themselves; may be called once.
 
-        Parameters
-        ----------
-        max_rounds : int
-        deadline : float, optional
-            Time on the clock of `time.perf_counter` at which the run ends.
-        interrupted : threading.Event, optional
-            Event that ends the run once it is set.
-        watch : callable, optional
-            Called with every entry of the history; True ends the run.
+        The run ends before that after `max_rounds`, at a `deadline` on the clock of `time.perf_counter`, once the event
+        `interrupted` is set, or when `watch`, which is called with every entry of the history, returns True.
         """
         began, early, next_look = time.perf_counter(), "max_iter", float(self._first_look)
         programs = {name: partial(self._program, i, name) for i, name in enumerate(site_names(self.n_sites))}

@@ -23,35 +23,19 @@ from dimargin.simulation.conditions import Conditions
 
 @dataclass
 class SimulatedSite:
-    """One site of a simulation.
-
-    Attributes
-    ----------
-    program : SiteProgram or None
-        Program that runs; None while the site is down.
-    last : SiteProgram or None
-        Program that ran last, whether the site is up or not.
-    gone : bool
-        Whether it is down for good.
-    neighbours : tuple of str
-        Sites that it can send to.
-    stopped : str or None
-        Reason why it has finished.
-    state : bytes or None
-        Its last checkpoint.
-    """
+    """One site of a simulation."""
 
     make: Callable[[], SiteProgram]
-    neighbours: tuple[str, ...]
-    speed: float
+    neighbours: tuple[str, ...]  # that it can send to
+    speed: float  # of its clock
     began: float = 0.0
-    program: SiteProgram | None = None
-    last: SiteProgram | None = None
-    gone: bool = False
-    stopped: str | None = None
-    state: bytes | None = None
+    program: SiteProgram | None = None  # that runs; None while the site is down
+    last: SiteProgram | None = None  # program that ran last, whether the site is up or not
+    gone: bool = False  # whether it is down for good
+    stopped: str | None = None  # reason why it has finished
+    state: bytes | None = None  # its last checkpoint
     keeps_state: bool = False
-    timers: dict[str, int] = field(default_factory=dict)
+    timers: dict[str, int] = field(default_factory=dict)  # number of the newest timer of each name
 
 
 class Simulator:
