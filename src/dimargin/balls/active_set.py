@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
 from dimargin.system.arrays import Floats, Indices
@@ -166,15 +167,20 @@ def _entered(face: _Face, x: Floats, index: int) -> Floats:
         face.add(index, row, own, pivot)
         return np.append(x, 0.0)
     direction = -face.solved(own, transposed=True)
-    falling = direction < 0
-    ratios = np.where(falling, x / np.where(falling, -direction, 1.0), np.inf)
-    out = int(ratios.argmin())
-    x, weight = x + ratios[out] * direction, ratios[out]
+    out, weight = _first_at_zero(x, direction < 0, -direction)
+    x = x + weight * direction
     face.drop(out)
     row, own, pivot = face.coordinates(index)
     face.add(index, row, own, max(pivot, _DEPENDENT * row[index]))
     x = np.maximum(np.append(np.delete(x, out), weight), 0.0)
     return np.asarray(x / x.sum())
+
+
+def _first_at_zero(x: Floats, falling: NDArray[np.bool_], speed: Floats) -> tuple[int, float]:
+    """Return which of the falling weights is the first to become zero, and the multiple of its speed after which."""
+    ratios = np.where(falling, x / np.where(falling, speed, 1.0), np.inf)
+    out = int(ratios.argmin())
+    return out, ratios[out]
 
 
 def _best_on_face(face: _Face, x: Floats) -> Floats:
@@ -183,10 +189,8 @@ def _best_on_face(face: _Face, x: Floats) -> Floats:
         best = face.best()
         if (best > 0).all() or len(best) == 1:
             return np.asarray(np.maximum(best, 0.0) / np.maximum(best, 0.0).sum())
-        falling = best <= 0
-        ratios = np.where(falling, x / np.where(falling, np.maximum(x - best, np.finfo(float).tiny), 1.0), np.inf)
-        out = int(ratios.argmin())
-        x = np.maximum(x + ratios[out] * (best - x), 0.0)
+        out, share = _first_at_zero(x, best <= 0, np.maximum(x - best, np.finfo(float).tiny))
+        x = np.maximum(x + share * (best - x), 0.0)
         face.drop(out)
         x = np.delete(x, out)
         x = x / x.sum() if x.sum() > 0 else np.full(len(x), 1 / len(x))

@@ -13,7 +13,7 @@ from dimargin.balls.spaces import Points
 from dimargin.network.programs.candidates import Named
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen
-from dimargin.simulation.run import SimulatedRun, site_names
+from dimargin.simulation.run import SimulatedRun, extremes, site_names
 from dimargin.system.arrays import Floats
 
 
@@ -64,8 +64,7 @@ class CoreSetRun(SimulatedRun):
         distinct = {one.rank: one for one in chosen}
         measures: dict[str, Any] = {"core_sets": len(distinct) + (len(chosen) < self.n_sites)}
         if self.settings.machine == "ball" and chosen:
-            radii = np.sqrt([max(one.value, 0.0) for one in chosen])
-            measures |= {f"radius_{name}": float(getattr(np, name)(radii)) for name in ("min", "mean", "max")}
+            measures |= extremes("radius", np.sqrt([max(one.value, 0.0) for one in chosen]))
             measures["farthest"] = max(self._farthest(one) for one in distinct.values())
         return measures
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dimargin.network.programs.gadget import Gadget
 from dimargin.problems.hinge import HingeRows, hinge_dual
 from dimargin.problems.objectives import relative
-from dimargin.simulation.run import SimulatedRun
+from dimargin.simulation.run import SimulatedRun, extremes
 from dimargin.system.arrays import Floats
 
 SHARDS = ("random", "unequal", "sorted", "sorted_unequal")
@@ -115,6 +115,5 @@ class GossipRun(SimulatedRun):
             "kernel_evaluations": 0,
         }  # fmt: skip
         if self.evaluate is not None:
-            accuracies = self.evaluate(self)
-            measures |= {f"accuracy_{name}": float(getattr(np, name)(accuracies)) for name in ("min", "mean", "max")}
+            measures |= extremes("accuracy", self.evaluate(self))
         return measures

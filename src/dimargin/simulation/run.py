@@ -39,6 +39,11 @@ def quiet_rounds(graph: Any) -> int:
     return 2 * nx.diameter(graph) + 1 if len(graph) > 1 else 1
 
 
+def extremes(name: str, values: Floats) -> dict[str, float]:
+    """Return least, mean and largest value over the sites, as measures for an entry of the history."""
+    return {f"{name}_{which}": float(getattr(np, which)(values)) for which in ("min", "mean", "max")}
+
+
 @dataclass
 class SimulatedRun(ABC):
     """Rows assigned to sites, settings of their programs, the network between them, and what has come of it.
