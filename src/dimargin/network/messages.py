@@ -11,6 +11,7 @@ fit one another.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -44,18 +45,9 @@ class UnsoundError(MessageError):
 
 @dataclass(frozen=True)
 class Numbers:
-    """Constraint on an array in a message, with which its field is annotated.
+    """Constraint on an array in a message, with which its field is annotated; NaN is never in the range."""
 
-    Attributes
-    ----------
-    dimensions : tuple of int
-        Numbers of dimensions that are allowed.
-    low, high : float
-        Range of the values; NaN is never in it.
-    dtype : str
-    """
-
-    dimensions: tuple[int, ...] = (1,)
+    dimensions: tuple[int, ...] = (1,)  # numbers of dimensions that are allowed
     low: float = -limits.NUMBER
     high: float = limits.NUMBER
     dtype: str = "<f8"
@@ -122,17 +114,8 @@ def encode(message: Message) -> bytes:
 def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callable[[bytes], Message]:
     """Return a function that turns bytes into messages of these kinds, and refuses everything else.
 
-    Parameters
-    ----------
-    kinds : tuple of subclasses of Message
-    largest : int
-        Most bytes that a message may have.
-
-    Returns
-    -------
-    callable
-        Raises MessageError for bytes that are too many, of another protocol version, damaged or of another kind, and
-        UnsoundError for a message with invalid content. The arrays of its messages are read-only.
+    It raises MessageError for bytes that are more than `largest`, of another protocol version, damaged or of another
+    kind, and UnsoundError for a message with invalid content. The arrays of its messages are read-only.
 
     Examples
     --------
@@ -217,6 +200,11 @@ def _fault(part: msgspec.Struct) -> str | None:
 def pack(state: Mapping[str, Any]) -> bytes:
     """Encode a dictionary as bytes; it may hold what messages may hold, and further dictionaries."""
     return _encoder.encode(_marked(state))
+
+
+def digest_of(state: Mapping[str, Any]) -> str:
+    """Return sixteen hexadecimal digits that are the same for what `pack` encodes alike only."""
+    return hashlib.sha256(pack(state)).hexdigest()[:16]
 
 
 def unpack(data: bytes) -> dict[str, Any]:

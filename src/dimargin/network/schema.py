@@ -6,7 +6,6 @@ which order sites hear of one another, or how often.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.network import limits
-from dimargin.network.messages import pack
+from dimargin.network.messages import digest_of
 from dimargin.system.arrays import Floats
 
 Label = str | int | float
@@ -28,29 +27,15 @@ _LEAST_SPREAD = 1e-100  # of a feature's values, below which they count as alike
 class Schema:
     """Description of the rows of one site, or of all sites together.
 
-    Attributes
-    ----------
-    terms : mapping
-        Settings that must be the same at all sites: program, loss, parameters, scaling.
-    feature_names : tuple of str or None
-        Names of the columns; None for LIBSVM text, whose width may differ from site to site, as features that a line
-        leaves out are zero.
-    labels : tuple
-        Sorted labels.
-    low, high : ndarray of shape (n_features,)
-        Least and largest value of every feature.
-
-    Raises
-    ------
-    ValueError
-        If no rows can have this schema: labels are NaN or too many, or limits are out of order.
+    Raises ValueError if no rows can have this schema: labels are NaN or too many, or limits are out of order.
     """
 
-    terms: Mapping[str, Any]
+    terms: Mapping[str, Any]  # settings that must be the same at all sites: program, loss, parameters, scaling
+    # None for LIBSVM text, whose width may differ from site to site, as features that a line leaves out are zero
     feature_names: tuple[str, ...] | None
-    labels: tuple[Label, ...]
-    low: Floats
-    high: Floats
+    labels: tuple[Label, ...]  # sorted
+    low: Floats  # least value of every feature, of shape (n_features,)
+    high: Floats  # largest value
 
     def __post_init__(self) -> None:
         low, high = self.low, self.high
@@ -74,25 +59,17 @@ class Schema:
     def of(
         cls, X: Any, y: NDArray[Any], terms: Mapping[str, Any], feature_names: tuple[str, ...] | None = None
     ) -> Schema:
-        """Make the schema of the rows of one site.
+        """Make the schema of the rows of one site, dense or CSR.
 
-        Parameters
-        ----------
-        X : ndarray or CSR array of shape (n, n_features)
-        y : ndarray of shape (n,)
-        terms : mapping
-        feature_names : tuple of str or None
-
-        Raises
-        ------
-        ValueError
-            If there are more features than fit into a message.
+        Raises ValueError if there are more features than fit into a message.
         """
         if X.shape[1] > limits.FEATURES:
             raise ValueError(f"rows have {X.shape[1]} features, and sites can tell one another of {limits.FEATURES}")
         low = high = np.zeros(X.shape[1])
         if X.shape[0]:
-            low, high = (_dense(extreme(X)) for extreme in (_least, _largest))
+            extremes = (getattr(X, name)(axis=0) for name in ("min", "max"))
+            dense = (found.todense() if sp.issparse(found) else found for found in extremes)
+            low, high = (np.asarray(found, dtype=np.float64).ravel() for found in dense)
         return cls(dict(terms), feature_names, sorted_labels(y.tolist()), low + 0.0, high + 0.0)
 
     @property
@@ -101,9 +78,14 @@ class Schema:
         return len(self.low)
 
     @property
+    def n_outputs(self) -> int:
+        """Number of machines: one for two labels, else one per label."""
+        return 1 if len(self.labels) == 2 else len(self.labels)
+
+    @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that are the same for the same schema only."""
-        return hashlib.sha256(pack(self.plain())).hexdigest()[:16]
+        return digest_of(self.plain())
 
     def plain(self) -> dict[str, Any]:
         """Return the schema as a dictionary, for a message, a checkpoint or a model file."""
@@ -188,11 +170,8 @@ class Schema:
         return bool(self.terms.get("fit_intercept"))
 
     def signs(self, y: NDArray[Any]) -> Floats:
-        """Return the signs of rows, plus or minus one, of shape (n_outputs, n).
-
-        There is one output for two labels, else one per label.
-        """
-        labels = self.labels[1:] if len(self.labels) == 2 else self.labels
+        """Return the signs of rows, plus or minus one, of shape (n_outputs, n)."""
+        labels = self.labels[-self.n_outputs :]
         return np.array([np.where(y == label, 1.0, -1.0) for label in labels]).reshape(len(labels), len(y))
 
     def moved(self, weights: Floats, before: Schema) -> Floats:
@@ -200,8 +179,8 @@ class Schema:
 
         Weights of a new feature or label are zero.
         """
-        n_old, n_outputs = before.n_features, 1 if len(self.labels) == 2 else len(self.labels)
-        moved = np.zeros((n_outputs, self.n_features + self.has_intercept))
+        n_old = before.n_features
+        moved = np.zeros((self.n_outputs, self.n_features + self.has_intercept))
         rows = weights
         if len(before.labels) == 2 < len(self.labels):
             rows = np.concatenate([-weights, weights])
@@ -222,15 +201,3 @@ def sorted_labels(labels: list[Any]) -> tuple[Label, ...]:
         if label not in once or isinstance(label, int):
             once[label] = label + 0.0 if isinstance(label, float) else label  # minus zero is zero
     return tuple(sorted(once.values(), key=lambda label: (isinstance(label, str), label)))
-
-
-def _least(X: Any) -> Any:
-    return X.min(axis=0)
-
-
-def _largest(X: Any) -> Any:
-    return X.max(axis=0)
-
-
-def _dense(values: Any) -> Floats:
-    return np.asarray(values.todense() if sp.issparse(values) else values, dtype=np.float64).ravel()

@@ -86,13 +86,13 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
     def machine(self, learner: CoreSetMachines, schema: Schema, counts: Mapping[str, int]) -> Step | None:
         """Return the model's last step; None before there is a core-set for every output."""
         chosen = [machine.chosen for machine in learner.machines]
-        if any(one is None or not np.isfinite(one.value) for one in chosen):
+        found = [one for one in chosen if one is not None and np.isfinite(one.value)]
+        if len(found) < len(chosen):
             return None
-        found = [one for one in chosen if one is not None]
         bounds = np.array([learner.settings.bounds(one) for one in found])
         kernel = self._kernel(schema)
         parameters = {name: getattr(self, name) for name in _OWN if name != "kind"} | {"gamma": kernel.gamma}
-        vectors = _union(found)
+        vectors = Named.united([one.points for one in found])
         transform = RowTransform.fit(vectors.X, kernel).in_float64()
         attributes = {
             "support_": np.arange(len(vectors.names)), "support_vectors_": vectors.X, "_transform": transform,
@@ -130,10 +130,3 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
         squared_radius = largest if np.isinf(self.C) else one.value - slack
         centre = x @ X if self.kernel == "linear" else None
         return own | {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": centre, "offset_": -squared_radius}
-
-
-def _union(found: list[Chosen]) -> Named:
-    """Return the points of all outputs, each once and in the order of their names."""
-    joined = Named.joined([one.points for one in found])
-    first = {name: k for k, name in reversed(list(enumerate(joined.names)))}
-    return joined.take([first[name] for name in sorted(first)])

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from dimargin.model_files.model_format import Step
 from dimargin.network import limits
-from dimargin.network.programs.exchange import Exchange
+from dimargin.network.programs.exchange import Exchange, Sums
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.parameters import GadgetParameters, GossipParameters
-from dimargin.network.programs.sums import Sums
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.losses import LEAST, MOST
@@ -27,15 +26,11 @@ class GossipOptions(SiteOptions, GossipParameters):
     """Options of GADGET."""
 
     program, shares, messages = "gadget", "parameters", (Exchange,)
+    least_labels = 2
 
     def __post_init__(self) -> None:
         if not LEAST <= self.alpha <= MOST:
             raise ValueError(f"alpha must be in [{LEAST:g}, {MOST:g}], got {self.alpha!r}")
-
-    @property
-    def least_labels(self) -> int:
-        """Least number of labels, which is two."""
-        return 2
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
@@ -46,7 +41,7 @@ class GossipOptions(SiteOptions, GossipParameters):
 
     def message_size(self, schema: Schema) -> int:
         """Return the bytes of a message with weights, gradient sums and statistics of features."""
-        n_outputs, width = 1 if len(schema.labels) == 2 else len(schema.labels), schema.n_features + 1
+        n_outputs, width = schema.n_outputs, schema.n_features + 1
         return 8 * (n_outputs * width + Sums.size((n_outputs, width)))
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:

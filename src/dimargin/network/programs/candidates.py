@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from dimargin.network import limits
-from dimargin.network.messages import Array, Count, Digest, Finite, Message, Numbers, SiteName, pack
+from dimargin.network.messages import Array, Count, Digest, Finite, Message, Numbers, SiteName, digest_of
 from dimargin.system.arrays import Floats
 
 Name = tuple[str, int]  # of a point: site and row
@@ -22,43 +21,22 @@ _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
 
 
 class Candidates(Message, frozen=True, tag="candidates"):
-    """Message with a core-set.
+    """Message with a core-set of k points."""
 
-    Attributes
-    ----------
-    sites : list of str
-        Site that each point comes from.
-    rows : ndarray of shape (k,), of int64
-        Number of each point among the rows of its site.
-    X : ndarray of shape (k, n_features)
-        Points; of sparse ones the values, of shape (n_values,), with `indices` and `indptr` as of a CSR array.
-    labels : ndarray of shape (k,)
-        Codes of their labels; ones where there are none.
-    masses : ndarray of shape (k,)
-        Weights of the rows, by which C is multiplied.
-    quiet : int
-        Rounds since the last change that the sender knows of.
-    value : float
-        Value of the core-set, which its receiver computes itself only where it is the best that it has received.
-    digest : str
-        Digest of the core-set, as in `Named.digest`. A message without a point says that it is still that one.
-    output : int
-        Number of the machine, of several, that the core-set belongs to.
-    schema : str
-        Digest of the sender's schema.
-    indices, indptr : ndarray or None
-    """
-
-    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]
-    rows: _Places
+    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # that each point comes from
+    rows: _Places  # number of each point among the rows of its site, of shape (k,)
+    # of shape (k, n_features); of sparse points the values, of shape (n_values,), with `indices` and `indptr` as of a
+    # CSR array
     X: Annotated[Array, Numbers((1, 2))]
-    labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)]
-    masses: Annotated[Array, Numbers(low=limits.LEAST_MASS, high=limits.MOST_MASS)]
-    quiet: Count
-    value: Finite = 0.0
-    digest: Digest = ""
-    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0
-    schema: Digest = ""
+    labels: Annotated[
+        Array, Numbers(low=-limits.LABELS, high=limits.LABELS)
+    ]  # codes, of shape (k,); ones without labels
+    masses: Annotated[Array, Numbers(low=limits.LEAST_MASS, high=limits.MOST_MASS)]  # by which C is multiplied
+    quiet: Count  # rounds since the last change that the sender knows of
+    value: Finite = 0.0  # which the receiver computes itself only where it is the best that it has received
+    digest: Digest = ""  # as in `Named.digest`; a message without a point says that the core-set is still that one
+    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # number of the machine, of several
+    schema: Digest = ""  # of the sender
     indices: _Places | None = None
     indptr: _Places | None = None
 
@@ -75,18 +53,10 @@ class Candidates(Message, frozen=True, tag="candidates"):
 
 @dataclass(frozen=True)
 class Named:
-    """Points with their names.
-
-    Attributes
-    ----------
-    names : tuple of (str, int)
-    X : ndarray or CSR array of shape (k, n_features)
-        Points, in canonical form if sparse.
-    labels, masses : ndarray of shape (k,)
-    """
+    """Points with their names."""
 
     names: tuple[Name, ...]
-    X: Any
+    X: Any  # ndarray or CSR array, in canonical form, of shape (k, n_features)
     labels: Floats
     masses: Floats
 
@@ -106,7 +76,7 @@ class Named:
     def digest(self) -> str:
         """Sixteen hexadecimal digits that are the same for the same points in the same order only."""
         content = {"names": self.names, "labels": self.labels, "masses": self.masses, **stored(self.X)}
-        return hashlib.sha256(pack(content)).hexdigest()[:16]
+        return digest_of(content)
 
     def take(self, indices: Any) -> Named:
         """Return the points at these indices."""
@@ -137,6 +107,13 @@ class Named:
         together = sp.vstack(X, format="csr") if sp.issparse(X[0]) else np.concatenate(X)
         labels, masses = (np.concatenate([getattr(part, field) for part in parts]) for field in ("labels", "masses"))
         return Named(names, together, labels, masses)
+
+    @staticmethod
+    def united(parts: list[Named]) -> Named:
+        """Join several sets of points, each point once, where it comes first, and in the order of their names."""
+        joined = Named.joined(parts)
+        first = {name: k for k, name in reversed(list(enumerate(joined.names)))}
+        return joined.take([first[name] for name in sorted(first)])
 
 
 def stored(X: Any) -> dict[str, Array]:

@@ -74,26 +74,8 @@ class Spoken:
 class CoreSetConsensus(Listener):
     """Program of one site.
 
-    Parameters
-    ----------
-    name : str
-    X : ndarray or CSR array of shape (n, n_features)
-        Points of this site, if any, stored (dense or sparse) as at all other sites.
-    labels : ndarray of shape (n,)
-        Codes of labels, of a margin machine; ones otherwise.
-    settings : CoreSetSettings
-    masses : ndarray of shape (n,), optional
-        Weights of the rows; ones by default.
-
-    Attributes
-    ----------
-    chosen : Chosen or None
-        The core-set; None before there is a point.
-    rounds : int
-    changes : int
-        Number of times that the core-set has changed.
-    has_finished : bool
-        Whether no core-set has changed for long enough.
+    Its points X, if any, are stored (dense or sparse) as at all other sites. Labels are codes, for a margin machine, or
+    ones. Masses are weights of the rows; ones by default.
     """
 
     shares = "rows"
@@ -105,13 +87,13 @@ class CoreSetConsensus(Listener):
     ) -> None:
         self.name, self.settings = name, settings
         self.own = Named.of(name, 0, X, labels, masses)
-        self.chosen: Chosen | None = None
-        self.rounds = self.changes = 0
+        self.chosen: Chosen | None = None  # the core-set; None before there is a point
+        self.rounds = self.changes = 0  # and how often the core-set has changed
         self.neighbourhood = Neighbourhood(np.inf, settings.most_messages)
         self._heard: dict[str, Heard] = {}  # since the last round, by sender
         self._spoken: dict[str, Spoken] = {}
         self._quiet, self._counted = 0, -1  # quiet rounds, and when the last was counted
-        self.has_finished = False
+        self.has_finished = False  # whether no core-set has changed for long enough
         self.given: set[int] = set()  # rows that have left
         self._woken = self._longest = 0.0  # when the last round began, and seconds that any has taken
         self._is_new = True  # whether there are points that were not considered yet
@@ -217,9 +199,9 @@ class CoreSetConsensus(Listener):
 
     def _pooled(self) -> Named:
         """Return the points of others in a core-set, each once and in the order of names, and all own points."""
-        parts = Named.joined(self._core_sets)
-        foreign = {name: k for k, name in enumerate(parts.names) if name[0] != self.name}
-        return Named.joined([parts.take([foreign[name] for name in sorted(foreign)]), self.own])
+        known = Named.united(self._core_sets)
+        foreign = known.take([k for k, (site, _) in enumerate(known.names) if site != self.name])
+        return Named.joined([foreign, self.own])
 
     # ---- messages ------------------------------------------------------------------------------------------------
 
@@ -323,6 +305,6 @@ class CoreSetConsensus(Listener):
 
 def _said(state: dict[str, Any]) -> Candidates:
     """Return the core-set of a checkpoint as a message, checked by the rules for messages."""
-    columns: dict[str, Any] = {name: state.get(name) for name in ("sites", "rows", "X", "labels", "masses")}
-    message = Candidates(**columns, quiet=0, indices=state.get("indices"), indptr=state.get("indptr"))
+    names = ("sites", "rows", "X", "labels", "masses", "indices", "indptr")
+    message = Candidates(**{name: state.get(name) for name in names}, quiet=0)  # type: ignore[arg-type]
     return decoder((Candidates,))(encode(message))  # type: ignore[return-value]

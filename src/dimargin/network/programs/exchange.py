@@ -1,48 +1,65 @@
-"""Messages of sites that learn by GADGET, and the check whether a correct site can have sent one."""
+"""Messages of sites that learn by GADGET, the sums in them, and the check whether a correct site can have sent one."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
 from dimargin.network.messages import Array, Count, Digest, Message, Numbers
-from dimargin.network.programs.sums import Sums
 from dimargin.network.push_sum import Mass, PushSum
+from dimargin.system.arrays import Floats
+
+
+class Sums(NamedTuple):
+    """Sums over the rows of a site, or what Push-Sum makes of those of all sites: the layout of its vectors."""
+
+    # of y x over the rows of margin below one; with local gradients the weights, times the number of rows; of shape
+    # (n_outputs, n_features)
+    pull: Floats
+    rows: float  # their number
+    # curvature, first and second moment of the features, of shape (3, n_features); (3, 0) if the step size needs none
+    statistics: Floats
+    loss: Floats  # of shape (n_outputs,)
+    active: Floats  # number of rows of margin below one, of shape (n_outputs,)
+
+    @classmethod
+    def of(cls, vector: Floats, shape: tuple[int, int]) -> Self:
+        """Return the parts of a vector, as views of it, for weights of a shape."""
+        k, n_outputs = shape[0] * shape[1], shape[0]
+        statistics = vector[k + 1 : len(vector) - 2 * n_outputs].reshape(3, -1)
+        loss, active = vector[len(vector) - 2 * n_outputs :].reshape(2, n_outputs)
+        return cls(vector[:k].reshape(shape), float(vector[k]), statistics, loss, active)
+
+    @staticmethod
+    def size(shape: tuple[int, int]) -> int:
+        """Return the length of a vector with statistics."""
+        return (shape[0] + 3) * shape[1] + 1 + 2 * shape[0]
+
+    @property
+    def vector(self) -> Floats:
+        """The vector of these parts."""
+        parts = self.pull.ravel(), [self.rows], self.statistics.ravel(), self.loss, self.active
+        return np.concatenate(parts)
 
 
 class Exchange(Message, frozen=True, tag="exchange"):
-    """Message that a site sends a neighbour in a round.
-
-    Attributes
-    ----------
-    mass : Mass
-    steps : int
-        Number of steps that the sender has taken.
-    iterate : ndarray of shape (n_outputs, n_features)
-        Weights of the sender; of no rows while it has none worth sending, or with local gradients, whose mass has them.
-    schema : str
-        Digest of the sender's schema; messages about other schemas are ignored.
-    """
+    """Message that a site sends a neighbour in a round."""
 
     mass: Mass
-    steps: Count
+    steps: Count  # that the sender has taken
+    # weights of the sender, of shape (n_outputs, n_features); of no rows while it has none worth sending, or with local
+    # gradients, whose mass has them
     iterate: Annotated[Array, Numbers((2,))]
-    schema: Digest = ""
+    schema: Digest = ""  # of the sender; messages about other schemas are ignored
 
     def fault(
         self, sender: str, push_sum: PushSum, shape: tuple[int, int], norm_bound: float, mass_bound: float
     ) -> str | None:
         """Return why this cannot come from a correct site that learns what the receiver does; None if it can.
 
-        Parameters
-        ----------
-        sender : str
-        push_sum : PushSum
-            Push-Sum of the receiver.
-        shape : (n_outputs, n_features)
-        norm_bound, mass_bound : float
-            Bounds of the norm of the weights, and of what one message may add to any sum.
+        `push_sum` is the receiver's, and `shape` that of its weights. `norm_bound` is of the norm of weights, and
+        `mass_bound` of what one message may add to any sum.
         """
         sent, iterate = self.mass.sent, self.iterate
         if sent.shape != push_sum.mass.shape or (len(iterate) and iterate.shape != shape):

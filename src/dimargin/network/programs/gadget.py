@@ -39,12 +39,11 @@ import numpy as np
 from dimargin.network import limits
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
-from dimargin.network.programs.exchange import Exchange
+from dimargin.network.programs.exchange import Exchange, Sums
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.learner import Learner
 from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
-from dimargin.network.programs.sums import Sums
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import HingeEvaluation, HingeRows, hinge_dual
@@ -56,39 +55,24 @@ _AVERAGING = 8  # power of t by which later steps weigh more in the dual coeffic
 
 
 class Gadget(Learner):
-    """Learner of one site.
-
-    Parameters
-    ----------
-    rows : HingeRows
-    settings : GadgetSettings
-    seed : sequence of int
-        Seed of the batches.
-
-    Attributes
-    ----------
-    weights, average : ndarray of shape (n_outputs, n_features)
-        Last iterate, and the average over all steps t, weighted by t.
-    dual : ndarray of shape (n_outputs, n)
-        Dual coefficients of this site's rows, in [0, 1].
-    rounds, steps : int
-    """
+    """Learner of one site, whose batches follow from `seed`."""
 
     shares = "parameters"
     messages = (Exchange,)
     settings: GadgetSettings
+    has_finished = False
 
     def __init__(self, rows: HingeRows, settings: GadgetSettings, seed: tuple[int, ...] = (0,)) -> None:
         self.rows, self.settings = rows, settings
         self._shape = rows.signs.shape[0], rows.X.shape[1]
-        self.weights = np.zeros(self._shape)
-        self.average = np.zeros(self._shape)
-        self.dual = np.zeros(rows.signs.shape)
+        self.weights = np.zeros(self._shape)  # the last iterate, of shape (n_outputs, n_features)
+        self.average = np.zeros(self._shape)  # of the iterates of all steps t, weighted by t
+        self.dual = np.zeros(rows.signs.shape)  # coefficients of this site's rows, in [0, 1], of shape (n_outputs, n)
         self.rounds = self.steps = 0
         self._rng = np.random.default_rng(seed)
         self._steps = Steps(np.zeros(self._shape[1]))
         self._statistics = self._statistics_of_rows()
-        self._push_sum = PushSum(self._contribution(None))
+        self._push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
         self._pull = np.zeros(self._shape)  # averaged as the dual coefficients are
         self._activity = np.zeros(self._shape[0])
         self._progress = Progress()
@@ -97,7 +81,6 @@ class Gadget(Learner):
         self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
         self._iterates: dict[str, Floats] = {}
         self._leads: dict[str, int] = {}
-        self._has_finished = False
         self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
         self._has_met = False
 
@@ -133,7 +116,7 @@ class Gadget(Learner):
 
     def append(self, rows: HingeRows) -> None:
         """Add rows of this site."""
-        self.rows, self._has_finished = self.rows.with_more(rows), False
+        self.rows, self.has_finished = self.rows.with_more(rows), False
         self.dual = np.concatenate([self.dual, np.zeros(rows.signs.shape)], axis=1)
         self._count_rows()
 
@@ -144,11 +127,6 @@ class Gadget(Learner):
         if self.settings.gradient == "local":
             self._sums.pull[:] = self.rows.n_rows * self.weights
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
-
-    @property
-    def has_finished(self) -> bool:
-        """Return whether the rule for stopping has held since the last new row."""
-        return self._has_finished
 
     def leave(self, name: str) -> None:
         """Undo what a neighbour has contributed, as if it had never been there."""
@@ -329,9 +307,8 @@ class Gadget(Learner):
         self._statistics = self._statistics_of_rows()
         self._push_sum.contribute(self._contribution(self.rows.evaluate(self.weights)))
 
-    def _contribution(self, evaluation: HingeEvaluation | None) -> Floats:
+    def _contribution(self, evaluation: HingeEvaluation) -> Floats:
         """Return the sums over this site's rows."""
-        evaluation = evaluation or self.rows.evaluate(np.zeros(self._shape))
         pull = np.zeros(self._shape) if self.settings.gradient == "local" else evaluation.pull
         return Sums(pull, float(self.rows.n_rows), self._statistics, evaluation.loss, evaluation.active).vector
 
@@ -366,7 +343,7 @@ class Gadget(Learner):
         quiet = (change if settings.stop == "quiet" else min(moved, max(far, 0.0))) < settings.tol
         self._quiet = self._quiet + 1 if quiet else 0
         if self._quiet >= settings.n_quiet:
-            self._has_finished = True
+            self.has_finished = True
             yield Stop(settings.stop)
 
     def status(self) -> dict[str, Any]:
@@ -389,7 +366,7 @@ class Gadget(Learner):
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
             "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
             "activity": self._activity, "progress": self._progress.entries, "smooth": self._progress.smooth,
-            "has_met": self._has_met, "has_finished": self._has_finished, "step_sizes": vars(self._steps),
+            "has_met": self._has_met, "has_finished": self.has_finished, "step_sizes": vars(self._steps),
             "draws": json.dumps(self._rng.bit_generator.state),
         }  # fmt: skip
 
@@ -406,7 +383,7 @@ class Gadget(Learner):
         known = min(self.rows.n_rows, state["dual"].shape[1])
         self.dual[:, :known] = state["dual"][:, :known]
         self.rounds, self.steps, self._has_met = state["rounds"], state["steps"], state["has_met"]
-        self._has_finished = state["has_finished"]
+        self.has_finished = state["has_finished"]
         self._push_sum = PushSum.restore(state["push_sum"])
         self._steps = Steps(**state["step_sizes"])
         self._statistics = self._statistics_of_rows()
@@ -414,5 +391,5 @@ class Gadget(Learner):
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
         self._rng.bit_generator.state = json.loads(state["draws"])
         if self.rows.n_rows != state["dual"].shape[1]:
-            self._has_finished = False
+            self.has_finished = False
             self._count_rows()
