@@ -4,46 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 
-@dataclass(frozen=True)
 class SiteFolder:
-    """Folder in which a site keeps its files.
+    """Folder in which a site keeps its files."""
 
-    Attributes
-    ----------
-    path : Path
-    """
-
-    path: Path
-
-    @property
-    def state(self) -> Path:
-        """State file, from which a killed site resumes."""
-        return self.path / "state"
-
-    @property
-    def status(self) -> Path:
-        """Status file in JSON, which is written every second."""
-        return self.path / "status.json"
-
-    @property
-    def model(self) -> Path:
-        """Model file for ``dimargin predict``, which is replaced as a whole."""
-        return self.path / "model.dimargin"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.state = path / "state"  # from which a killed site resumes
+        self.status = path / "status.json"  # which is written every second
+        self.model = path / "model.dimargin"  # for ``dimargin predict``, which is replaced as a whole
 
     def read_status(self) -> dict[str, Any]:
         """Read the status that the site has written last, and the seconds since then as ``age``.
 
-        Raises
-        ------
-        OSError
-            If no site has run here.
-        ValueError
-            If the file is damaged.
+        Raises OSError if no site has run here, and ValueError if the file is damaged.
         """
         try:
             text = self.status.read_text(encoding="utf-8")

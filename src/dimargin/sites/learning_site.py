@@ -31,28 +31,12 @@ _TIMER = "files"
 class LearningSite(Agreement):
     """Agreement that reads rows from a file as they come, and writes the model and its status to files.
 
-    Parameters
-    ----------
-    name : str
-    data : GrowingFile
-    folder : SiteFolder
-    options : SiteOptions
-    seed : int
-
-    Attributes
-    ----------
-    live : LiveSite or None
-        Runner of this program, for its counters.
-
-    Raises
-    ------
-    DataFileError, OSError
-        If the data cannot be read.
+    Raises DataFileError or OSError if the data cannot be read.
     """
 
     def __init__(self, name: str, data: GrowingFile, folder: SiteFolder, options: SiteOptions, seed: int = 0) -> None:
         self.folder, self.options, self._data = folder, options, data
-        self.live: LiveSite | None = None
+        self.live: LiveSite | None = None  # which runs this program, for its counters
         self._first = first = data.read()
         self._terms = options.terms(first)
         super().__init__(

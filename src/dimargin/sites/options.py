@@ -23,29 +23,18 @@ _TIMES_THE_INTERVAL = 20.0  # likewise, as a multiple of a site's own
 class SiteOptions(LearnerFactory):
     """Abstract base class of options: those that all sites must share (`terms`), and those that each may choose.
 
-    Attributes
-    ----------
-    scale : bool
-        Whether features are scaled by the least and largest values of all sites.
-    interval, lease : float
-        Seconds between rounds, and seconds of silence after which a neighbour counts as gone.
-    n_sites : int or None
-        See `dimargin.network.programs.agreement.Agreement`, as for `least_sites` and `settle`.
-    least_sites : int
-    settle : float
-    poll : float
-        Seconds between reads of the data file, and between model files.
+    For `n_sites`, `least_sites` and `settle` see `dimargin.network.programs.agreement.Agreement`.
     """
 
     program: ClassVar[str]
 
-    scale: bool = True
-    interval: float = 0.05
-    lease: float = 2.0
+    scale: bool = True  # whether features are scaled by the least and largest values of all sites
+    interval: float = 0.05  # seconds between rounds
+    lease: float = 2.0  # seconds of silence after which a neighbour counts as gone
     n_sites: int | None = None
     least_sites: int = 1
     settle: float = 3.0
-    poll: float = 2.0
+    poll: float = 2.0  # seconds between reads of the data file, and between model files
 
     @property
     def uses_labels(self) -> bool:
@@ -70,13 +59,7 @@ class SiteOptions(LearnerFactory):
     def machine(self, learner: Any, schema: Schema, counts: Mapping[str, int]) -> Step | None:
         """Return the model's last step, without its status; None while there is no model.
 
-        Parameters
-        ----------
-        learner : Learner
-            Learner that these options have made.
-        schema : Schema
-        counts : mapping from site to int
-            Number of rows of each site.
+        These options have made the learner, and `counts` are numbers of rows by site.
         """
 
     @property
