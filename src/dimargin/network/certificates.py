@@ -16,24 +16,13 @@ class Tls:
 
     The name of every site is the common name of its certificate. Host names are not verified, since
     only the common name counts.
-
-    Attributes
-    ----------
-    certificate, key : path
-        Certificate and private key of this site, in PEM format.
-    authority : path
-        Certificate of the authority that signed the certificates of all sites.
-    allowed : collection of str
-        Names of the sites that may take part; this site's own may be among them.
-    router : str, optional
-        Name of a router whose messages are accepted under whatever names of sites it forwards.
     """
 
-    certificate: str | os.PathLike[str]
-    key: str | os.PathLike[str]
-    authority: str | os.PathLike[str]
-    allowed: Collection[str]
-    router: str | None = None
+    certificate: str | os.PathLike[str]  # of this site, in PEM format
+    key: str | os.PathLike[str]  # private key of this site, in PEM format
+    authority: str | os.PathLike[str]  # certificate of the authority that signed the certificates of all sites
+    allowed: Collection[str]  # names of the sites that may take part; this site's own may be among them
+    router: str | None = None  # name of a router whose messages are accepted under whatever names of sites it forwards
 
 
 def check_certificate(name: str, tls: Tls) -> None:

@@ -46,25 +46,16 @@ class Link(ABC):
 
     A message may come from a site that is not, or no longer, among the neighbours, since messages and
     changes of the neighbours come in no particular order.
-
-    Attributes
-    ----------
-    name : str
-        Name of this site.
-    largest : int
-        Most bytes that a message may have.
     """
 
-    name: str
-    largest: int
+    name: str  # of this site
+    largest: int  # most bytes that a message may have
 
     @abstractmethod
     def open(self, deliver: Callable[[Event], None]) -> None:
-        """Open the link; `deliver`, which never blocks, may be called from any thread until `close` returns.
+        """Open the link, or raise LinkError.
 
-        Raises
-        ------
-        LinkError
+        Until `close` returns, `deliver`, which never blocks, may be called from any thread.
         """
 
     @abstractmethod

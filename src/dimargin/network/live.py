@@ -309,9 +309,7 @@ class LiveSite:
             self._link.send(to, data)
 
     def _restore(self) -> None:
-        if self._state is None:
-            return
-        stored = read_state(self._state)
+        stored = None if self._state is None else read_state(self._state)
         if stored is None:
             return
         if stored.get("site") != self._link.name:

@@ -16,35 +16,18 @@ _BUSY = 60.0  # seconds of messages that may be read at once
 
 @dataclass
 class Neighbourhood:
-    """Neighbours of one site, by name.
+    """Neighbours of one site, by name."""
 
-    Attributes
-    ----------
-    lease : float
-        Seconds of silence after which a neighbour counts as gone; infinite where receivers need not send
-        anything back.
-    most_messages : float
-        Messages per second that one neighbour may send, by this site's own clock, before it is refused. Those that came
-        while the site was busy for up to a minute, and are read all at once, do no harm.
-    names : tuple of str
-        Sites that the network can reach.
-    heard : dict from name to float
-        Time at which each neighbour was heard last.
-    refused : dict from name to str
-        Neighbours that are ignored, with the reason.
-    redeemable : set of str
-        Refused neighbours that are listened to, as they may yet be taken in again.
-    old : Counter
-        Number of messages of each neighbour that brought nothing new.
-    """
-
+    # seconds of silence after which a neighbour counts as gone; infinite where receivers need not send anything back
     lease: float
+    # per second that one neighbour may send, by this site's own clock, before it is refused; those that came while the
+    # site was busy for up to a minute, and are read all at once, do no harm
     most_messages: float = float("inf")
-    names: tuple[str, ...] = ()
-    heard: dict[str, float] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
-    redeemable: set[str] = field(default_factory=set)
-    old: Counter[str] = field(default_factory=Counter)
+    names: tuple[str, ...] = ()  # of the sites that the network can reach
+    heard: dict[str, float] = field(default_factory=dict)  # when each neighbour was heard last
+    refused: dict[str, str] = field(default_factory=dict)  # neighbours that are ignored, with the reason
+    redeemable: set[str] = field(default_factory=set)  # refused ones that are heard, as they may be taken in again
+    old: Counter[str] = field(default_factory=Counter)  # messages of each neighbour that brought nothing new
     _new: Counter[str] = field(default_factory=Counter)
     _awake: float = 0.0  # when any message was heard last
     _busy: tuple[float, float] = 0.0, 0.0  # when the site came back from not hearing any for so many seconds

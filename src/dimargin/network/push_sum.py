@@ -32,36 +32,18 @@ Life = Annotated[int, Meta(ge=0, le=limits.LIVES)]
 
 
 class Mass(msgspec.Struct, frozen=True):
-    """Part of a message that Push-Sum needs.
+    """Part of a message that Push-Sum needs."""
 
-    Attributes
-    ----------
-    life : int
-        Counter that grows when the sender forgets the edge, which starts it anew.
-    knows : int
-        Life of the receiver's end, as the sender knows it; 0 where it has not heard from the receiver yet.
-    sequence : int
-        Number of the message among those over this edge.
-    heard : int
-        Sequence of the last message that the sender has received from the receiver.
-    sent : ndarray of shape (k,)
-        Sum of all shares since the edge started.
-    """
-
-    life: Life
-    knows: Life
-    sequence: Count
-    heard: Count
-    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]
+    life: Life  # grows when the sender forgets the edge, which starts it anew
+    knows: Life  # life of the receiver's end, as the sender knows it; 0 before it has heard from the receiver
+    sequence: Count  # number of the message among those over this edge
+    heard: Count  # sequence of the last message that the sender has received from the receiver
+    sent: Annotated[Array, Numbers(low=-limits.SUM, high=limits.SUM)]  # sum of all shares since the edge started
 
 
 @dataclass
 class Edge:
-    """State of one end of an edge; `life`, `knows`, `sequence` and `heard` are as in `Mass`.
-
-    `newest` is the highest sequence that came in the other end's present life, also in messages that could not be used,
-    and `acknowledged` the sequence of its last message that the other end has received.
-    """
+    """State of one end of an edge; `life`, `knows`, `sequence` and `heard` are as in `Mass`."""
 
     sent: Floats
     received: Floats
@@ -69,8 +51,8 @@ class Edge:
     knows: int = 0
     sequence: int = 0
     heard: int = 0
-    newest: int = 0
-    acknowledged: int = 0
+    newest: int = 0  # highest sequence in the other end's present life, also of messages that could not be used
+    acknowledged: int = 0  # sequence of the last message of this end that the other end has received
 
 
 class PushSum:

@@ -19,18 +19,10 @@ class StateError(ValueError):
 
 
 def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """Read the state that a site has written last.
+    """Read the state that a site has written last; None where there is no file.
 
-    Returns
-    -------
-    dict or None
-        The site's name as `site`, its `incarnation`, and its program's checkpoint as `program`; None where there is no
-        file.
-
-    Raises
-    ------
-    StateError
-        If the file is damaged or is not the state of a site.
+    It has the site's name as `site`, its `incarnation`, and its program's checkpoint as `program`. Raises StateError if
+    the file is damaged or is not the state of a site.
     """
     try:
         data = Path(path).read_bytes()

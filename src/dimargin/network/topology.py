@@ -77,20 +77,10 @@ def make_graph(topology: str | Any, n_sites: int, random_state: int = 0) -> Any:
 
 
 def changing_digraphs(n_sites: int, p: float, random_state: int = 0) -> Callable[[float], Any]:
-    """Return a function that gives another random digraph every second (core-set paper, section V).
+    """Return a function from seconds to a random digraph, another one every second (core-set paper, section V).
 
-    The graphs are directed Erdos-Renyi graphs; the simulator takes such a function.
-
-    Parameters
-    ----------
-    n_sites : int
-    p : float
-        Probability of every edge; none of the graphs need be connected.
-    random_state : int
-
-    Returns
-    -------
-    function from seconds to a networkx.DiGraph
+    The graphs are directed Erdos-Renyi graphs, of which none need be connected; p is the probability of every edge. The
+    simulator takes such a function.
 
     Examples
     --------

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from dimargin.network import limits
@@ -29,7 +30,6 @@ from dimargin.problems.hinge import stacked
 
 _TIMER = "card"
 _CARDS_EVERY = 20  # rounds of cards between two, once the schema is sealed
-_SCHEMA = ("terms", "feature_names", "labels", "low", "high")
 
 _Number = Meta(ge=-limits.COUNT, le=limits.COUNT)
 _Label = Text | Annotated[int, _Number] | Annotated[float, _Number]
@@ -38,27 +38,20 @@ _Sites = Meta(max_length=limits.SITES)
 
 
 class Card(Message, frozen=True, tag="card"):
-    """Message with what a site knows of the rows of all sites; other fields are as in `Schema`.
-
-    Attributes
-    ----------
-    rows : dict from site to [int, int]
-        Number of times that the site has counted its rows, and the last count.
-    sealed : bool
-        Whether the sender learns under this schema.
-    """
+    """Message with what a site knows of the rows of all sites; the first five fields are as in `Schema`."""
 
     terms: Annotated[dict[Text, Text | int | float | bool | None], Meta(max_length=limits.TERMS)]
     feature_names: Annotated[list[Text], Meta(max_length=limits.FEATURES)] | None
     labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)]
     low: _Limits
     high: _Limits
+    # by site, how many times it has counted its rows, and the last count
     rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
-    sealed: bool
+    sealed: bool  # whether the sender learns under this schema
 
     def schema(self) -> Schema:
         """Return the schema of the card; raises ValueError if there can be none such."""
-        return Schema.from_plain({name: getattr(self, name) for name in _SCHEMA})
+        return Schema.from_plain(asdict(self))
 
     def contradiction(self) -> str | None:
         """Return why there can be no such schema; None if there can."""
@@ -72,29 +65,21 @@ class Card(Message, frozen=True, tag="card"):
 class Agreement(SiteProgram):
     """Site program that agrees on a schema with other sites, and then learns.
 
+    Its rows, dense or CSR, may be of one class, or none at all. The terms of their schema must be the same at all
+    sites.
+
     Parameters
     ----------
-    name : str
-        Name of this site.
-    X : ndarray or CSR array of shape (n, n_features)
-    y : ndarray of shape (n,)
-        Labels; one class, or no row at all, will do.
-    schema : Schema
-        Schema of these rows; its terms must be the same at all sites.
-    factory : LearnerFactory
-        Maker of the learner.
     n_sites : int, optional
         Number of known sites at which to begin, and not before. By default a site begins when nothing new has been
         heard for `settle` seconds.
     least_sites : int, default=1
         Least number of known sites at which to begin in any case: 2 for a site that was given the address of another
         one, and must not learn by itself unnoticed.
-    settle : float, default=3.0
     interval : float, default=0.25
         Seconds between cards.
     most_messages : float, default=infinity
         Cards per second that one neighbour may send before it is refused for good.
-    seed : sequence of int
     """
 
     def __init__(

@@ -25,19 +25,9 @@ class CodedRows(NamedTuple):
 
 
 class CoreSetMachines(Learner):
-    """Learner of one site.
+    """Learner of one site, with a program for every output.
 
-    Parameters
-    ----------
-    name : str
-    rows : CodedRows
-    settings : CoreSetSettings
-        Settings of all machines; more than two `codes` make one machine of each against the rest.
-
-    Attributes
-    ----------
-    machines : list of CoreSetConsensus
-        One program for every output.
+    More than two `codes` in the settings make one machine of each against the rest.
     """
 
     shares = "rows"

@@ -29,45 +29,22 @@ _LIMITS = Limits(max_iter=100_000)
 class CoreSetSettings(LearnerSettings):
     """Settings of core-set consensus.
 
-    Attributes
-    ----------
-    machine : {"ball", "margin"}
-        The smallest ball around points (with softness: data description), or the margin machine whose points all count
-        as equally long (L2-SVM; one-class machine where all signs are one).
-    epsilon : float
-        For a ball, every point is within ``1 + epsilon`` times the radius. For a machine, relative error of its
-        objective.
-    size : int or None
-        Number k of points that exchanges keep; None lets core-sets grow.
-    C : float
-        Softness is ``1 / C``; infinite for a hard ball.
-    kernel : Kernel or None
-        Kernel; None for the space of the features.
-    intercept : bool
-        Whether one is added to the kernel.
-    positive : int
-        Code of the label whose rows have a sign of plus one in a margin machine.
-    codes : tuple of int
-        All codes of labels that there are.
-    output : int
-        Number of this machine, where sites train several.
-    quiet_rounds : int
-        Rounds without a change anywhere after which a site stops.
-    mass_bounds : (float, float)
-        Least and largest weight of a row; a site that sends others is refused.
+    The machine is the smallest ball around points (with softness: data description), or the margin machine whose points
+    all count as equally long (L2-SVM; one-class machine where all signs are one).
     """
 
     machine: Literal["ball", "margin"] = "ball"
+    # for a ball, every point is within 1 + epsilon times the radius; for a machine, relative error of its objective
     epsilon: float = 0.1
-    size: int | None = None
-    C: float = np.inf
-    kernel: Kernel | None = None
-    intercept: bool = False
-    positive: int = 1
-    codes: tuple[int, ...] = (-1, 1)
-    output: int = 0
-    quiet_rounds: int = 20
-    mass_bounds: tuple[float, float] = (0.0, np.inf)
+    size: int | None = None  # number k of points that exchanges keep; None lets core-sets grow
+    C: float = np.inf  # softness is 1 / C; infinite for a hard ball
+    kernel: Kernel | None = None  # None for the space of the features
+    intercept: bool = False  # whether one is added to the kernel
+    positive: int = 1  # code of the label whose rows have a sign of plus one in a margin machine
+    codes: tuple[int, ...] = (-1, 1)  # of all labels that there are
+    output: int = 0  # number of this machine, where sites train several
+    quiet_rounds: int = 20  # without a change anywhere, after which a site stops
+    mass_bounds: tuple[float, float] = (0.0, np.inf)  # of the weight of a row; a site that sends others is refused
 
     @classmethod
     def for_gap(
@@ -84,11 +61,9 @@ class CoreSetSettings(LearnerSettings):
             return FeatureSpace(points.X, softness)
         transform = RowTransform.fit(points.X, self.kernel or Kernel("linear")).in_float64()
         matrix = KernelMatrix(replace(transform, offset=float(self.intercept)), points.X)
-        return (
-            KernelSpace(matrix, softness)
-            if self.machine == "ball"
-            else MarginSpace(matrix, softness, self.signs(points))
-        )
+        if self.machine == "margin":
+            return MarginSpace(matrix, softness, self.signs(points))
+        return KernelSpace(matrix, softness)
 
     def signs(self, points: Named) -> Floats:
         """Return the signs of points, plus or minus one, for a margin machine."""
@@ -118,17 +93,11 @@ class CoreSetSettings(LearnerSettings):
 class Chosen:
     """Core-set and its ball, which is a function of it, so that equal points have equal balls.
 
-    Attributes
-    ----------
-    points : Named
-        Points of positive weight, in the order of their names.
-    weights : ndarray of shape (k,)
-    value : float
-        Optimum of the dual: the squared radius, less the constant by which softness and equal lengths raise it, which
-        differs from core-set to core-set where rows have weights. For a margin machine it is minus rho.
+    The value is the optimum of the dual: the squared radius, less the constant by which softness and equal lengths
+    raise it, which differs from core-set to core-set where rows have weights. For a margin machine it is minus rho.
     """
 
-    points: Named
+    points: Named  # of positive weight, in the order of their names
     weights: Floats
     value: float
 

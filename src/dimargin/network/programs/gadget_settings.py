@@ -15,18 +15,9 @@ from dimargin.network.programs.parameters import GadgetParameters
 class GadgetSettings(GadgetParameters, LearnerSettings):
     """Settings of GADGET: what its owner chooses, and the rest.
 
-    Attributes
-    ----------
-    projection : bool
-    stop : {"objective", "quiet"}
-        Rule for stopping, which must hold `n_quiet` times running. With "objective", the objective of all rows has
-        stayed within a share of `tol` in the second half of the steps, or the dual objective is that close. With
-        "quiet", the paper's rule, a step is shorter than `tol`.
-    tol : float
-    n_quiet : int
-    mass_bound : float
-        Bound of what one message may add to any sum. What came from a site that breaks a bound is undone, as is what
-        came from one that has gone.
+    The rule for stopping, `stop`, must hold `n_quiet` times running. With "objective", the objective of all rows has
+    stayed within a share of `tol` in the second half of the steps, or the dual objective is that close. With "quiet",
+    the paper's rule, a step is shorter than `tol`.
     """
 
     projection: bool = False
@@ -34,4 +25,6 @@ class GadgetSettings(GadgetParameters, LearnerSettings):
     tol: float = 2e-3
     n_quiet: int = 3
     lease: float = 20.0
+    # of what one message may add to any sum; what came from a site that breaks a bound is undone, as is what came from
+    # one that has gone
     mass_bound: float = np.inf

@@ -17,27 +17,14 @@ from dimargin.network.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class LearnerSettings:
-    """Settings of any learner.
+    """Settings of any learner."""
 
-    Attributes
-    ----------
-    interval : float
-        Seconds between rounds.
-    lease : float
-        Seconds of silence after which a neighbour counts as gone; infinite where receivers need not send anything back.
-    norm_bound : float
-        Bound of norms of what a site sends, its weights or points; one that sends longer ones is refused.
-    most_messages : float
-        Messages per second that one neighbour may send before it is refused.
-    schema : str
-        Digest of the schema of the rows; messages about other schemas are ignored.
-    """
-
-    interval: float = 1.0
+    interval: float = 1.0  # seconds between rounds
+    # seconds of silence after which a neighbour counts as gone; infinite where receivers need not send anything back
     lease: float = math.inf
-    norm_bound: float = math.inf
-    most_messages: float = math.inf
-    schema: str = ""
+    norm_bound: float = math.inf  # of what a site sends, its weights or points; one that sends longer ones is refused
+    most_messages: float = math.inf  # per second that one neighbour may send before it is refused
+    schema: str = ""  # digest of the schema of the rows; messages about other schemas are ignored
 
 
 class Listener(SiteProgram):
@@ -91,16 +78,10 @@ class Learner(Listener):
 
 
 class LearnerFactory(ABC):
-    """Abstract base class of makers of learners, which have all that `Agreement` needs to know of them.
+    """Abstract base class of makers of learners, which have all that `Agreement` needs to know of them."""
 
-    Attributes
-    ----------
-    shares, messages
-        Attributes of the learner, as in `SiteProgram`.
-    """
-
-    shares: Literal["parameters", "rows"]
-    messages: tuple[type[Message], ...]
+    shares: Literal["parameters", "rows"]  # by the learner, as in `SiteProgram`
+    messages: tuple[type[Message], ...]  # likewise
 
     @property
     @abstractmethod
@@ -113,29 +94,14 @@ class LearnerFactory(ABC):
 
     @abstractmethod
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> Any:
-        """Return the rows of a site as the learner takes them.
+        """Return the rows of a site, dense or CSR, as the learner takes them.
 
-        Parameters
-        ----------
-        X : ndarray or CSR array of shape (n, n_features) or less wide
-        y : ndarray of shape (n,)
-            Labels, which the schema has.
-        schema : Schema
+        X may be less wide than the schema, and the schema has all labels in y.
         """
 
     @abstractmethod
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Learner:
-        """Make the learner of a site.
+        """Make the learner of the site `name` with rows as `rows` returns them, under the schema that was agreed on.
 
-        Parameters
-        ----------
-        name : str
-            Name of the site.
-        rows
-            Rows as `rows` returns them.
-        schema : Schema
-            Schema that was agreed on.
-        n_rows : int
-            Number of rows of all known sites.
-        seed : sequence of int
+        All known sites together have `n_rows` rows.
         """

@@ -11,26 +11,16 @@ from typing import Annotated, Literal
 
 @dataclass(frozen=True)
 class GadgetParameters:
-    """Parameters of GADGET that the owner of a site chooses.
+    """Parameters of GADGET that the owner of a site chooses."""
 
-    Attributes
-    ----------
-    alpha : float
-        Weight of the regulariser; the paper's lambda.
-    gradient : {"tracked", "local"}
-    batch_size : int or None
-        Rows that a step evaluates, drawn with replacement; None for all.
-    gossip_rounds : int or float
-        Rounds for every step. A number below one is a tolerance: there are as many rounds as it takes for the site's
-        own estimate to change by less than this share in a round.
-    step_size : "auto", "pegasos" or float
-        Approximate length of the first step: what the rows' curvature allows (steps.py), ``1/alpha``, or this number.
-    """
-
-    alpha: Annotated[float, "Weight of the regulariser.", "1e-4"] = 1e-4
+    alpha: Annotated[float, "Weight of the regulariser.", "1e-4"] = 1e-4  # the paper's lambda
     gradient: Annotated[Literal["tracked", "local"], "Of all rows, tracked by gossip, or the site's own."] = "tracked"
-    batch_size: Annotated[int | None, "Rows per step.", "all"] = None
+    batch_size: Annotated[int | None, "Rows per step.", "all"] = None  # drawn with replacement; None for all
+    # a number below one is a tolerance: there are as many rounds as it takes for the site's own estimate to change by
+    # less than this share in a round
     gossip_rounds: Annotated[int | float, "Rounds per step."] = 1
+    # about the length of the first step: what the rows' curvature allows ("auto", steps.py), 1/alpha ("pegasos"), or
+    # this number
     step_size: str | float = "auto"
 
 
@@ -45,23 +35,16 @@ class GossipParameters(GadgetParameters):
 class CoreSetParameters:
     """Parameters of core-set consensus that the owner of a site chooses.
 
-    Attributes
-    ----------
-    kind : {"svm", "svdd", "one-class"}
-        Machine, as `dimargin.CoreSetSVMClassifier`, `dimargin.CoreSetSVDD` and `dimargin.OneClassCoreSetSVM`; the last
-        two use no labels.
-    C, kernel, degree, coef0, tol
-        Parameters as there; C is infinite for the smallest ball that has no row outside.
-    gamma : float or None
-        None for ``1 / n_features``, which all sites know, while no site knows the variance of the features over all
-        rows.
+    They are as those of `dimargin.CoreSetSVMClassifier`, `dimargin.CoreSetSVDD` and `dimargin.OneClassCoreSetSVM`, for
+    the three kinds of machines.
     """
 
     kind: Annotated[Literal["svm", "svdd", "one-class"], "A classifier, or a detector of outliers without labels."] = (
         "svm"
     )
-    C: Annotated[float, "Weight of the squared loss.", "1"] = 1.0
+    C: Annotated[float, "Weight of the squared loss.", "1"] = 1.0  # infinite for the ball that has no row outside
     kernel: Annotated[Literal["linear", "poly", "rbf", "laplacian"], ""] = "rbf"
+    # None for 1 / n_features, which all sites know, while no site knows the variance of the features over all rows
     gamma: Annotated[float | None, "Of the kernel.", "1 / features"] = None
     degree: Annotated[int, "Of poly."] = 3
     coef0: Annotated[float, "Of poly.", "0"] = 0.0

@@ -31,35 +31,19 @@ _AT_FIRST = 16.0  # damping, when steps begin to follow the centre
 
 @dataclass
 class Steps:
-    """Step sizes of one site.
+    """Step sizes of one site."""
 
-    Attributes
-    ----------
-    centre : ndarray of shape (n_features,)
-        Centre m of the majoriser, zero at first.
-    damping : float
-        Factor by which steps are shorter than the majoriser allows.
-    taken, next_centre : int
-        Steps so far, and after how many the centre is moved again.
-    last : ndarray of shape (n_outputs, n_features)
-        Gradient of the last step.
-    last_size : float
-    """
-
-    centre: Floats
-    damping: float = 1.0
-    taken: int = 0
-    next_centre: int = _FIRST_CENTRE
-    last: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    centre: Floats  # m of the majoriser, of shape (n_features,), zero at first
+    damping: float = 1.0  # factor by which steps are shorter than the majoriser allows
+    taken: int = 0  # steps so far
+    next_centre: int = _FIRST_CENTRE  # steps after which the centre is moved again
+    last: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # gradient of the last step
     last_size: float = 0.0
 
     def move_centre(self, first: Floats, second: Floats) -> bool:
         """Update the centre if the steps have doubled since the last time, and return whether it has moved.
 
-        Parameters
-        ----------
-        first, second : ndarray of shape (n_features,)
-            Means of x and x^2 over all rows.
+        `first` and `second` are the means of x and x^2 over all rows, of shape (n_features,).
         """
         self.taken += 1
         if self.taken < self.next_centre:
@@ -76,15 +60,9 @@ class Steps:
     def step(self, gradient: Floats, shrinkage: float, curvature: Floats, may_damp: bool) -> Floats:
         """Return what to subtract from the weights: the gradient times the inverse of the majoriser, damped.
 
-        Parameters
-        ----------
-        gradient : ndarray of shape (n_outputs, n_features)
-        shrinkage : float
-            alpha t, which is added to the majoriser.
-        curvature : ndarray of shape (n_features,)
-            Diagonal p of the majoriser.
-        may_damp : bool
-            Whether gradients that change direction do so because of the network, not by chance.
+        The gradient is of shape (n_outputs, n_features). `shrinkage`, which is alpha t, is added to the majoriser,
+        whose diagonal p is `curvature`, of shape (n_features,). Steps may be damped where gradients that change
+        direction do so because of the network, not by chance.
         """
         step = self._majorised(gradient, shrinkage, np.maximum(curvature, 0.0))
         size = float((step * gradient).sum())
