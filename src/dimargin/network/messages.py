@@ -199,7 +199,7 @@ def _fault(part: msgspec.Struct) -> str | None:
 
 def pack(state: Mapping[str, Any]) -> bytes:
     """Encode a dictionary as bytes; it may hold what messages may hold, and further dictionaries."""
-    return _encoder.encode(_marked(state))
+    return _state_encoder.encode(state)
 
 
 def digest_of(state: Mapping[str, Any]) -> str:
@@ -218,12 +218,13 @@ def unpack(data: bytes) -> dict[str, Any]:
 _ARRAY = "__array__"
 
 
-def _marked(value: Any) -> Any:
+def _state_out(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {_ARRAY: _array_out(value)}
-    if isinstance(value, Mapping):
-        return {key: _marked(item) for key, item in value.items()}
-    return [_marked(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return dict(value) if isinstance(value, Mapping) else _array_out(value)
+
+
+_state_encoder = msgspec.msgpack.Encoder(enc_hook=_state_out)
 
 
 def _unmarked(value: Any) -> Any:
