@@ -184,13 +184,11 @@ class LiveSite:
             if (name := self._timers.pop(now)) is not None:
                 self._act(self._program.wake(now, name))
             self._transmit()
-            self._happen(self._inbox.take(min(_POLL, self._due(max_time) - self._now())))
+            due = min(self._timers.next(), self._outbox.next(), max_time)
+            self._happen(self._inbox.take(min(_POLL, due - self._now())))
             for _ in range(len(self._inbox)):  # a site whose timers are late hears its neighbours between two of them
                 self._happen(self._inbox.take(0))
         return self._finished or "told to stop"
-
-    def _due(self, max_time: float) -> float:
-        return min(self._timers.next(), self._outbox.next(), max_time)
 
     def _happen(self, event: Event | None) -> None:
         if isinstance(event, Received):

@@ -283,10 +283,13 @@ class ZenohLink(Link):
 
     def _hear(self, sample: Any) -> None:
         """Deliver a message; this runs in a thread of Zenoh, and must not call Zenoh."""
-        sender = self._last_of(sample, "inbox", self.name)
+        *inbox, sender = str(sample.key_expr).split("/")
+        fits = inbox == [self._swarm, "inbox", self.name] and NAME.fullmatch(sender)
+        is_put = sample.kind == self._zenoh.SampleKind.PUT
         number = bytes(sample.attachment) if sample.attachment is not None else b""
         with self._lock:
-            if sender is None or not self._is_wanted(sender) or len(number) != 8 or not self._has_room_for(sender):
+            is_sound = fits and is_put and self._is_wanted(sender) and len(number) == 8
+            if not (is_sound and self._has_room_for(sender)):
                 self._refused += 1
                 return
             sequence = int.from_bytes(number, "little")
@@ -356,11 +359,6 @@ class ZenohLink(Link):
 
     def _is_wanted(self, name: str) -> bool:
         return name != self.name and (self._wanted is None or name in self._wanted)
-
-    def _last_of(self, sample: Any, *parts: str) -> str | None:
-        *head, last = str(sample.key_expr).split("/")
-        fits = head == [self._swarm, *parts] and NAME.fullmatch(last) and sample.kind == self._zenoh.SampleKind.PUT
-        return last if fits else None
 
     def _key(self, *parts: str) -> str:
         return "/".join((self._swarm, *parts))
