@@ -61,7 +61,7 @@ class SimulatedRun(ABC):
     conditions: Conditions = field(default_factory=Conditions)
     random_state: int = 0
     history: list[dict[str, Any]] = field(default_factory=list, init=False)
-    status: Status = field(default="stopped", init=False)
+    status: Status = field(default="stopped", init=False)  # "converged", "max_iter" or "max_time" otherwise
     simulator: Simulator = field(init=False)  # there is one once the run has begun
 
     _first_look: ClassVar[int] = 0  # round of the first entry of the history

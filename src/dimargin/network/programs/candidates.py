@@ -23,19 +23,21 @@ _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
 class Candidates(Message, frozen=True, tag="candidates"):
     """Message with a core-set of k points."""
 
-    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # that each point comes from
+    sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # where each point comes from
     rows: _Places  # number of each point among the rows of its site, of shape (k,)
-    # of shape (k, n_features); of sparse points the values, of shape (n_values,), with `indices` and `indptr` as of a
-    # CSR array
+    # points, of shape (k, n_features); of sparse ones the values, of shape (n_values,), with `indices` and `indptr` as
+    # of a CSR array
     X: Annotated[Array, Numbers((1, 2))]
-    labels: Annotated[
-        Array, Numbers(low=-limits.LABELS, high=limits.LABELS)
-    ]  # codes, of shape (k,); ones without labels
-    masses: Annotated[Array, Numbers(low=limits.LEAST_MASS, high=limits.MOST_MASS)]  # by which C is multiplied
+    # codes of the points' labels, of shape (k,); ones where there are none
+    labels: Annotated[Array, Numbers(low=-limits.LABELS, high=limits.LABELS)]
+    # weights of the rows, of shape (k,), by which C is multiplied
+    masses: Annotated[Array, Numbers(low=limits.LEAST_MASS, high=limits.MOST_MASS)]
     quiet: Count  # rounds since the last change that the sender knows of
-    value: Finite = 0.0  # which the receiver computes itself only where it is the best that it has received
+    value: Finite = (
+        0.0  # of the core-set, which the receiver computes itself only where it is the best that it has received
+    )
     digest: Digest = ""  # as in `Named.digest`; a message without a point says that the core-set is still that one
-    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # number of the machine, of several
+    output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # number of the core-set's machine, of several
     schema: Digest = ""  # of the sender
     indices: _Places | None = None
     indptr: _Places | None = None
@@ -58,7 +60,7 @@ class Named:
     names: tuple[Name, ...]
     X: Any  # ndarray or CSR array, in canonical form, of shape (k, n_features)
     labels: Floats
-    masses: Floats
+    masses: Floats  # weights of the rows
 
     @classmethod
     def of(cls, site: str, first: int, X: Any, labels: Floats, masses: Floats | None = None) -> Named:

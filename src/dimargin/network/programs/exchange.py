@@ -14,10 +14,10 @@ from dimargin.system.arrays import Floats
 class Sums(NamedTuple):
     """Sums over the rows of a site, or what Push-Sum makes of those of all sites: the layout of its vectors."""
 
-    # of y x over the rows of margin below one; with local gradients the weights, times the number of rows; of shape
-    # (n_outputs, n_features)
+    # sum of y x over the rows of margin below one, of shape (n_outputs, n_features); with local gradients the weights,
+    # times the number of rows
     pull: Floats
-    rows: float  # their number
+    rows: float  # number of rows
     # curvature, first and second moment of the features, of shape (3, n_features); (3, 0) if the step size needs none
     statistics: Floats
     loss: Floats  # of shape (n_outputs,)
