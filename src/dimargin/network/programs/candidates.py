@@ -33,9 +33,8 @@ class Candidates(Message, frozen=True, tag="candidates"):
     # weights of the rows, of shape (k,), by which C is multiplied
     masses: Annotated[Array, Numbers(low=limits.LEAST_MASS, high=limits.MOST_MASS)]
     quiet: Count  # rounds since the last change that the sender knows of
-    value: Finite = (
-        0.0  # of the core-set, which the receiver computes itself only where it is the best that it has received
-    )
+    # of the core-set, which the receiver computes itself only where it is the best that it has received
+    value: Finite = 0.0
     digest: Digest = ""  # as in `Named.digest`; a message without a point says that the core-set is still that one
     output: Annotated[int, Meta(ge=0, lt=limits.LABELS)] = 0  # number of the core-set's machine, of several
     schema: Digest = ""  # of the sender
