@@ -9,59 +9,30 @@ they are asked for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from dimargin.engines.packing import Packing
-
-Reader = Callable[[int], DataFrame]  # frames in so many partitions
 
 
 @dataclass(frozen=True)
 class Saved:
-    """Shards in files.
+    """Shards in files."""
 
-    Attributes
-    ----------
-    number : int
-        Number of these shards among all that were made.
-    folder : str
-    digests : list of str
-        SHA-256 of every shard, in their order.
-    """
-
-    number: int
+    number: int  # of these shards among all that were made
     folder: str
-    digests: list[str]
+    digests: list[str]  # SHA-256 of every shard, in their order
 
 
 @dataclass
 class Record:
-    """Record of the results and shards of a driver, from some moment on.
+    """Record of the results and shards of a driver, from some moment on."""
 
-    Attributes
-    ----------
-    packing : Packing
-        Packing of results and shards.
-    past : deque of tuple of str and bytes
-        Names of jobs and their packed results, which are not run again.
-    saved : dict
-        Readers of shards, by their number, which are not made again.
-    news : list of tuple of str and bytes
-        Results beyond the past, until they are taken.
-    """
-
-    packing: Packing
-    past: deque[tuple[str, bytes]]
-    saved: dict[int, Reader]
-    news: list[tuple[str, bytes]] = field(default_factory=list)
+    packing: Packing  # of results and shards
+    past: deque[tuple[str, bytes]]  # names of jobs and their packed results, which are not run again
+    saved: Saved | None = None  # shards that are not made again
+    news: list[tuple[str, bytes]] = field(default_factory=list)  # results beyond the past, until they are taken
     _numbers: int = 0
-
-    def __post_init__(self) -> None:
-        self.saves = bool(self.saved)
 
     def known(self, job: str) -> Any:
         """Return the result of the next job, if it is a past one; None otherwise.
@@ -79,7 +50,7 @@ class Record:
         name, data = self.past.popleft()
         if name == job:
             return self.packing.unpack(data)
-        if self.saves:
+        if self.saved is not None:
             raise RuntimeError(f"the checkpoint is of another course: {name!r} was followed there, here {job!r}")
         self.past.clear()
         return None

@@ -51,7 +51,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._jobs = Jobs(spark)
         self._jobs.check()
-        self._store = Store(spark, self._jobs)
+        self._store = Store(self._jobs)
 
     @property
     def jobs(self) -> int:
@@ -87,19 +87,12 @@ class SparkEngine:
         return Folder(self._jobs, path)
 
     def record(self, packing: Packing, past: Iterable[tuple[str, bytes]] = (), saved: Saved | None = None) -> None:
-        """Keep the results of all jobs from here on; see `dimargin.engines.record`.
+        """Keep the results of all jobs from here on, packed; see `dimargin.engines.record`.
 
-        Parameters
-        ----------
-        packing : Packing
-            Packing of results and of shards that are saved.
-        past : iterable of tuple of str and bytes
-            Jobs that are not run again: what `news` gave an earlier driver from the same moment on.
-        saved : Saved, optional
-            Shards of that driver, which are not made again.
+        Jobs of the `past`, which is what `news` gave an earlier driver from the same moment on, are not run again, and
+        the `saved` shards of that driver are not made again.
         """
-        readers = {} if saved is None else {saved.number: self._store.reader(saved.folder, packing)}
-        self._store.record = Record(packing, deque(past), readers)
+        self._store.record = Record(packing, deque(past), saved)
 
     @property
     def is_replaying(self) -> bool:
@@ -137,19 +130,9 @@ class SparkEngine:
     ) -> SparkShards[Any]:
         """Return shards of the rows of a data frame, in one shuffle.
 
-        Parameters
-        ----------
-        source : pyspark.sql.DataFrame
-        split : callable
-            ``split(batch, value)`` gives pairs of a shard and what is sent there, for a `pyarrow.RecordBatch` of rows.
-        join : callable
-            ``join(pieces, value)`` makes a shard of what came, in no particular order. Every shard must be sent
-            something.
-        n_shards : int
-        value : object
-            Value for both.
-        nothing : object, optional
-            Sent to all shards by every partition with rows, so that no shard is sent nothing.
+        ``split(batch, value)`` gives pairs of a shard and what is sent there, for a `pyarrow.RecordBatch` of rows, and
+        ``join(pieces, value)`` makes a shard of what came, in no particular order. Every shard must be sent something:
+        `nothing`, where it is given, is sent to all of them by every partition with rows.
         """
         always = None if nothing is None else frames.pickled([nothing])
         send = partial(frames.gathered, frames.call_of(split, value), n_shards, always)

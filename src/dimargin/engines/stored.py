@@ -11,15 +11,14 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 from weakref import finalize
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dimargin.engines import frames
 from dimargin.engines.frames import Batches, Calls, Layout
 from dimargin.engines.jobs import Jobs, other_bytes_again, plain_plans
-from dimargin.engines.packing import Packing
-from dimargin.engines.record import Reader, Record, Saved
+from dimargin.engines.record import Record, Saved
 
 SCHEMA = StructType().add("place", "long").add("sender", "long").add("chunk", "integer").add("data", "binary")
 _FEW_PARTITIONS = 8  # whose sums the driver takes
@@ -30,17 +29,11 @@ Result = TypeVar("Result")
 
 
 class Store:
-    """Cached frames of an engine, and the jobs that get results from them.
+    """Cached frames of an engine, and the jobs that get results from them."""
 
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession
-    jobs : Jobs
-    """
-
-    def __init__(self, spark: SparkSession, jobs: Jobs) -> None:
-        self.spark, self.jobs = spark, jobs
-        self._most_partitions = int(spark.conf.get("spark.sql.shuffle.partitions"))
+    def __init__(self, jobs: Jobs) -> None:
+        self.spark, self.jobs = jobs.spark, jobs
+        self._most_partitions = int(self.spark.conf.get("spark.sql.shuffle.partitions"))
         self._closed = False
         self.record: Record | None = None
         self._views: set[str] = set()
@@ -101,18 +94,13 @@ class Store:
 
     def digests(self, folder: str, n_shards: int) -> list[str]:
         """Return the SHA-256 of every shard that was saved, in one job."""
-        saved = self.spark.read.schema(SCHEMA).parquet(folder)
-        read = dealt(self.layout(n_shards), saved).mapInArrow(frames.digested, SCHEMA)
+        read = self.read(folder, n_shards, frames.digested)
         return [digest for _, digest in frames.received(self.jobs.run(read, "look at what was saved"))]
 
-    def reader(self, folder: str, packing: Packing) -> Reader:
-        """Return a function that makes frames of those that were saved."""
-
-        def read(n_shards: int) -> DataFrame:
-            packed = dealt(self.layout(n_shards), self.spark.read.schema(SCHEMA).parquet(folder))
-            return packed.mapInArrow(partial(frames.unpacked, packing), SCHEMA)
-
-        return read
+    def read(self, folder: str, n_shards: int, function: Callable[[Batches], Batches]) -> DataFrame:
+        """Return what a function makes of the packed frames of shards that were saved."""
+        packed = self.spark.read.schema(SCHEMA).parquet(folder)
+        return dealt(self.layout(n_shards), packed).mapInArrow(function, SCHEMA)
 
     @contextmanager
     def _kept(self, made: Stored) -> Iterator[None]:
@@ -160,25 +148,9 @@ class Store:
 class Stored:
     """Frames of shards, which are cached, or made from those of their parent.
 
-    Parameters
-    ----------
-    store : Store
-    parent : Stored or None
-    make : callable, bytes or range
-        Function that makes the data frame, or a pickled task on every item of the parent, or a range of the indices of
-        some of these items.
-    layout : Layout
-    indices : sequence of int, optional
-        Indices of the shards that are there; all by default.
-    chain : int
-        Steps since the last shuffle.
-
-    Attributes
-    ----------
-    held : callable
-        Returns whether somebody holds a handle on these shards, so that they are to be cached.
-    number : int or None
-        Number among all shards that the store's record counts; None for those made before it began.
+    `make` is a function that returns the data frame, or a pickled task on every item of the parent, or a range of the
+    indices of some of these items. `indices` are those of the shards that are there, by default of all, and `chain`
+    counts the steps since the last shuffle.
     """
 
     def __init__(
@@ -192,11 +164,12 @@ class Stored:
     ) -> None:
         self.store, self.parent, self.layout = store, parent, layout
         self.indices = range(layout.n_shards) if indices is None else indices
-        self.held: Callable[[], bool] = lambda: False
-        self.number = None if store.record is None else store.record.next_number()
-        saved = None if store.record is None else store.record.saved.pop(self.number or 0, None)
-        if saved is not None:
-            self.parent, make, chain = None, partial(saved, layout.n_shards), 1
+        self.held: Callable[[], bool] = lambda: False  # whether somebody has a handle on these: they are cached then
+        record = store.record
+        self.number = None if record is None else record.next_number()  # None for those made before the record began
+        if record is not None and record.saved is not None and record.saved.number == self.number:
+            unpacked = partial(frames.unpacked, record.packing)
+            self.parent, make, chain = None, partial(store.read, record.saved.folder, layout.n_shards, unpacked), 1
         self._chain = chain
         self._make: Make | bytes | range | None = make
         self._kept: DataFrame | None = None
@@ -253,11 +226,7 @@ class Stored:
     def merged(self, function: Callable[[Batches], Batches], size: int) -> Stored:
         """Return what a function of frames makes of every `size` shards, which move to where they meet."""
         layout = self.store.layout(-(-self.layout.n_shards // size))
-
-        def make() -> DataFrame:
-            return dealt(layout, self.frame(), size).mapInArrow(function, SCHEMA)
-
-        return Stored(self.store, self, make, layout)
+        return Stored(self.store, self, lambda: dealt(layout, self.frame(), size).mapInArrow(function, SCHEMA), layout)
 
     def shuffled(self, send: Callable[[Calls, Batches], Batches], join: bytes, n_shards: int) -> Stored:
         """Return what a pickled join makes of what a function of the shards sends to so many new ones."""
