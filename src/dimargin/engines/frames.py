@@ -62,12 +62,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Layout:
-    """Assignment of shards to partitions; those that follow one another are together, so that they can be summed.
-
-    Attributes
-    ----------
-    n_shards, n_partitions : int
-    """
+    """Assignment of shards to partitions; those that follow one another are together, so that they can be summed."""
 
     n_shards: int
     n_partitions: int
@@ -236,9 +231,8 @@ def _at_work() -> Iterator[None]:
 
 
 def mapped(calls: Calls, batches: Batches) -> Batches:
-    """Yield frames of the results of the tasks on every item."""
-    with _at_work():
-        yield from frames((index, 0, _pickled_result(result)) for index, result in _made(calls, batches))
+    """Return frames of the results of the tasks on every item."""
+    return _answered(_made(calls, batches))
 
 
 def _made(calls: Calls, batches: Batches) -> Iterator[tuple[int, Any]]:
@@ -252,11 +246,9 @@ def _next(item: Any, step: Any) -> Any:
 
 
 def merged(call: bytes, size: int, batches: Batches) -> Batches:
-    """Yield frames of ``join(items, value)`` for every `size` items that follow one another."""
+    """Return frames of ``join(items, value)`` for every `size` items that follow one another."""
     work = _unpickled(call)
-    with _at_work():
-        groups = _groups(batches, size)
-        yield from frames(map(lambda group: (group[0], 0, _pickled_result(_result(work, group[1], group[1]))), groups))
+    return _answered(map(lambda group: (group[0], _result(work, group[1], group[1])), _groups(batches, size)))
 
 
 def summed(n_shards: int, calls: Calls, batches: Batches) -> Batches:
@@ -313,19 +305,15 @@ def joined(call: bytes, layout: Layout, batches: Batches) -> Batches:
     work = _unpickled(call)
     waiting = set(layout.indices(TaskContext.get().partitionId()))
 
-    def record(group: tuple[int, list[Any]]) -> Record:
+    def made(group: tuple[int, list[Any]]) -> tuple[int, Any]:
         index, came = group
         waiting.discard(index)
         pieces = [piece for some in came for piece in ([some] if isinstance(some, Failure) else some)]
-        return index, 0, _pickled_result(_result(work, pieces, pieces))
+        return index, _result(work, pieces, pieces)
 
-    with _at_work():
-        yield from frames(map(record, _groups(batches, 1)))
-    yield from frames((index, 0, _nothing_came(index)) for index in sorted(waiting))
-
-
-def _nothing_came(index: int) -> bytes:
-    return pickled(Failure.of(ValueError(f"shard {index} was sent nothing")))
+    yield from _answered(map(made, _groups(batches, 1)))
+    for index in sorted(waiting):
+        yield from _answered([(index, Failure.of(ValueError(f"shard {index} was sent nothing")))])
 
 
 def summarised(call: bytes, batches: Batches) -> Batches:
@@ -351,6 +339,12 @@ def _result(call: Any, argument: Any, parts: Sequence[Any]) -> Any:
         return task(argument, value)
     except Exception as error:
         return Failure.of(error)
+
+
+def _answered(results: Iterable[tuple[int, Any]]) -> Batches:
+    """Yield frames of results, which come with their indices; none is held while the next one is made."""
+    with _at_work():
+        yield from frames(map(lambda answer: (answer[0], 0, _pickled_result(answer[1])), results))
 
 
 def _pickled_result(result: Any) -> bytes:
