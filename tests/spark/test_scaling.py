@@ -52,4 +52,4 @@ def test_the_scaler_is_that_of_all_rows(kind, sparse):
 
 def test_columns_before_the_first_are_left_out():
     found = Extremes.of(np.array([[9.0, 1.0], [9.0, 3.0]])).between(1, 2)
-    assert_array_equal(found.largest, [3.0, 0.0])
+    assert_array_equal(found.columns, [[1.0, 0.0], [3.0, 0.0]])

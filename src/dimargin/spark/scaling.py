@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,25 +14,42 @@ from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 from dimargin.system.arrays import Floats
 
 
-class ColumnSums(Protocol):
-    """Sums over the columns of some rows; a column that a part of the rows does not reach is zero there."""
+@dataclass(frozen=True)
+class ColumnSums(ABC):
+    """Base class of sums over the columns of some rows; a column that a part of the rows does not reach is zero there.
+
+    `columns` has a row for each of the two sums of a kind.
+    """
+
+    n_rows: int
+    columns: Floats
 
     @classmethod
+    @abstractmethod
     def of(cls, X: Any) -> Self:
         """Compute the sums of an array or of sparse rows, zeros included, with at least one row."""
 
     def joined(self, other: Self) -> Self:
         """Return the sums over the rows of both."""
+        width = max(self.columns.shape[1], other.columns.shape[1])
+        a, b = self.between(0, width), other.between(0, width)
+        return type(self)(a.n_rows + b.n_rows, np.array(a._added(b)))
+
+    @abstractmethod
+    def _added(self, other: Self) -> tuple[Floats, Floats]:
+        """Return the two sums over the rows of both, which are of the same width."""
 
     def between(self, first: int, width: int) -> Self:
         """Return the sums of `width` columns from `first` on."""
+        own = self.columns[:, first : first + width]
+        return type(self)(self.n_rows, np.pad(own, ((0, 0), (0, width - own.shape[1]))))
 
+    @abstractmethod
     def scaler(self, sparse: bool) -> Any:
         """Return the scaler fitted to these rows; for `sparse` ones it keeps zeros."""
 
 
-@dataclass(frozen=True)
-class Extremes:
+class Extremes(ColumnSums):
     """Least and largest values, for `MinMaxScaler`, or for `MaxAbsScaler` where rows are sparse.
 
     Examples
@@ -42,36 +60,24 @@ class Extremes:
     [1.0, -2.0]
     """
 
-    n_rows: int
-    least: Floats
-    largest: Floats
-
     @classmethod
     def of(cls, X: Any) -> Self:
         """See `ColumnSums`."""
-        least, largest = min_max_axis(X, axis=0) if sp.issparse(X) else (X.min(axis=0), X.max(axis=0))
-        return cls(X.shape[0], least, largest)
+        extremes = min_max_axis(X, axis=0) if sp.issparse(X) else (X.min(axis=0), X.max(axis=0))
+        return cls(X.shape[0], np.array(extremes))
 
-    def joined(self, other: Self) -> Self:
-        """See `ColumnSums`."""
-        width = max(len(self.least), len(other.least))
-        a, b = self.between(0, width), other.between(0, width)
-        return type(self)(a.n_rows + b.n_rows, np.minimum(a.least, b.least), np.maximum(a.largest, b.largest))
-
-    def between(self, first: int, width: int) -> Self:
-        """See `ColumnSums`."""
-        return type(self)(self.n_rows, _between(self.least, first, width), _between(self.largest, first, width))
+    def _added(self, other: Self) -> tuple[Floats, Floats]:
+        (least, largest), (others_least, others_largest) = self.columns, other.columns
+        return np.minimum(least, others_least), np.maximum(largest, others_largest)
 
     def scaler(self, sparse: bool) -> Any:
         """See `ColumnSums`."""
-        ends = np.array([self.least, self.largest])
-        fitted = MaxAbsScaler().fit(np.abs(ends)) if sparse else MinMaxScaler().fit(ends)
+        fitted = MaxAbsScaler().fit(np.abs(self.columns)) if sparse else MinMaxScaler().fit(self.columns)
         fitted.n_samples_seen_ = self.n_rows
         return fitted
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(ColumnSums):
     """Means, and sums of squared differences from them, for `StandardScaler`.
 
     Examples
@@ -83,43 +89,29 @@ class Moments:
     ([4.0], [8.666667])
     """
 
-    n_rows: int
-    means: Floats
-    squares: Floats
-
     @classmethod
     def of(cls, X: Any) -> Self:
         """See `ColumnSums`."""
         means, variances = mean_variance_axis(X, axis=0) if sp.issparse(X) else (X.mean(axis=0), X.var(axis=0))
-        return cls(X.shape[0], means, variances * X.shape[0])
+        return cls(X.shape[0], np.array([means, variances * X.shape[0]]))
 
-    def joined(self, other: Self) -> Self:
-        """See `ColumnSums`."""
-        width = max(len(self.means), len(other.means))
-        a, b = self.between(0, width), other.between(0, width)
-        n_rows, apart = a.n_rows + b.n_rows, b.means - a.means
-        means = a.means + apart * (b.n_rows / n_rows)
-        return type(self)(n_rows, means, a.squares + b.squares + apart**2 * (a.n_rows * b.n_rows / n_rows))
-
-    def between(self, first: int, width: int) -> Self:
-        """See `ColumnSums`."""
-        return type(self)(self.n_rows, _between(self.means, first, width), _between(self.squares, first, width))
+    def _added(self, other: Self) -> tuple[Floats, Floats]:
+        (means, squares), (others_means, others_squares) = self.columns, other.columns
+        n_rows, apart = self.n_rows + other.n_rows, others_means - means
+        spread = squares + others_squares + apart**2 * (self.n_rows * other.n_rows / n_rows)
+        return means + apart * (other.n_rows / n_rows), spread
 
     def scaler(self, sparse: bool) -> Any:
         """See `ColumnSums`."""
-        fitted = StandardScaler(with_mean=not sparse).fit(self.means[None])
+        means, squares = self.columns
+        fitted = StandardScaler(with_mean=not sparse).fit(means[None])
         fitted.n_samples_seen_ = type(fitted.n_samples_seen_)(self.n_rows)
-        fitted.mean_, fitted.var_ = self.means, self.squares / self.n_rows
+        fitted.mean_, fitted.var_ = means, squares / self.n_rows
         # scikit-learn's bound on what rounding makes of the variance of a column that is constant
         noise, n_rows = np.finfo(np.float64).eps, self.n_rows
         constant = fitted.var_ <= n_rows * noise * fitted.var_ + (n_rows * noise * fitted.mean_) ** 2
         fitted.scale_ = np.where(constant, 1.0, np.sqrt(fitted.var_))
         return fitted
-
-
-def _between(values: Floats, first: int, width: int) -> Floats:
-    own = values[first : first + width]
-    return np.concatenate([own, np.zeros(width - len(own))])
 
 
 SUMS: dict[str, type[ColumnSums] | None] = {"none": None, "minmax": Extremes, "standard": Moments}
