@@ -42,24 +42,12 @@ _LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be
 
 @dataclass(frozen=True)
 class Survey:
-    """Counts of a source, taken before its rows are sent to shards.
+    """Counts of a source, taken before its rows are sent to shards."""
 
-    Attributes
-    ----------
-    counts : dict
-        Number of rows with positive weight, by label.
-    n_given : int
-        Number of rows, those without weight included.
-    n_features : int
-        Number of features of the first row.
-    n_values : int
-        Number of values that vectors store, or of all values.
-    """
-
-    counts: dict[float, int]
-    n_given: int
-    n_features: int
-    n_values: int
+    counts: dict[float, int]  # rows with positive weight, by label
+    n_given: int  # rows, those without weight included
+    n_features: int  # of the first row
+    n_values: int  # values that vectors store, or all values
 
     @property
     def n_rows(self) -> int:
@@ -76,21 +64,13 @@ class Survey:
 class KeyedRows:
     """Rows of a shard, in the order of their keys.
 
-    Attributes
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    codes : ndarray of shape (n,)
-        Indices of the labels among the classes.
-    weights : ndarray of shape (n,)
-        Positive weights.
-    keys : ndarray of shape (n,)
-    first : int or None
-        Index of the first row in the order of all keys; None where that follows from the keys and `Measures.sizes`.
+    `first` is the index of the first row in the order of all keys; None where that follows from the keys and
+    `Measures.sizes`.
     """
 
-    X: Any
-    codes: Indices
-    weights: Floats
+    X: Any  # ndarray or CSR array of shape (n, n_features)
+    codes: Indices  # of the labels among the classes, of shape (n,), as the weights and keys
+    weights: Floats  # positive
     keys: Keys
     first: int | None = None
 
@@ -105,29 +85,13 @@ class KeyedRows:
         number = int(shard_numbers(self.keys[:1], len(sizes))[0]) if len(self.keys) else 0
         return int(sizes[:number].sum())
 
-    @staticmethod
-    def joined(pieces: Sequence[KeyedRows]) -> KeyedRows:
-        """Join rows, one after the other."""
-        codes, weights, keys = (
-            np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("codes", "weights", "keys")
-        )
-        return KeyedRows(stacked([rows.X for rows in pieces]), codes, weights, keys, pieces[0].first)
-
 
 @dataclass(frozen=True)
 class Source:
-    """DataFrame with rows.
-
-    Attributes
-    ----------
-    engine : SparkEngine
-    frame : DataFrame
-        Result of `dimargin.spark.columns.Columns.select`.
-    columns : Columns
-    """
+    """DataFrame with rows."""
 
     engine: SparkEngine
-    frame: DataFrame
+    frame: DataFrame  # result of `Columns.select`
     columns: Columns
 
     def survey(self) -> Survey:
@@ -190,32 +154,18 @@ class Source:
         if measures.sizes.min() >= _LEAST_SHARE * survey.n_rows / n_shards:
             return rows, measures
         # rows that are equal have equal keys, and there are many of them
-        return rows.shuffle(_dealt_evenly, _together, n_shards, measures.sizes), measures
+        return rows.shuffle(_dealt_evenly, _joined, n_shards, measures.sizes), measures
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Sums over shards.
+    """Sums over shards."""
 
-    Attributes
-    ----------
-    sizes : ndarray of shape (n_shards,)
-        Numbers of rows in the shards to which rows go by their keys.
-    weights : ndarray of shape (n_classes,)
-        Sum of the weights of the rows of every class.
-    sums : ndarray of shape (n_classes, n_features)
-        Weighted sum of the rows of every class.
-    sparse : bool
-        Whether the rows are stored sparse.
-    fingerprint : str
-        Digest of these sums and the keys of all rows.
-    """
-
-    sizes: Indices
-    weights: Floats
-    sums: Floats
-    sparse: bool
-    fingerprint: str
+    sizes: Indices  # numbers of rows in the shards to which rows go by their keys, of shape (n_shards,)
+    weights: Floats  # sum of the weights of the rows of every class, of shape (n_classes,)
+    sums: Floats  # weighted sum of the rows of every class, of shape (n_classes, n_features)
+    sparse: bool  # whether the rows are stored sparse
+    fingerprint: str  # digest of these sums and the keys of all rows
 
     @property
     def n_rows(self) -> int:
@@ -236,16 +186,8 @@ def spread_of(
 ) -> tuple[float, Extent]:
     """Return the weighted sum of squared differences of all values from one number, and the extent, in one job.
 
-    Parameters
-    ----------
-    rows : Shards of KeyedRows
-    factors : ndarray of shape (n_classes,)
-        Factors of the weights of the classes.
-    mean : float
-    means : ndarray of shape (n_features,) or None
-        Means about which the extent is taken; None for sparse rows.
-    kernel : Kernel
-        Its gamma does not matter.
+    The factors are those of the weights of the classes, and the means, None for sparse rows, those of the columns,
+    about which the extent is taken. The kernel's gamma does not matter.
     """
     squares, extents = zip(*rows.collect(_spread, (factors, mean, means, kernel)), strict=True)
     return float(sum(squares)), Extent.joined(extents)
@@ -290,19 +232,26 @@ def _keyed(batch: pa.RecordBatch, scatter: _Scatter) -> list[tuple[int, KeyedRow
             f"column {scatter.columns.label!r} has labels that it did not have when it was read before: the dataset "
             "changes from read to read; write it, or cache it, first"
         )
-    keys = (
-        row_keys(X, codes, weights, scatter.random_state)
-        if given.ids is None
-        else keys_of_ids(given.ids, scatter.random_state)
-    )
+    if given.ids is None:
+        keys = row_keys(X, codes, weights, scatter.random_state)
+    else:
+        keys = keys_of_ids(given.ids, scatter.random_state)
     numbers = np.where(weights > 0, shard_numbers(keys, scatter.n_shards), -1)
     rows = KeyedRows(X, codes, weights, keys)
     return [(int(number), rows.take(np.flatnonzero(numbers == number))) for number in np.unique(numbers[numbers >= 0])]
 
 
 def _sorted(pieces: Sequence[KeyedRows], _: _Scatter) -> KeyedRows:
-    rows = KeyedRows.joined(pieces)
+    rows = _joined(pieces)
     return rows.take(np.argsort(rows.keys, kind="stable"))
+
+
+def _joined(pieces: Sequence[KeyedRows], _: Any = None) -> KeyedRows:
+    """Join rows, one after the other."""
+    codes, weights, keys = (
+        np.concatenate([getattr(rows, name) for rows in pieces]) for name in ("codes", "weights", "keys")
+    )
+    return KeyedRows(stacked([rows.X for rows in pieces]), codes, weights, keys, pieces[0].first)
 
 
 def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]]:
@@ -315,10 +264,6 @@ def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]
         if low < high:
             pieces.append((number, rows.take(slice(low, high), first + low)))
     return pieces
-
-
-def _together(pieces: Sequence[KeyedRows], _: Indices) -> KeyedRows:
-    return KeyedRows.joined(pieces)
 
 
 def _measured(rows: KeyedRows, n_classes: int) -> tuple[tuple[int, int], Floats, Floats, bool]:

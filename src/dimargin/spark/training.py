@@ -32,14 +32,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
 from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
-from dimargin.spark.source import (
-    KeyedRows,
-    Measures,
-    Source,
-    Survey,
-    furthest_column,
-    spread_of,
-)
+from dimargin.spark.source import KeyedRows, Measures, Source, Survey, furthest_column, spread_of
 from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Strategy, Training, TreeShape
 from dimargin.strategies.linear import LinearFacts
 from dimargin.system.arrays import Floats, Indices
@@ -49,13 +42,7 @@ from dimargin.system.threads import single_threaded_blas
 class JobProgress(Progress):
     """Progress that describes the jobs of a level in the Spark UI, and saves a checkpoint where one is due.
 
-    Parameters
-    ----------
-    engine : SparkEngine
-    report : Progress
-        Notified of what the driver knows: begins and ends of levels, and gaps that it evaluates itself.
-    checkpoints : Checkpoints or None
-        Checkpoints in which the progress of the work is saved.
+    Its `report` is notified of what the driver knows: begins and ends of levels, and gaps that it evaluates itself.
     """
 
     def __init__(self, engine: SparkEngine, report: Progress, checkpoints: Checkpoints | None) -> None:
@@ -89,23 +76,11 @@ def train(
 ) -> MarginClassifier:
     """Train a machine on the rows of a DataFrame; the driver holds samples, sums and the model.
 
-    Parameters
-    ----------
-    prototype : MarginClassifier
-        Machine with the parameters; it is left as it is.
-    dataset : DataFrame
-    columns : Columns
-        Columns, already checked against the dataset's schema.
-    report : Progress, optional
-        Notified of begins and ends of levels, and of the gaps that the driver evaluates.
-    checkpoint_dir : str, optional
-        Folder that the session reads and writes. After every level the progress of the work is saved there, and a fit
-        that finds checkpoints of its own resumes from the last one; see `dimargin.spark.checkpoints`.
-
-    Returns
-    -------
-    MarginClassifier
-        Fitted. Its ``support_`` are indices of rows in the order of their keys.
+    The prototype is left as it is: a fitted clone is returned, whose ``support_`` are indices of rows in the order of
+    their keys. The columns were checked against the dataset's schema. The report is notified of begins and ends of
+    levels, and of the gaps that the driver evaluates. In the folder `checkpoint_dir`, which the session reads and
+    writes, the progress of the work is saved after every level, and a fit that finds checkpoints of its own there
+    resumes from the last one; see `dimargin.spark.checkpoints`.
 
     Raises
     ------
@@ -161,9 +136,10 @@ class _Run(ABC):
     def n_outputs(self) -> int:
         return 1 if len(self.survey.counts) == 2 else len(self.survey.counts)
 
-    def factors(self, measures: Measures) -> Floats:
-        """Return the factors of the weights of the classes."""
-        return class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
+    def losses(self, measures: Measures, loss: Loss, intercept: bool) -> _Losses:
+        """Return the settings from which the losses of rows are made."""
+        factors = class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
+        return _Losses(loss, float(measures.weights @ factors), intercept, factors, self.n_outputs)
 
     def scattered(self, source: Source) -> tuple[Shards[KeyedRows], Measures]:
         """Return the rows where they are trained on, and sums over them, and begin the checkpoints."""
@@ -185,12 +161,10 @@ class _LinearRun(_Run):
     def training(self, source: Source) -> LinearTraining:
         """Return the training problem, with rows as shards of the primal."""
         rows, measures = self.scattered(source)
-        factors, machine = self.factors(measures), self.machine
-        total = float(measures.weights @ factors)
-        losses = _Losses(odm_loss(machine), total, bool(machine.fit_intercept), factors, self.n_outputs)
+        losses = self.losses(measures, odm_loss(self.machine), bool(self.machine.fit_intercept))
         facts = LinearFacts(
             n_rows=measures.n_rows, n_features=measures.sums.shape[1], n_values=self.survey.n_values,
-            n_outputs=self.n_outputs, mass=total, intercept=losses.intercept,
+            n_outputs=self.n_outputs, mass=losses.total, intercept=losses.intercept,
         )  # fmt: skip
         start = np.zeros((self.n_outputs, facts.n_features + 1))
         shards = rows.map(_linear_shard, (losses, measures.sizes), cheap=True)
@@ -210,11 +184,11 @@ class _KernelRun(_Run):
     def training(self, source: Source, shape: TreeShape) -> tuple[Training, RowTransform]:
         """Return the training problem, with rows as parts with a kernel, and the transform of rows."""
         rows, measures = self.scattered(source)
-        factors, machine, loss = self.factors(measures), self.machine, self.machine._loss()
-        total, transform = float(measures.weights @ factors), _transform(machine, rows, measures, factors)
-        losses = _Losses(loss, total, machine._has_intercept, factors, self.n_outputs)
+        machine = self.machine
+        losses = self.losses(measures, machine._loss(), machine._has_intercept)
+        transform = _transform(machine, rows, measures, losses)
         return Training(
-            facts=Facts(measures.n_rows, self.n_outputs, total, loss, machine._has_intercept),
+            facts=Facts(measures.n_rows, self.n_outputs, losses.total, losses.loss, losses.intercept),
             rows=rows.map(_part, (losses, transform, measures.sizes), cheap=True),
             limits=self.limits,
             shape=shape,
@@ -240,13 +214,13 @@ class _KernelRun(_Run):
             )
 
 
-def _transform(machine: KernelMarginClassifier, rows: Shards[KeyedRows], measures: Measures, factors: Floats) -> Any:
+def _transform(machine: KernelMarginClassifier, rows: Shards[KeyedRows], measures: Measures, losses: _Losses) -> Any:
     """Return the transform that prepares rows for the kernel, from sums over the shards."""
-    total, n_features = float(measures.weights @ factors), measures.sums.shape[1]
-    sums, sparse = factors @ measures.sums, measures.sparse
+    total, n_features = losses.total, measures.sums.shape[1]
+    sums, sparse = losses.factors @ measures.sums, measures.sparse
     mean, means = float(sums.sum() / total / n_features), None if sparse else sums / total
     kernel = Kernel(machine.kernel, 1.0, int(machine.degree), float(machine.coef0))  # type: ignore[arg-type]
-    squares, extent = spread_of(rows, factors, mean, means, kernel)
+    squares, extent = spread_of(rows, losses.factors, mean, means, kernel)
     center = means if kernel.stationary else None
     furthest = partial(furthest_column, rows, center)
     gamma = gamma_of(machine.gamma, n_features, squares / total / n_features, furthest)
