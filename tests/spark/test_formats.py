@@ -69,6 +69,7 @@ def test_lines_of_libsvm_text():
     assert parsed.X.toarray().tolist() == [[0, 0.5, 0, 0, 0, 0, 0, 1], [0, 0, 0, 4, 0, 0, 0, 0], [0] * 8]
     assert parsed.labels[parsed.indices].tolist() == [2, -1, 2]
     assert LibsvmText("rows").parse(lines_of("\n# nothing\n")) is None
+    assert LibsvmText("rows").parse(lines_of("")) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Conversion of Arrow batches to rows on executors, without a loop over rows; errors name column and row."""
+"""Conversion of Arrow batches to rows on executors, and back, without a loop over rows; errors name column and row."""
 
 from __future__ import annotations
 
@@ -19,33 +19,19 @@ RowName = Callable[[int], str]
 
 
 class Rows(NamedTuple):
-    """Rows of a batch.
+    """Rows of a batch."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-        float32 where the column is of that type, else float64; may be read-only.
-    labels, weights : ndarray of shape (n,) or None
-    ids : ndarray of shape (n,) or None
-        int64, or objects that are strings.
-    """
-
-    X: Any
-    labels: Floats | None
+    X: Any  # ndarray or CSR array of shape (n, n_features), float32 where the column is, else float64; may be read-only
+    labels: Floats | None  # of shape (n,), as the weights and ids
     weights: Floats | None
-    ids: NDArray[Any] | None
+    ids: NDArray[Any] | None  # int64, or objects that are strings
 
 
 def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None) -> Rows:
     """Return the rows of a batch of `Columns.select`.
 
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch
-    columns : Columns
-        Their names are for the messages; `n_features`, where it is given, is what every row must have.
-    sparse : bool, optional
-        Whether X shall be sparse; by default if a batch with sparse vectors is smaller so, as Spark decides it.
+    The names of the columns are for the messages; `Columns.n_features`, where it is given, is what every row must have.
+    `sparse` is whether X shall be sparse; by default if a batch with sparse vectors is smaller so, as Spark decides it.
 
     Raises
     ------
@@ -113,6 +99,11 @@ def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None
     X = np.zeros((n_rows, n_features))
     X[np.repeat(np.arange(n_rows), lengths), indices] = data
     return X
+
+
+def lists_of(bounds: NDArray[Any], values: NDArray[Any]) -> pa.ListArray:
+    """Return an Arrow array of lists of the values between every two bounds that follow one another."""
+    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))
 
 
 def _indices(

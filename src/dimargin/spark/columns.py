@@ -8,17 +8,7 @@ from typing import Any
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    NumericType,
-    StringType,
-    StructType,
-)
+from pyspark.sql import types as T
 
 FEATURES, LABEL, WEIGHT, ID = "features", "label", "weight", "id"  # names of the canonical columns
 MOST_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
@@ -44,7 +34,7 @@ class Columns:
     id: str | None = None
     n_features: int | None = None
 
-    def check(self, schema: StructType) -> None:
+    def check(self, schema: T.StructType) -> None:
         """Raise an error, before any work, for a column that is missing or of the wrong type.
 
         Raises
@@ -59,29 +49,29 @@ class Columns:
                 raise ValueError("featuresCols must name one column at least, got []")
             self._check_number("featuresCols", len(self.features))
             for name in self.features:
-                _check_type("featuresCols", name, schema, (NumericType, BooleanType), "numeric columns")
+                _check_type("featuresCols", name, schema, (T.NumericType, T.BooleanType), "numeric columns")
         else:
             self._check_features(self.features, schema)
         if self.label is not None:
             hint = ""
-            if isinstance(_field("labelCol", self.label, schema).dataType, StringType):
+            if isinstance(_field("labelCol", self.label, schema).dataType, T.StringType):
                 hint = f"; number them with pyspark.ml.feature.StringIndexer(inputCol={self.label!r}, outputCol=...)"
-            _check_type("labelCol", self.label, schema, (NumericType, BooleanType), "a column of numbers", hint)
+            _check_type("labelCol", self.label, schema, (T.NumericType, T.BooleanType), "a column of numbers", hint)
         if self.weight is not None:
-            _check_type("weightCol", self.weight, schema, (NumericType,), "a column of numbers")
+            _check_type("weightCol", self.weight, schema, (T.NumericType,), "a column of numbers")
         if self.id is not None:
-            _check_type("idCol", self.id, schema, (IntegralType, StringType), "a column of whole numbers or text")
+            _check_type("idCol", self.id, schema, (T.IntegralType, T.StringType), "a column of whole numbers or text")
 
-    def features_in(self, schema: StructType) -> Column:
+    def features_in(self, schema: T.StructType) -> Column:
         """Return the features as an Arrow type: vectors as the struct they are stored as, all else as arrays."""
         if isinstance(self.features, tuple):
-            single = all(isinstance(schema[name].dataType, FloatType) for name in self.features)
-            kind = FloatType() if single else DoubleType()
+            single = all(isinstance(schema[name].dataType, T.FloatType) for name in self.features)
+            kind = T.FloatType() if single else T.DoubleType()
             return F.array(*(quoted(name).cast(kind) for name in self.features))
         column, kind = quoted(self.features), schema[self.features].dataType
         if isinstance(kind, VectorUDT):
             return F.unwrap_udt(column)
-        return column if isinstance(kind.elementType, (FloatType, DoubleType)) else column.cast("array<double>")
+        return column if isinstance(kind.elementType, (T.FloatType, T.DoubleType)) else column.cast("array<double>")
 
     def select(self, dataset: DataFrame) -> DataFrame:
         """Select the columns under canonical names and types, which `rows_of` takes on the executors.
@@ -99,19 +89,20 @@ class Columns:
             if name is not None
         ]
         if self.id is not None:
-            kind = "string" if isinstance(schema[self.id].dataType, StringType) else "bigint"
+            kind = "string" if isinstance(schema[self.id].dataType, T.StringType) else "bigint"
             chosen.append(quoted(self.id).cast(kind).alias(ID))
         return dataset.select(*chosen)
 
-    def _check_features(self, name: str, schema: StructType) -> None:
+    def _check_features(self, name: str, schema: T.StructType) -> None:
         field = _field("featuresCol", name, schema)
         kind: Any = field.dataType
-        if isinstance(kind, (NumericType, BooleanType)):
+        if isinstance(kind, (T.NumericType, T.BooleanType)):
             raise TypeError(
                 f"featuresCol must name a column of vectors or of arrays, and {name!r} is of type "
                 f"{kind.simpleString()}; plain numeric columns are named in a list: featuresCols=[{name!r}, ...]"
             )
-        if not (isinstance(kind, VectorUDT) or (isinstance(kind, ArrayType) and _is_number(kind.elementType))):
+        is_of_numbers = isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)
+        if not (is_of_numbers or isinstance(kind, VectorUDT)):
             raise TypeError(
                 "featuresCol must name a column of vectors (pyspark.ml.linalg) or of arrays of numbers, "
                 f"and {name!r} is of type {kind.simpleString()}"
@@ -130,19 +121,15 @@ def quoted(name: str) -> Column:
     return F.col(f"`{name.replace('`', '``')}`")
 
 
-def _field(parameter: str, name: str, schema: StructType) -> Any:
+def _field(parameter: str, name: str, schema: T.StructType) -> Any:
     if name not in schema.names:
         raise ValueError(f"{parameter} names {name!r}, and the dataset has no such column, only {schema.names}")
     return schema[name]
 
 
 def _check_type(
-    parameter: str, name: str, schema: StructType, kinds: tuple[type[DataType], ...], expected: str, hint: str = ""
+    parameter: str, name: str, schema: T.StructType, kinds: tuple[type[T.DataType], ...], expected: str, hint: str = ""
 ) -> None:
     kind = _field(parameter, name, schema).dataType
     if not isinstance(kind, kinds):
         raise TypeError(f"{parameter} must name {expected}, and {name!r} is of type {kind.simpleString()}{hint}")
-
-
-def _is_number(kind: DataType) -> bool:
-    return isinstance(kind, NumericType)

@@ -9,8 +9,6 @@ Nothing of a row comes to the driver but its label.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -22,17 +20,7 @@ from pyspark.errors import AnalysisException
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -53,33 +41,23 @@ from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
-_NUMBERS = (IntegralType, FloatType, DoubleType, BooleanType)
+_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType)
 
 
 @dataclass(frozen=True)
 class FileRows:
     """Rows of a data file, ready for training.
 
-    Attributes
-    ----------
-    frame : pyspark.sql.DataFrame
-        ``features``, scaled: vectors where rows are sparse, else arrays; and ``label``: indices among the classes.
-    n_rows, n_features : int
-    sparse : bool
-    classes : ndarray
-        Labels, ascending: integers where all are, else floating-point numbers, else text.
-    scaler : transformer or None
-        Scaler of scikit-learn, fitted on these rows.
-    feature_names, label, zero_based
-        Attributes as in `dimargin.data_files.DataSet`.
+    The frame has ``features``, scaled, which are vectors where rows are sparse, else arrays; and ``label``, indices
+    among the classes. Names, label and base of the features are as in `dimargin.data_files.DataSet`.
     """
 
     frame: DataFrame
     n_rows: int
     n_features: int
     sparse: bool
-    classes: NDArray[Any]
-    scaler: Any
+    classes: NDArray[Any]  # labels, ascending: integers where all are, else floating-point numbers, else text
+    scaler: Any  # of scikit-learn, fitted on these rows, or None
     feature_names: list[str] | None
     label: str | int | None
     zero_based: bool | None
@@ -106,18 +84,11 @@ class FileRows:
 
 
 def read_rows(spark: SparkSession, path: str, label: str | int | None = None, scale: str = "minmax") -> FileRows:
-    """Read a data file on the executors, in one pass that also fits the scaler.
+    """Read a data file on the executors, in one pass that also fits the scaler, which is named as in `SUMS`.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    path : str
-        File, folder of files, or pattern that Spark reads, here or behind a URL. The format follows from its
-        name as in `dimargin.data_files.read_data`, else from those of the files in the folder. Text may be compressed
-        as its name says (gzip, bzip2).
-    label : str or int, optional
-        As in `dimargin.data_files.read_data`.
-    scale : {"none", "minmax", "standard"}, default="minmax"
+    The path is that of a file, a folder of files, or a pattern that Spark reads, here or behind a URL. The format
+    follows from its name as in `dimargin.data_files.read_data`, else from those of the files in the folder. Text may be
+    compressed as its name says (gzip, bzip2). The label is as in `dimargin.data_files.read_data`.
 
     Raises
     ------
@@ -125,25 +96,19 @@ def read_rows(spark: SparkSession, path: str, label: str | int | None = None, sc
         As `dimargin.data_files.read_data`, but that lines are quoted instead of numbered; where Spark finds no such
         file; for one class only, or more than 10,000.
     """
-    with _explained(path):
+    try:
         opened = Jobs(spark).act(lambda: _opened(spark, path, label), f"open {path}")
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        what = str(error).splitlines()[0]  # the scheme is Spark's choice where none is given
+        raise DataFileError(f"{path}: Spark finds no such file or folder: {what}") from error
     with SparkEngine(spark) as engine, engine.describe(f"look at {path}"):
         parts = engine.summarise(opened.frame, summarise, (opened.format, SUMS[scale]))
     present = [part for part in parts if part is not None]
     if not present:
         raise DataFileError(f"{path} has no rows")
     return opened.rows(reduce(partial(FileSummary.joined, path), present))
-
-
-@contextmanager
-def _explained(path: str) -> Iterator[None]:
-    try:
-        yield
-    except AnalysisException as error:
-        if error.getCondition() != "PATH_NOT_FOUND":
-            raise
-        what = str(error).splitlines()[0]  # the scheme is Spark's choice where none is given
-        raise DataFileError(f"{path}: Spark finds no such file or folder: {what}") from error
 
 
 # ---- files that are open -------------------------------------------------------------------------------------------
@@ -172,8 +137,8 @@ class _Opened:
             raise DataFileError(f"{path}: at least two classes are needed, and every label is {classes.tolist()[0]!r}")
         scaler = None if found.sums is None else found.sums.between(base, width).scaler(sparse)
         parser = BatchParser(self.format, found.labels, indices, base, width, sparse, scaler)
-        kind = VectorUDT() if sparse else ArrayType(DoubleType())
-        schema = StructType([StructField(FEATURES, kind), StructField(LABEL, DoubleType())])
+        kind = VectorUDT() if sparse else T.ArrayType(T.DoubleType())
+        schema = T.StructType().add(FEATURES, kind).add(LABEL, T.DoubleType())
         return FileRows(
             frame=self.frame.mapInArrow(partial(prepared, parser), schema), n_rows=found.n_rows, n_features=width,
             sparse=sparse, classes=classes, scaler=scaler, feature_names=self.names, label=self.label,
@@ -222,12 +187,12 @@ def _table(table: DataFrame, path: str, label: str | int | None) -> _Opened:
     for name in taken.wanted:
         _check_kind(path, name, table.schema[name].dataType, _NUMBERS, "numbers expected")
     kind = table.schema[taken.label].dataType
-    _check_kind(path, taken.label, kind, (*_NUMBERS, StringType), "numbers or text expected as labels")
+    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType), "numbers or text expected as labels")
     features = F.array(*(quoted(name).cast("double") for name in taken.wanted))
     frame = table.select(features.alias(FEATURES), quoted(taken.label).alias(LABEL))
     return _Opened(frame, TableRows(path, taken), taken.wanted, taken.label)
 
 
-def _check_kind(path: str, name: str, kind: DataType, expected: tuple[type[DataType], ...], what: str) -> None:
+def _check_kind(path: str, name: str, kind: T.DataType, expected: tuple[type[T.DataType], ...], what: str) -> None:
     if not isinstance(kind, expected):
         raise DataFileError(f"{path}: column {name!r} holds {kind.simpleString()}; {what}")

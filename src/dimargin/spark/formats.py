@@ -24,49 +24,30 @@ LINE = "value"  # the column of Spark's lines of text
 
 
 class Parsed(NamedTuple):
-    """Rows of a batch.
+    """Rows of a batch."""
 
-    Attributes
-    ----------
-    X : ndarray or CSR matrix of shape (n, n_features)
-        Features of LIBSVM text are counted from zero, as far as they go.
-    labels : ndarray
-        Labels that occur, as numbers or text.
-    indices : ndarray of shape (n,)
-        Indices of the rows' labels among them.
-    """
-
-    X: Any
-    labels: NDArray[Any]
-    indices: Indices
+    X: Any  # ndarray or CSR matrix of shape (n, n_features); features of LIBSVM text count from zero, as far as they go
+    labels: NDArray[Any]  # that occur, as numbers or text
+    indices: Indices  # of the rows' labels among them, of shape (n,)
 
 
 @dataclass(frozen=True)
 class Format(ABC):
-    """Abstract base class of parsers of a data file, which are sent to the executors.
+    """Abstract base class of parsers of a data file, which are sent to the executors."""
 
-    Attributes
-    ----------
-    path : str
-        Path of the file, for messages.
-    """
-
-    path: str
-
-    def parse(self, batch: pa.RecordBatch) -> Parsed | None:
-        """Return the rows of a batch, None if there are none; a DataFileError names the wrong column or line."""
-        return self._rows(batch) if batch.num_rows else None
+    path: str  # for messages
 
     @abstractmethod
-    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
-        """Return the rows of a batch that is not empty, None if there are none."""
+    def parse(self, batch: pa.RecordBatch) -> Parsed | None:
+        """Return the rows of a batch, None if there are none; a DataFileError names the wrong column or line."""
 
 
 @dataclass(frozen=True)
 class LibsvmText(Format):
     """Parser of lines of LIBSVM text."""
 
-    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
+    def parse(self, batch: pa.RecordBatch) -> Parsed | None:
+        """See `Format`."""
         lines = batch.column(LINE)
         X, y = parse_lines(_joined(lines), lambda k: f"{self.path}, {_quoted(lines[k].as_py())}")
         return Parsed(X, *np.unique(y, return_inverse=True)) if len(y) else None
@@ -74,21 +55,14 @@ class LibsvmText(Format):
 
 @dataclass(frozen=True)
 class CsvText(Format):
-    """Parser of lines of CSV; if there is a header, every file has it.
-
-    Attributes
-    ----------
-    layout : CsvLayout
-    header : bytes or None
-        The line with the names, which can be no row.
-    taken : TableColumns
-    """
+    """Parser of lines of CSV; if there is a header, every file has it."""
 
     layout: CsvLayout
-    header: bytes | None
+    header: bytes | None  # the line with the names, which can be no row
     taken: TableColumns
 
-    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
+    def parse(self, batch: pa.RecordBatch) -> Parsed | None:
+        """See `Format`."""
         lines = batch.column(LINE)
         lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
         if self.header is not None:
@@ -110,16 +84,14 @@ class CsvText(Format):
 
 @dataclass(frozen=True)
 class TableRows(Format):
-    """Parser of rows of a table with the canonical columns `FEATURES`, an array, and `LABEL`, as it is.
-
-    Attributes
-    ----------
-    taken : TableColumns
-    """
+    """Parser of rows of a table with the canonical columns `FEATURES`, an array, and `LABEL`, as it is."""
 
     taken: TableColumns
 
-    def _rows(self, batch: pa.RecordBatch) -> Parsed | None:
+    def parse(self, batch: pa.RecordBatch) -> Parsed | None:
+        """See `Format`."""
+        if not batch.num_rows:
+            return None
         names, column = self.taken.wanted, batch.column(LABEL)
         values = batch.column(FEATURES).flatten().to_numpy(zero_copy_only=False)
         X = values.astype(np.float64, copy=False).reshape(batch.num_rows, len(names))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dimargin.data_files import DataFileError
 from dimargin.data_files.libsvm import DENSE
+from dimargin.spark.arrow import lists_of
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES
 from dimargin.spark.formats import Format, Parsed
 from dimargin.spark.scaling import ColumnSums
@@ -22,25 +23,13 @@ from dimargin.system.arrays import Indices
 
 @dataclass(frozen=True)
 class FileSummary:
-    """Summary of some rows.
-
-    Attributes
-    ----------
-    n_rows : int
-    labels : ndarray
-        Labels as in the file, ascending.
-    n_stored : int
-        Numbers that are not zero.
-    first, last : int
-        Columns that occur, numbered as in the file.
-    sums : ColumnSums or None
-    """
+    """Summary of some rows."""
 
     n_rows: int
-    labels: NDArray[Any]
-    n_stored: int
-    first: int
-    last: int
+    labels: NDArray[Any]  # as in the file, ascending
+    n_stored: int  # numbers that are not zero
+    first: int  # first column that occurs, numbered as in the file
+    last: int  # likewise
     sums: ColumnSums | None
 
     @classmethod
@@ -77,29 +66,15 @@ def summarise(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[Colum
 
 @dataclass(frozen=True)
 class BatchParser:
-    """Parser of batches into scaled rows and indices of their classes.
-
-    Attributes
-    ----------
-    format : Format
-    labels : ndarray
-        Labels as in the file, ascending.
-    indices : ndarray of the same length
-        Indices of these labels among the classes.
-    base : int
-        Number of the first feature.
-    width : int
-    sparse : bool
-    scaler : transformer or None
-    """
+    """Parser of batches into scaled rows and indices of their classes."""
 
     format: Format
-    labels: NDArray[Any]
-    indices: Indices
-    base: int
+    labels: NDArray[Any]  # as in the file, ascending
+    indices: Indices  # of these labels among the classes
+    base: int  # number of the first feature
     width: int
     sparse: bool
-    scaler: Any
+    scaler: Any  # transformer or None
 
     def features(self, X: Any) -> Any:
         """Return scaled rows of the right width."""
@@ -128,7 +103,7 @@ def prepared(parser: BatchParser, batches: Iterator[pa.RecordBatch]) -> Iterator
     for parsed in map(parser.format.parse, batches):
         if parsed is not None:
             X, label = parser.features(parsed.X), parser.codes(parsed).astype(np.float64)
-            features = _vectors(X) if parser.sparse else _lists(np.arange(len(X) + 1) * X.shape[1], X.ravel())
+            features = _vectors(X) if parser.sparse else lists_of(np.arange(len(X) + 1) * X.shape[1], X.ravel())
             yield pa.record_batch({FEATURES: features, LABEL: pa.array(label)})
 
 
@@ -137,10 +112,6 @@ def _vectors(X: Any) -> pa.StructArray:
     n_rows, n_features = X.shape
     parts = [
         pa.array(np.zeros(n_rows, dtype=np.int8)), pa.array(np.full(n_rows, n_features, dtype=np.int32)),
-        _lists(X.indptr, X.indices.astype(np.int32)), _lists(X.indptr, X.data),
+        lists_of(X.indptr, X.indices.astype(np.int32)), lists_of(X.indptr, X.data),
     ]  # fmt: skip
     return pa.StructArray.from_arrays(parts, ["type", "size", "indices", "values"])
-
-
-def _lists(bounds: NDArray[Any], values: NDArray[Any]) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(bounds.astype(np.int32)), pa.array(values))

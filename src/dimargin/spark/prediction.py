@@ -12,7 +12,7 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dimargin.spark.arrow import features_of
+from dimargin.spark.arrow import features_of, lists_of
 from dimargin.spark.columns import FEATURES, Columns, quoted
 from dimargin.spark.shipping import Parcel, arrived
 from dimargin.system.arrays import Floats
@@ -23,19 +23,10 @@ _ROWS, _ANSWERS = "dimargin_rows", "dimargin_answers"  # columns that come and g
 def with_predictions(
     dataset: DataFrame, columns: Columns, parcel: Parcel, classes: Floats, raw: str, prediction: str
 ) -> DataFrame:
-    """Add predictions to a dataset; its own columns stay as they are.
+    """Add predictions to a dataset, streaming or not, by the model in a parcel; its own columns stay as they are.
 
-    Parameters
-    ----------
-    dataset : DataFrame
-        Dataset, streaming or not.
-    columns : Columns
-        Columns of the rows, already checked.
-    parcel : Parcel
-        Parcel of the model.
-    classes : ndarray of shape (n_classes,)
-    raw, prediction : str
-        Names of the new columns; an empty one is left out.
+    The columns of the rows were checked already. `raw` and `prediction` are names of the new columns, of which an
+    empty one is left out.
 
     Raises
     ------
@@ -79,10 +70,7 @@ def _predictor(parcel: Parcel, columns: Columns) -> Any:
 
 
 def _answers(machine: Any, X: Any) -> pa.Array:
-    n_rows = X.shape[0]
-    values = machine.decision_function(X) if n_rows else np.zeros(0)
-    raw = raw_predictions(values)
-    predicted = machine._decide(values).astype(np.float64)
-    starts = pa.array(np.arange(0, raw.size + 1, raw.shape[1], dtype=np.int32))
-    lists = pa.ListArray.from_arrays(starts, pa.array(raw.ravel(), pa.float64()))
-    return pa.StructArray.from_arrays([lists, pa.array(predicted, pa.float64())], ["raw", "prediction"])
+    values = machine.decision_function(X) if X.shape[0] else np.zeros(0)
+    raw, predicted = raw_predictions(values), machine._decide(values).astype(np.float64)
+    lists = lists_of(np.arange(0, raw.size + 1, raw.shape[1]), raw.ravel())
+    return pa.StructArray.from_arrays([lists, pa.array(predicted)], ["raw", "prediction"])
