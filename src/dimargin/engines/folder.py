@@ -16,13 +16,7 @@ from dimargin.engines.stored import SCHEMA
 
 @dataclass(frozen=True)
 class Folder:
-    """Folder of one data set, on any file system that Spark knows.
-
-    Attributes
-    ----------
-    jobs : Jobs
-    path : str
-    """
+    """Folder of one data set, on any file system that Spark knows."""
 
     jobs: Jobs
     path: str

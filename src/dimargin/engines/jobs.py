@@ -29,13 +29,7 @@ _REMEDY = (
 
 
 class _SwitchedOff:
-    """Context in which a setting of a session is off; the last of overlapping users restores it.
-
-    Parameters
-    ----------
-    name : str
-        Of a setting that is a Boolean.
-    """
+    """Context in which a Boolean setting of a session is off; the last of overlapping users restores it."""
 
     def __init__(self, name: str) -> None:
         self.name, self.lock = name, Lock()
@@ -69,23 +63,12 @@ other_bytes_again = _SwitchedOff("spark.sql.shuffle.orderIndependentChecksum.ena
 
 
 class Jobs:
-    """Jobs of a session, which are counted.
-
-    Parameters
-    ----------
-    spark : pyspark.sql.SparkSession
-
-    Attributes
-    ----------
-    count : int
-        Jobs run so far, in the sense of actions.
-    received_bytes : int
-        Bytes that the jobs have brought to the driver.
-    """
+    """Jobs of a session, which are counted."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.count = self.received_bytes = 0
+        self.count = 0  # jobs run so far, in the sense of actions
+        self.received_bytes = 0  # bytes that the jobs have brought to the driver
         context = self._context = getattr(spark, "sparkContext", None)  # a Connect session has none
         if context is None:
             self._tags = spark.addTag, spark.removeTag, spark.interruptTag
@@ -158,10 +141,9 @@ class Jobs:
         if tuple(int(number) for number in self.spark.version.split(".")[:2]) < _LEAST_SPARK:
             raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
         here = (version("dimargin"), ".".join(map(str, sys.version_info[:2])))
+        environments = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string")
         try:
-            found = self.run(
-                self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string"), "check"
-            )
+            found = self.run(environments, "check")
         except PySparkException as error:
             missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", str(error))
             if missing:

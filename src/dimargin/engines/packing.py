@@ -25,10 +25,6 @@ class Packing:
     its class gives, and made again of it, as `pickle` does; but no class is looked up that is not among these, and
     nothing is called but their ``__setstate__``.
 
-    Attributes
-    ----------
-    classes : tuple of type
-
     Examples
     --------
     >>> import numpy as np

@@ -42,27 +42,22 @@ _FREE = {"max_time", "memory_limit"}  # parameters that another run may change
 _HOLDERS = {"kernels", "problems", "sharding", "solvers", "partition", "strategies"}
 
 
-def _values_of(holders: set[str]) -> Iterator[type]:
-    """Yield the classes of what algorithms give and keep: dataclasses of these packages, and kernel matrices."""
+def _classes_to_pack() -> Iterator[type]:
+    """Yield the classes of what algorithms give and keep: dataclasses of some packages, and kernel matrices."""
     for name, module in sorted(sys.modules.items()):
         package, _, rest = name.partition(".")
-        if package == "dimargin" and rest.split(".")[0] in holders:
+        if package == "dimargin" and rest.split(".")[0] in _HOLDERS:
             own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
             yield from (cls for cls in own if is_dataclass(cls) or issubclass(cls, KernelMatrix))
 
 
-PACKING = Packing(tuple(_values_of(_HOLDERS)))
+PACKING = Packing(tuple(_classes_to_pack()))
 
 Manifest = dict[str, Any]
 
 
 class Checkpoints(Resumption):
     """Checkpoints of a folder, those of an earlier driver first, from which a fit is resumed.
-
-    Parameters
-    ----------
-    engine : SparkEngine
-    path : str
 
     Raises
     ------
@@ -123,10 +118,9 @@ class Checkpoints(Resumption):
         results = self._engine.news()
         if not results:
             return  # a new driver is not yet where the other one was
-        before, name = self._next["shards"], self._name
-        saved = None
-        if isinstance(parts, SparkShards):
-            saved = self._engine.save(parts, (self._folder / name / "shards").path)
+        before, name = self._next["shards"], _name_of(self._next["number"])
+        folder = self._folder / name / "shards"
+        saved = self._engine.save(parts, folder.path) if isinstance(parts, SparkShards) else None
         if saved is not None:
             self._next["shards"] = {**asdict(saved), "folder": name}
         self._write(results)
@@ -220,12 +214,8 @@ class Checkpoints(Resumption):
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    @property
-    def _name(self) -> str:
-        return _name_of(self._next["number"])
-
     def _write(self, results: Sequence[tuple[str, bytes]]) -> None:
-        here = self._folder / self._name
+        here = self._folder / _name_of(self._next["number"])
         if results:
             (here / "results").write([data for _, data in results])
         manifest = self._next | {

@@ -33,21 +33,11 @@ _sent: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 @dataclass(frozen=True)
 class Parcel:
-    """Model file that is sent to executors; equal ones hold the same model.
+    """Model file that is sent to executors; equal ones hold the same model."""
 
-    Attributes
-    ----------
-    checksum : str
-        SHA-256 of the file.
-    size : int
-        Size of the file in bytes.
-    content : bytes or None
-        Bytes of the file; None where it was sent by itself.
-    """
-
-    checksum: str
-    size: int
-    content: bytes | None = field(default=None, compare=False, repr=False)
+    checksum: str  # SHA-256 of the file
+    size: int  # of the file in bytes
+    content: bytes | None = field(default=None, compare=False, repr=False)  # None where the file was sent by itself
 
     @property
     def name(self) -> str:
@@ -69,13 +59,7 @@ class Parcel:
 def ship(machine: MarginClassifier, session: SparkSession, known: Parcel | None = None) -> Parcel:
     """Send a fitted machine to the executors of a session, and return its parcel.
 
-    Parameters
-    ----------
-    machine : MarginClassifier
-    session : SparkSession
-        Classic or Connect.
-    known : Parcel, optional
-        What this function has returned for this machine before.
+    The session is a classic or a Connect one, and `known` what this function has returned for this machine before.
     """
     sent = _sent.setdefault(session, set())
     if known is not None and (known.content is not None or known.checksum in sent):

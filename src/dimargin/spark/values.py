@@ -25,16 +25,9 @@ _SIMPLE: dict[type, Callable[[Any], Any]] = {
 
 
 def converter(name: str, param: str, hint: Any) -> Callable[[Any], Any]:
-    """Return a function that makes a value of a Param from one of a machine's parameter.
+    """Return a function that makes a value of a Param from one of a machine's parameter, of this name and type hint.
 
     The function raises TypeError or ValueError for a value that cannot be one.
-
-    Parameters
-    ----------
-    name, param : str
-        Names of the parameter and of the Param.
-    hint : type
-        Type hint of the machine's constructor.
     """
     if name in _SPECIAL:
         special = _SPECIAL[name]
