@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from dimargin.cli import simulate, svm_commands, train, tune
+from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.parameters import parameters
 from dimargin.cli.root import new_app, register_alone
 from dimargin.cli.shared import (
@@ -38,8 +39,6 @@ from dimargin.system.writing import write_file
 
 app = new_app()
 
-
-# ---- commands --------------------------------------------------------------------------------------------------------
 
 train.register(app)
 
@@ -90,17 +89,13 @@ def evaluate(
     Example: dimargin evaluate spam.dimargin test.csv --plot margins.png
     """
     out = Output(as_json, quiet)
-    try:
+    with usage_checked():
         check_plot(plot)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
     rows = read_for(trained, notes, data, label)
     facts = scores(trained, data, rows)
-    if plot is not None:
-        draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot)
-        out.say(f"margin distribution drawn in {plot}")
+    draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
@@ -116,7 +111,7 @@ def info(
     model: ModelArgument,
     certify: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Training data: compute the global certificate and store it."),
+        existing_file(help="Training data: compute the global certificate and store it."),
     ] = None,
     label: LabelOption = None,
     as_json: JsonOption = False,

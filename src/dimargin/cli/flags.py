@@ -1,12 +1,25 @@
-"""Making of flags from parameters of something else."""
+"""Making of flags, from parameters of something else too, and the report of values that they cannot have."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any
 
 import typer
+
+existing_file = partial(typer.Option, exists=True, dir_okay=False)
+
+
+@contextmanager
+def usage_checked() -> Iterator[None]:
+    """Turn errors of values that flags were given into errors of usage, which show how to get help."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> inspect.Parameter:

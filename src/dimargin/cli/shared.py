@@ -1,15 +1,16 @@
-"""Common parts of the commands: their output, models with their scalers, and data read as a model needs them."""
+"""Common parts of the commands: their output, models and the data they need, fits, and files that are written."""
 
 from __future__ import annotations
 
 import json
+import signal
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,10 +22,11 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
+from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError, DataSet, read_data
 from dimargin.data_files.data import data_format
 from dimargin.estimators import CoreSetDetector
-from dimargin.model_files import load_with_header
+from dimargin.model_files import load_with_header, save
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
 
@@ -38,10 +40,7 @@ class Scale(StrEnum):
 
 
 DATA = "LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
-DataArgument = Annotated[
-    Path,
-    typer.Argument(exists=True, dir_okay=False, metavar="DATA", help=DATA),
-]
+DataArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="DATA", help=DATA)]
 ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file.")]
 LabelOption = Annotated[
     str | None, typer.Option(help="Name or position of the label column of CSV and Parquet.", show_default="by name")
@@ -51,38 +50,6 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors o
 
 
 _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Result of training on a data file.
-
-    Attributes
-    ----------
-    machine : MarginClassifier
-    scalers : list of (str, transformer)
-        Steps of a pipeline before the machine.
-    notes : dict
-        Notes for the model file, which say how the data file was read.
-    feature_names : list of str or None
-    shape : (int, int)
-        Rows and features.
-    seconds : float
-        Seconds of the fit.
-    complaints : list of str
-        Warnings of the fit.
-    interrupted : bool
-        Whether Ctrl-C ended it.
-    """
-
-    machine: Any
-    scalers: list[tuple[str, Any]]
-    notes: dict[str, Any]
-    feature_names: list[str] | None
-    shape: tuple[int, int]
-    seconds: float
-    complaints: list[str]
-    interrupted: bool = False
 
 
 class Output:
@@ -96,6 +63,10 @@ class Output:
         """Print a message for a person on standard error, unless `quiet`."""
         if not self.quiet:
             self.errors.print(text, markup=False, highlight=False)
+
+    def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool) -> None:
+        """Print for a person what was read."""
+        self.say(f"{data}: {shape[0]} rows, {shape[1]} features{', sparse' if sparse else ''}")
 
     def result(self, facts: dict[str, Any]) -> None:
         """Print facts as a table, or as one JSON object."""
@@ -144,15 +115,6 @@ def refuse_detector(path: Path, model: Any, what: str) -> None:
         raise ValueError(f"{path} holds a {type(machine).__name__}, an outlier detector, which {what}")
 
 
-def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
-    """Return the result of a fit, its seconds and its warnings."""
-    began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        result = fit()
-    return result, time.perf_counter() - began, [str(warning.message) for warning in caught]
-
-
 def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
     """Apply the scalers to rows."""
     for _, scaler in scalers:
@@ -175,16 +137,33 @@ def fitted_scalers(scale: Scale, X: Any, memory_limit: int | None = None) -> lis
     return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
 
 
+def how_read(rows: Any) -> dict[str, Any]:
+    """Return the notes for a model file that say how its training rows were read."""
+    return {"label": rows.label, "zero_based": rows.zero_based}
+
+
 def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
     """Read data as the model's training file was read."""
     names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
+    return read_alike(path, notes, names, machine_of(model).n_features_in_, label, needs_label)
+
+
+def read_alike(
+    path: Path,
+    notes: dict[str, Any],
+    names: Sequence[str] | None,
+    n_features: int,
+    label: str | None = None,
+    needs_label: bool = True,
+) -> DataSet:
+    """Read data as a file was read with these notes, names of its features and number of them."""
     if label is None and needs_label and data_format(path) != "libsvm":
         label = notes.get("label")
     return read_data(
         path,
         label=label,
         columns=None if names is None else list(names),
-        n_features=machine_of(model).n_features_in_,
+        n_features=n_features,
         zero_based=notes.get("zero_based"),
         needs_label=needs_label,
     )
@@ -225,12 +204,91 @@ def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
     }
 
 
-def draw(make: Callable[[], Any], path: Path) -> None:
-    """Draw a display into a file."""
+def validation(model: Any, notes: dict[str, Any], path: Path | None, label: str | None) -> dict[str, dict[str, Any]]:
+    """Return the scores of a model on further data as the fact that they are printed as, or none without data."""
+    if path is None:
+        return {}
+    found = scores(model, path, read_for(model, notes, path, label))
+    return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
+
+
+# ---- fits ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Machine that was trained on a data file, with what its model file holds and what is said of its fit."""
+
+    machine: Any
+    scalers: list[tuple[str, Any]]  # steps of a pipeline before the machine
+    notes: dict[str, Any]
+    feature_names: list[str] | None
+    shape: tuple[int, int]  # rows and features
+    seconds: float  # of the fit
+    complaints: list[str]  # warnings of the fit
+    interrupted: bool = False  # by Ctrl-C
+
+    def save(self, path: Path | None, out: Output) -> Any:
+        """Return the machine with its scalers as a model, saved unless `path` is None, and print the warnings."""
+        if self.feature_names is not None:
+            for step in (self.machine, *(scaler for _, scaler in self.scalers)):
+                step.feature_names_in_ = np.array(self.feature_names, dtype=object)
+        model = Pipeline([*self.scalers, ("machine", self.machine)]) if self.scalers else self.machine
+        if path is not None:
+            save(model, path, self.notes)
+        for complaint in self.complaints:
+            out.say(f"warning: {complaint}")
+        return model
+
+    def facts(self, model: Path) -> dict[str, Any]:
+        """Return the facts about a model that was saved there."""
+        return {
+            "model": str(model),
+            "rows": self.shape[0],
+            "features": self.shape[1],
+            "classes": self.machine.classes_.tolist(),
+            "seconds": self.seconds,
+        }
+
+
+def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
+    """Return the result of a fit, its seconds and its warnings."""
+    began = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        result = fit()
+    return result, time.perf_counter() - began, [str(warning.message) for warning in caught]
+
+
+def fitted(machine: Any, scalers: list[tuple[str, Any]], rows: DataSet, X: Any, display: FitDisplay) -> Trained:
+    """Fit a machine, or a search for one, to rows of a data file, of which scalers made `X`, and show how it goes."""
+    machine._monitor = display
+    with display.running():
+        _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
+    del machine._monitor
+    interrupted = display.interrupted.is_set()
+    return Trained(machine, scalers, how_read(rows), rows.feature_names, X.shape, seconds, complaints, interrupted)
+
+
+def leave_interrupted(out: Output, text: str) -> NoReturn:
+    """Print what there is although Ctrl-C ended the fit, and exit with status 1."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
+    out.say(f"Interrupted: {text}")
+    raise typer.Exit(1)
+
+
+# ---- files that are written ------------------------------------------------------------------------------------------
+
+
+def draw(make: Callable[[], Any], path: Path | None, out: Output, what: str) -> None:
+    """Draw a display into a file, if there is to be one, and say what is drawn."""
+    if path is None:
+        return
     import matplotlib
 
     matplotlib.use("Agg")
     make().figure_.savefig(path, dpi=150)
+    out.say(f"{what} drawn in {path}")
 
 
 def check_plot(path: Path | None) -> None:
@@ -244,9 +302,3 @@ def check_folder(name: str, path: Path) -> None:
     """Raise ValueError if the folder of a file does not exist."""
     if not path.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
-
-
-def name_features(names: Any, *steps: Any) -> None:
-    """Give fitted steps the names of their columns, if there are any."""
-    for step in steps if names is not None else ():
-        step.feature_names_in_ = np.array(names, dtype=object)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -11,9 +10,8 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.filesize import decimal
-from sklearn.pipeline import Pipeline
 
-from dimargin.cli.flags import with_flags
+from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.network_conditions import FLAGS, conditions_of, say_what_did_not_happen
 from dimargin.cli.parameters import flags, values_of
 from dimargin.cli.shared import (
@@ -27,20 +25,20 @@ from dimargin.cli.shared import (
     check_folder,
     check_plot,
     draw,
+    fitted,
     fitted_scalers,
-    name_features,
+    how_read,
+    leave_interrupted,
+    read_alike,
     scaled,
-    timed,
 )
 from dimargin.cli.simulate_core_set import simulate_core_set
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError, DataSet, read_data
-from dimargin.data_files.data import data_format
 from dimargin.displays import PerformanceProfileDisplay
 from dimargin.displays.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.estimators.sites import PACKAGES
-from dimargin.model_files import save
 from dimargin.system.extras import require
 
 _OWN = ("conditions", "verbose")  # what the command line does in its own way
@@ -52,14 +50,7 @@ _IN_PYTHON_ONLY = (
 
 
 class RunDisplay(FitDisplay):
-    """Display of the rounds that are done, the objective of the worst site, and the gap.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-    max_rounds : int
-    quiet : bool
-    """
+    """Display of the rounds that are done, the objective of the worst site, and the gap."""
 
     def __init__(self, console: Console, max_rounds: int, quiet: bool) -> None:
         super().__init__(console, 1.0, quiet)
@@ -88,9 +79,7 @@ class RunDisplay(FitDisplay):
 
 def _gossip(
     data: DataArgument,
-    validate: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Data to score all sites on while they learn.")
-    ] = None,
+    validate: Annotated[Path | None, existing_file(help="Data to score all sites on while they learn.")] = None,
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="Where the consensus goes, as a model.", dir_okay=False)
     ] = None,
@@ -113,7 +102,7 @@ def _gossip(
     """
     out = Output(as_json, quiet)
     require("dimargin simulate gossip", *PACKAGES)
-    try:
+    with usage_checked():
         if model is not None:
             check_folder("--model", model)
         check_plot(plot)
@@ -122,36 +111,18 @@ def _gossip(
         machine._check_parameters()
         conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
         machine.set_params(conditions=conditions)
-    except (ValueError, TypeError) as error:
-        raise typer.BadParameter(str(error)) from error
     rows = read_data(data, label)
-    judges = None if validate is None else _read_alike(validate, rows)
+    judges = None
+    if validate is not None:
+        judges = read_alike(validate, how_read(rows), rows.feature_names, rows.X.shape[1])
     out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, dealt to {machine.n_sites} sites")
     done = _run(machine, rows, judges, validate or data, scale, out)
     _finish(done, rows, judges, model, out)
-    if plot is not None:
-        draw(lambda: PerformanceProfileDisplay.from_history(machine.history_), plot)
-        out.say(f"the performance profile is drawn in {plot}")
+    draw(lambda: PerformanceProfileDisplay.from_history(machine.history_), plot, out, "the performance profile is")
     last = machine.history_[-1]["round"]
     say_what_did_not_happen(out, conditions, last, f", for the run was over in round {last}")
     if done.interrupted:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
-        out.say("Interrupted: this is what the sites knew by then")
-        raise typer.Exit(1)
-
-
-# ---- the run ---------------------------------------------------------------------------------------------------------
-
-
-def _read_alike(path: Path, rows: DataSet) -> DataSet:
-    """Read data as the training file was read."""
-    return read_data(
-        path,
-        label=None if data_format(path) == "libsvm" else rows.label,
-        columns=rows.feature_names,
-        n_features=rows.X.shape[1],
-        zero_based=rows.zero_based,
-    )
+        leave_interrupted(out, "this is what the sites knew by then")
 
 
 def _run(
@@ -164,25 +135,16 @@ def _run(
         machine._evaluate = accuracies_of_sites(*judging, np.unique(np.asarray(rows.y)))
     except ValueError as error:
         raise DataFileError(f"{judged_on}: {error}") from error
-    machine._monitor = display = RunDisplay(out.errors, int(machine.max_iter), out.quiet)
-    with display.running():
-        _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
-    del machine._monitor, machine._evaluate
-    notes = {"label": rows.label, "zero_based": rows.zero_based}
-    interrupted = display.interrupted.is_set()
-    return Trained(machine, scalers, notes, rows.feature_names, rows.X.shape, seconds, complaints, interrupted)
+    done = fitted(machine, scalers, rows, X, RunDisplay(out.errors, int(machine.max_iter), out.quiet))
+    del machine._evaluate
+    return done
 
 
 def _finish(done: Trained, rows: DataSet, judges: DataSet | None, model: Path | None, out: Output) -> None:
     """Save the consensus, and print the facts about it."""
     machine, last = done.machine, done.machine.history_[-1]
-    name_features(done.feature_names, machine, *(scaler for _, scaler in done.scalers))
-    trained = Pipeline([*done.scalers, ("machine", machine)]) if done.scalers else machine
     machine.set_params(conditions=None)  # they are of the network, not of the model, and no file holds them
-    if model is not None:
-        save(trained, model, done.notes)
-    for complaint in done.complaints:
-        out.say(f"warning: {complaint}")
+    trained = done.save(model, out)
     sizes = np.bincount(machine.site_of_rows_, minlength=machine.n_sites)
     judging = rows if judges is None else judges
     accuracy = {name: last[f"accuracy_{name}"] for name in ("min", "mean", "max")}

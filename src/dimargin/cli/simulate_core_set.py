@@ -10,8 +10,9 @@ import numpy as np
 import typer
 from rich.filesize import decimal
 
+from dimargin.cli.flags import usage_checked
 from dimargin.cli.network_conditions import conditions_of, say_what_did_not_happen
-from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, draw
+from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, draw, leave_interrupted
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import CoreSetConsensusDisplay
 from dimargin.estimators import minimum_enclosing_ball
@@ -70,7 +71,7 @@ def simulate_core_set(
     """
     out = Output(as_json, quiet)
     require("dimargin simulate coreset", *PACKAGES)
-    try:
+    with usage_checked():
         check_plot(plot)
         check_number("nodes", nodes, 1, low_included=True, whole=True)
         check_number("max_iter", max_iter, 1, low_included=True, whole=True)
@@ -78,8 +79,6 @@ def simulate_core_set(
         run = _run(
             nodes, points, dimension, epsilon, topology, edge_probability, quiet_rounds, random_state, conditions
         )
-    except (ValueError, TypeError) as error:
-        raise typer.BadParameter(str(error)) from error
     display = _Display(out.errors, 1.0, out.quiet)
     with display.running():
         agreed = run.run(max_iter, None, display.interrupted, display.check)
@@ -94,13 +93,11 @@ def simulate_core_set(
         "messages": last["messages"], "bytes": last["bytes"], "seconds": last["seconds"],
     }  # fmt: skip
     out.result(facts if as_json else facts | {"bytes": f"{last['bytes']} ({decimal(last['bytes'])})"})
-    if plot is not None:
-        draw(lambda: CoreSetConsensusDisplay.from_history(agreed.history, best=best, epsilon=epsilon), plot)
-        out.say(f"radii and core-sets are drawn in {plot}")
+    display_of = CoreSetConsensusDisplay.from_history
+    draw(lambda: display_of(agreed.history, best=best, epsilon=epsilon), plot, out, "radii and core-sets are")
     say_what_did_not_happen(out, conditions, last["round"])
     if display.interrupted.is_set():
-        out.say("Interrupted: this is what the nodes knew by then")
-        raise typer.Exit(1)
+        leave_interrupted(out, "this is what the nodes knew by then")
 
 
 def _ratio(value: float, best: float) -> float:

@@ -13,7 +13,7 @@ from tempfile import gettempdir
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from dimargin.cli.shared import Output, Scale, Trained, timed
+from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
 from dimargin.cli.terminal import JobDisplay
 from dimargin.system.extras import require
 
@@ -54,23 +54,10 @@ def train(
     checkpoint_dir: str | None,
     out: Output,
 ) -> Trained:
-    """Train a machine on the executors of Spark.
+    """Train a machine on the executors of Spark, on data at a path or URL that Spark reads.
 
-    Parameters
-    ----------
-    machine : MarginClassifier
-        The machine, with its parameters set.
-    data : str
-        A path or URL that Spark reads.
-    label : str or None
-    scale : Scale
-    master : str or None
-        URL at which Spark runs; None for its own configuration.
-    conf : mapping of str to str
-        Settings of Spark.
-    checkpoint_dir : str or None
-        As in `dimargin.spark.training.train`.
-    out : Output
+    `master` is the URL at which Spark runs, None for its own configuration, `conf` settings of Spark, and
+    `checkpoint_dir` as in `dimargin.spark.training.train`.
 
     Raises
     ------
@@ -89,13 +76,13 @@ def train(
         with display.running():
             display.describe("looking at the rows")
             rows = read_rows(spark, data, label, scale.value)
-            out.say(f"{data}: {rows.n_rows} rows, {rows.n_features} features{', sparse' if rows.sparse else ''}")
+            out.say_shape(data, (rows.n_rows, rows.n_features), rows.sparse)
             display.fit_begin()
             trained, seconds, complaints = timed(lambda: rows.train(machine, display, checkpoint_dir))
     return Trained(
         machine=trained,
         scalers=[] if rows.scaler is None else [("scaler", rows.scaler)],
-        notes={"label": rows.label, "zero_based": rows.zero_based},
+        notes=how_read(rows),
         feature_names=rows.feature_names,
         shape=(rows.n_rows, rows.n_features),
         seconds=seconds,

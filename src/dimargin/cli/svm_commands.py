@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
+from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.shared import refuse_detector
 from dimargin.data_files import DataFileError, read_data
 from dimargin.data_files.data import data_format
@@ -80,8 +81,7 @@ def _above_zero(value: float | None) -> float | None:
 
 
 InputArgument = Annotated[
-    Path,
-    typer.Argument(exists=True, dir_okay=False, metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz)."),
+    Path, typer.Argument(exists=True, dir_okay=False, metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz).")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
 ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
@@ -191,10 +191,8 @@ def svm_train(
         C=cost, fit_intercept=True, kernel=_KERNELS[kernel], gamma=gamma or 1.0, degree=degree, coef0=coef0,
         strategy="exact", tol=_GAP_OF_EPSILON * epsilon, random_state=0,
     )  # fmt: skip
-    try:
+    with usage_checked():
         machine._check_parameters()
-    except (ValueError, TypeError) as error:
-        raise typer.BadParameter(str(error)) from error
     X, y = _read(data)
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
     trainer = OneVsOne(machine, weights, None if cache is None else int(min(cache * 2.0**20, 2.0**62)))
@@ -250,9 +248,7 @@ def svm_scale(
         typer.Option("-y", metavar="LOWER UPPER", help="Scaling limits of the labels.", show_default="no scaling"),
     ] = None,
     save: Annotated[Path | None, typer.Option("-s", dir_okay=False, metavar="FILE", help="Save the ranges.")] = None,
-    restore: Annotated[
-        Path | None, typer.Option("-r", exists=True, dir_okay=False, metavar="FILE", help="Restore the ranges.")
-    ] = None,
+    restore: Annotated[Path | None, existing_file("-r", metavar="FILE", help="Restore the ranges.")] = None,
 ) -> None:
     """Scale LIBSVM text, to standard output.
 

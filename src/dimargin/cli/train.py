@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import signal
 import sys
-from enum import StrEnum
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import scipy.sparse as sp
 import typer
-from sklearn.pipeline import Pipeline
 
 from dimargin.cli import spark_engine
+from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.shared import (
     DATA,
@@ -26,30 +25,22 @@ from dimargin.cli.shared import (
     Trained,
     certificate,
     check_folder,
+    fitted,
     fitted_scalers,
+    leave_interrupted,
     machine_of,
-    name_features,
     open_model,
     read_for,
     refuse_detector,
     scaled,
     scalers_of,
-    scores,
-    timed,
+    validation,
 )
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError, read_data
 from dimargin.estimators import MACHINES
-from dimargin.model_files import save
 
-_PANEL = "Where it is trained"
-
-
-class Engine(StrEnum):
-    """Engine on which a machine is trained."""
-
-    local = "local"
-    spark = "spark"
+_where = partial(typer.Option, rich_help_panel="Where it is trained")
 
 
 def _train(
@@ -75,46 +66,33 @@ def _train(
     ] = None,
     validate: Annotated[
         Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Data to score the model on when it is trained; read by this machine, whatever the engine.",
-        ),
+        existing_file(help="Data to score the model on when it is trained; read by this machine, whatever the engine."),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Go on from this model, of the same rows; flags given change it. Not with --engine spark.",
-        ),
+        existing_file(help="Go on from this model, of the same rows; flags given change it. Not with --engine spark."),
     ] = None,
     engine: Annotated[
-        Engine,
-        typer.Option(
-            help="Threads of this machine, or executors of Spark, which alone read DATA.", rich_help_panel=_PANEL
-        ),
-    ] = Engine.local,
+        Literal["local", "spark"],
+        _where(help="Threads of this machine, or executors of Spark, which alone read DATA."),
+    ] = "local",
     master: Annotated[
         str | None,
-        typer.Option(
+        _where(
             metavar="URL",
             help="Of Spark: local[2], spark://host:port, yarn, k8s://..., or sc://host:port for Spark Connect.",
             show_default="Spark's own configuration",
-            rich_help_panel=_PANEL,
         ),
     ] = None,
     spark_conf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.", rich_help_panel=_PANEL),
+        list[str] | None, _where(metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
     ] = None,
     checkpoint_dir: Annotated[
         str | None,
-        typer.Option(
+        _where(
             metavar="URL",
             help="Folder that Spark writes down in after every level how far the work has come; the same command goes "
             "on from there.",
-            rich_help_panel=_PANEL,
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -130,8 +108,8 @@ def _train(
     """
     out = Output(as_json, quiet)
     previous, notes = (None, {}) if resume is None else open_model(resume)
-    try:
-        if engine is Engine.spark:
+    with usage_checked():
+        if engine == "spark":
             spark_engine.check_flags(given, previous)
             settings = spark_engine.settings(spark_conf or [])
         elif master is not None or spark_conf or checkpoint_dir is not None:
@@ -147,10 +125,8 @@ def _train(
         if previous is not None:
             machine_of(previous).set_params(max_time=None)  # a limit is of one run
         machine: Any = make_machine(loss, given, strategy_option or [], previous and machine_of(previous))
-    except (ValueError, TypeError) as error:
-        raise typer.BadParameter(str(error)) from error
     try:
-        if engine is Engine.spark:
+        if engine == "spark":
             done = spark_engine.train(
                 machine, data, label, scale or Scale.minmax, master, settings, checkpoint_dir, out
             )
@@ -161,7 +137,16 @@ def _train(
     except KeyboardInterrupt:
         print("dimargin: interrupted, nothing was saved", file=sys.stderr)
         raise
-    _finish(done, model, label, validate, out)
+    trained = done.save(model, out)
+    facts = {
+        **done.facts(model),
+        "kernel_evaluations": sum(entry["kernel_evaluations"] for entry in done.machine.history_),
+        **certificate(done.machine),
+        **validation(trained, done.notes, validate, label),
+    }
+    out.result(facts)
+    if done.interrupted:
+        leave_interrupted(out, f"the best model so far is in {model}; go on with --resume {model}")
 
 
 def _check_file(data: str) -> None:
@@ -174,75 +159,26 @@ def _check_file(data: str) -> None:
         raise ValueError(f"DATA: file {data!r} is not readable")
 
 
-# ---- on this machine -------------------------------------------------------------------------------------------------
-
-
 def _train_here(machine: Any, data: Path, label: str | None, scale: Scale, out: Output) -> Trained:
     rows = read_data(data, label)
-    _say_shape(data, rows.X, out)
+    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     scalers = fitted_scalers(scale, rows.X, getattr(machine, "memory_limit", None))
-    notes = {"label": rows.label, "zero_based": rows.zero_based}
-    return _fitted(machine, scalers, scaled(scalers, rows.X), rows.y, notes, rows.feature_names, out)
+    return fitted(machine, scalers, rows, scaled(scalers, rows.X), FitDisplay(out.errors, machine.tol, out.quiet))
 
 
 def _go_on(machine: Any, data: Path, label: str | None, previous: Any, notes: dict[str, Any], out: Output) -> Trained:
     rows = read_for(previous, notes, data, label)
-    _say_shape(data, rows.X, out)
-    X = scaled(scalers_of(previous), rows.X)
+    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
+    scalers = scalers_of(previous)
+    X = scaled(scalers, rows.X)
     if not machine._can_resume_on(X):
         raise DataFileError(f"{data} does not hold the rows that the model to resume was trained on")
     machine.set_params(warm_start=True)
-    done = _fitted(machine, scalers_of(previous), X, rows.y, notes, rows.feature_names, out)
+    done = fitted(machine, scalers, rows, X, FitDisplay(out.errors, machine.tol, out.quiet))
     machine.set_params(warm_start=False)
-    return done
-
-
-def _say_shape(data: Path, X: Any, out: Output) -> None:
-    out.say(f"{data}: {X.shape[0]} rows, {X.shape[1]} features{', sparse' if sp.issparse(X) else ''}")
-
-
-def _fitted(
-    machine: Any, scalers: list[tuple[str, Any]], X: Any, y: Any, notes: dict[str, Any], names: Any, out: Output
-) -> Trained:
-    machine._monitor = display = FitDisplay(out.errors, machine.tol, out.quiet)
-    with display.running():
-        _, seconds, complaints = timed(lambda: machine.fit(X, y))
-    del machine._monitor
-    return Trained(machine, scalers, notes, names, X.shape, seconds, complaints, display.interrupted.is_set())
-
-
-# ---- what is left of it ----------------------------------------------------------------------------------------------
-
-
-def _finish(done: Trained, model: Path, label: str | None, validate: Path | None, out: Output) -> None:
-    """Save the model, and print the facts about it."""
-    machine = done.machine
-    name_features(done.feature_names, machine, *(scaler for _, scaler in done.scalers))
-    trained = Pipeline([*done.scalers, ("machine", machine)]) if done.scalers else machine
-    save(trained, model, done.notes)
-    for complaint in done.complaints:
-        out.say(f"warning: {complaint}")
-    facts = {
-        "model": str(model),
-        "rows": done.shape[0],
-        "features": done.shape[1],
-        "classes": machine.classes_.tolist(),
-        "seconds": done.seconds,
-        "kernel_evaluations": sum(entry["kernel_evaluations"] for entry in machine.history_),
-        **certificate(machine),
-    }
-    if validate is not None:
-        found = scores(trained, validate, read_for(trained, done.notes, validate, label))
-        facts["validation"] = {k: v for k, v in found.items() if k not in ("classes", "confusion")}
-    out.result(facts)
-    if done.interrupted:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done; a late Ctrl-C shall not change the exit status
-        out.say(f"Interrupted: the best model so far is in {model}; go on with --resume {model}")
-        raise typer.Exit(1)
+    return replace(done, notes=notes)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command, whose flags are also those of the machines."""
-    own = [p for p in inspect.signature(_train, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    _train.__signature__ = inspect.signature(_train).replace(parameters=[*own, *flags()])  # type: ignore[attr-defined]
-    app.command("train")(_train)
+    app.command("train")(with_flags(_train, flags()))

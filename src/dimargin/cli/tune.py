@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import time
-import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 from rich.table import Table
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import Pipeline
 
+from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import flags, make_machine, parameters, values_of
 from dimargin.cli.shared import (
     DataArgument,
@@ -28,17 +25,15 @@ from dimargin.cli.shared import (
     check_folder,
     check_plot,
     draw,
+    fitted,
     fitted_scalers,
-    name_features,
-    read_for,
     scaled,
-    scores,
-)  # fmt: skip
+    validation,
+)
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import read_data
 from dimargin.displays import TuningDisplay
 from dimargin.estimators import MACHINES
-from dimargin.model_files import save
 from dimargin.search import ODMClassifierCV
 
 _OWN = ("estimator", "param_grid", "verbose")  # what the command line does in its own way
@@ -90,9 +85,7 @@ def _tune(
     scale: Annotated[
         Scale, typer.Option(help="Fitted on the training rows and stored in the model; sparse rows are not centred.")
     ] = Scale.minmax,
-    validate: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Data to score the tuned model on.")
-    ] = None,
+    validate: Annotated[Path | None, existing_file(help="Data to score the tuned model on.")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     **given: Any,
@@ -104,49 +97,35 @@ def _tune(
     Ctrl-C ends the search and trains the best candidate so far; a second Ctrl-C leaves at once.
     """
     out = Output(as_json, quiet)
-    try:
+    with usage_checked():
         check_folder("--model", model)
         check_plot(plot)
         if loss not in _LOSSES:
             raise ValueError(f"--loss must be {' or '.join(_LOSSES)}, got {loss!r}")
-        own = {name: given.pop(name) for name in list(given) if name in _searched()}
+        own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _OWN)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = ODMClassifierCV(machine, None if grid is None else json.loads(grid), **values_of(own))
-    except (ValueError, TypeError) as error:
-        raise typer.BadParameter(str(error)) from error
     rows = read_data(data, label)
-    out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features{', sparse' if sp.issparse(rows.X) else ''}")
+    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     scalers = fitted_scalers(scale, rows.X)
-    search._monitor = display = SearchDisplay(out.errors, machine.tol, quiet)
-    began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, display.running():
-        warnings.simplefilter("always", ConvergenceWarning)
-        search.fit(scaled(scalers, rows.X), rows.y)
-    seconds = time.perf_counter() - began
-    chosen = search.best_estimator_
-    name_features(rows.feature_names, chosen, *(scaler for _, scaler in scalers))
-    tuned = Pipeline([*scalers, ("machine", chosen)]) if scalers else chosen
-    notes = {"label": rows.label, "zero_based": rows.zero_based}
-    save(tuned, model, notes)
-    for warning in caught:
-        out.say(f"warning: {warning.message}")
-    if plot is not None:
-        draw(lambda: TuningDisplay.from_estimator(search), plot)
-        out.say(f"what was tried is drawn in {plot}")
+    done = fitted(search, scalers, rows, scaled(scalers, rows.X), SearchDisplay(out.errors, machine.tol, quiet))
+    done = replace(done, machine=search.best_estimator_)
+    tuned = done.save(model, out)
+    draw(lambda: TuningDisplay.from_estimator(search), plot, out, "what was tried is")
     best = {name: value if isinstance(value, str) else float(value) for name, value in search.best_params_.items()}
     facts = {
-        "model": str(model), "rows": rows.X.shape[0], "features": rows.X.shape[1],
-        "classes": chosen.classes_.tolist(), "seconds": seconds, "search_seconds": search.search_seconds_,
-        "candidates": len({str(params) for params in search.cv_results_["params"]}), "best": best,
-        "cross_validated_score": float(search.best_score_) if best else None, **certificate(chosen),
-    }  # fmt: skip
-    if validate is not None:
-        found = scores(tuned, validate, read_for(tuned, notes, validate, label))
-        facts["validation"] = {k: v for k, v in found.items() if k not in ("classes", "confusion")}
+        **done.facts(model),
+        "search_seconds": search.search_seconds_,
+        "candidates": len({str(params) for params in search.cv_results_["params"]}),
+        "best": best,
+        "cross_validated_score": float(search.best_score_) if best else None,
+        **certificate(done.machine),
+        **validation(tuned, done.notes, validate, label),
+    }
     if table and not (as_json or quiet):
         out.console.print(_tried(search, table))
     out.result(facts)
-    if display.interrupted.is_set():
+    if done.interrupted:
         raise typer.Exit(1)
 
 
@@ -171,17 +150,9 @@ def _tried(search: ODMClassifierCV, n: int) -> Table:
     return table
 
 
-def _searched() -> dict[str, inspect.Parameter]:
-    """Return the parameters of the search that are flags."""
-    own = inspect.signature(ODMClassifierCV).parameters
-    return {name: parameter for name, parameter in own.items() if name not in _OWN}
-
-
 def register(app: typer.Typer) -> None:
     """Add the command, whose flags are those of the search, and those of the machine that are not tuned."""
-    machine = {name for loss in _LOSSES for name in parameters(MACHINES[loss])} - set(_TUNED) - set(_searched())
-    own = [p for p in inspect.signature(_tune, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
     searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_OWN)
-    others = [flag for flag in flags([MACHINES[loss] for loss in _LOSSES]) if flag.name in machine]
-    _tune.__signature__ = inspect.signature(_tune).replace(parameters=[*own, *searched, *others])  # type: ignore[attr-defined]
-    app.command("tune")(_tune)
+    not_asked = {*_TUNED, *(flag.name for flag in searched)}
+    others = [flag for flag in flags([MACHINES[loss] for loss in _LOSSES]) if flag.name not in not_asked]
+    app.command("tune")(with_flags(_tune, [*searched, *others]))
