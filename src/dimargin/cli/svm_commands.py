@@ -25,6 +25,7 @@ from dimargin.data_files.libsvm import DENSE
 from dimargin.estimators import SVMClassifier
 from dimargin.libsvm import from_libsvm
 from dimargin.libsvm.export import libsvm_model
+from dimargin.libsvm.model import widened
 from dimargin.libsvm.one_vs_one import OneVsOne
 from dimargin.libsvm.ranges import FeatureRanges
 from dimargin.libsvm.text_model import write_libsvm_model
@@ -235,7 +236,7 @@ def _at_least(X: Any, width: int) -> Any:
     if not sp.issparse(X) and X.shape[1] < DENSE * width:
         X = sp.csr_array(X)
     if sp.issparse(X):
-        return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
+        return widened(X, width)
     return np.hstack([X, np.zeros((len(X), missing))])
 
 

@@ -83,8 +83,8 @@ def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
     ends = np.cumsum([len(machine.support_) for machine in machines])
     pairs = [
         # a machine's positive class is the second of its pair
-        Expansion(same[end - len(machine.support_) : end], -machine.dual_coef_[0], float(machine.intercept_[0]))
-        for machine, end in zip(machines, ends, strict=True)
+        Expansion(own, -machine.dual_coef_[0], float(machine.intercept_[0]))
+        for machine, own in zip(machines, np.split(same, ends[:-1]), strict=True)
     ]
     return one_vs_one(kernels[0], estimator.classes_, vectors, pairs, zero_based=parts[0][2])
 

@@ -127,7 +127,7 @@ class LibsvmModel:
         if self.kernel is None:
             transform: Transform = UserKernel(None)
         else:
-            vectors = _widened(vectors, width)
+            vectors = widened(vectors, width)
             if not sp.issparse(X) and vectors.nnz >= DENSE * vectors.shape[0] * width:
                 vectors = vectors.toarray()
             transform = RowTransform.fit(vectors, self.kernel).in_float64()
@@ -162,7 +162,7 @@ def _of_columns(X: Any, columns: Indices) -> Floats:
     return np.where(kept[indices] == columns, values, 0.0)
 
 
-def _widened(X: Any, width: int) -> Any:
+def widened(X: Any, width: int) -> Any:
     """Return CSR rows with more columns, which are empty."""
     return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
 
@@ -180,24 +180,10 @@ def one_vs_one(
 ) -> LibsvmModel:
     """Put the expansions of all pairs of classes together.
 
-    A support vector is listed under the class that its coefficient speaks for, which for the hinge is its own.
-
-    Parameters
-    ----------
-    kernel : Kernel or None
-        As in `LibsvmModel`.
-    labels : ndarray of shape (n_classes,)
-    X : array or CSR array of shape (n, n_features)
-        Rows, of which the `rows` of the expansions are indices.
-    pairs : sequence of Expansion
-        Expansions of the pairs (0, 1), (0, 2), ..., (1, 2), ...
-    zero_based : bool, default=False
-        As in `LibsvmModel`.
-
-    Raises
-    ------
-    ValueError
-        For the Laplacian kernel, and for labels that are no whole numbers.
+    A support vector is listed under the class that its coefficient speaks for, which for the hinge is its own. The
+    expansions are those of the pairs (0, 1), (0, 2), ..., (1, 2), ..., and their `rows` are indices of rows of `X`, an
+    array or CSR array of shape (n, n_features); `kernel` and `zero_based` are as in `LibsvmModel`. Raises ValueError
+    for the Laplacian kernel, and for labels that are no whole numbers.
     """
     if kernel is not None and kernel.name == "laplacian":
         raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM knows linear, poly and rbf")

@@ -35,38 +35,18 @@ class _Dots(Monitor):
 
 @dataclass(frozen=True)
 class OneVsOne:
-    """Trainer of a machine for every pair of classes, which is LIBSVM's way to more than two of them.
+    """Trainer of a machine for every pair of classes, which is LIBSVM's way to more than two of them."""
 
-    Attributes
-    ----------
-    machine : SVMClassifier
-        Machine with an intercept, not fitted, of which every pair gets a copy.
-    weights : mapping
-        Factors on C, by label.
-    cache : int or None
-        Bytes for kernel rows; None is the machine's own choice.
-    """
-
-    machine: SVMClassifier
-    weights: Mapping[int, float]
-    cache: int | None = None
+    machine: SVMClassifier  # with an intercept, not fitted, of which every pair gets a copy
+    weights: Mapping[int, float]  # factors on C, by label
+    cache: int | None = None  # bytes for kernel rows; None is the machine's own choice
 
     def train(self, X: Any, y: NDArray[Any], quiet: bool = False) -> LibsvmModel:
         """Train a machine for every pair of classes, and print LIBSVM's report of it unless `quiet`.
 
-        Parameters
-        ----------
-        X : array or CSR array of shape (n, n_features)
-            Column j is feature j. With kernel values computed beforehand, feature 0 is a row's place in their matrix,
-            counted from 1, and feature j the value with place j.
-        y : ndarray of shape (n,)
-        quiet : bool, default=False
-            Whether to print warnings only.
-
-        Raises
-        ------
-        ValueError
-            For labels that are no whole numbers or all the same, and as `SVMClassifier.fit`.
+        Column j of `X`, an array or CSR array, is feature j. With kernel values computed beforehand, feature 0 is a
+        row's place in their matrix, counted from 1, and feature j the value with place j. Raises ValueError for labels
+        that are no whole numbers or all the same, and as `SVMClassifier.fit`. Warnings are printed in any case.
         """
         labels, codes = _in_order(y)
         if len(labels) < 2:

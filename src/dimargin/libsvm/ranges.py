@@ -56,11 +56,8 @@ class FeatureRanges:
         cls, X: Any, y: NDArray[Any], lower: float, upper: float, label_limits: tuple[float, float] | None = None
     ) -> FeatureRanges:
         """Determine the ranges of data whose column j is feature j + 1; zeros that a sparse row leaves out count."""
-        X, columns = narrowed(X)
-        least, largest = _extremes(X)
-        varying = np.flatnonzero(least < largest)
         labels = None if label_limits is None else (*label_limits, float(y.min()), float(y.max()))
-        return cls(lower, upper, columns[varying] + 1, least[varying], largest[varying], labels)
+        return cls(lower, upper, *_varying(X), labels)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write LIBSVM's range file; raises OSError if it cannot be written."""
@@ -73,15 +70,7 @@ class FeatureRanges:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> FeatureRanges:
-        """Read LIBSVM's range file.
-
-        Raises
-        ------
-        DataFileError
-            If the file is damaged or no range file; the message names the line.
-        OSError
-            If it cannot be opened.
-        """
+        """Read LIBSVM's range file; raises DataFileError, which names the line, if it is damaged or no range file."""
         lines, labels = _Lines(Path(path)), None
         if lines.skip("y"):
             labels = (*lines.numbers(2), *lines.numbers(2))
@@ -90,26 +79,19 @@ class FeatureRanges:
         lower, upper = lines.numbers(2)
         table: list[list[float]] = []
         while lines.left:
-            row = lines.numbers(3, above=table[-1][0] if table else 0)
-            table.append(row)
+            table.append(lines.numbers(3, above=table[-1][0] if table else 0))
         features, least, largest = np.array(table).reshape(-1, 3).T
         return cls(lower, upper, features.astype(np.int64), least, largest, labels)  # type: ignore[arg-type]
 
     def unknown(self, X: Any) -> list[int]:
         """Return the features that vary in X but have no range, and are therefore left out of what is written."""
-        X, columns = narrowed(X)
-        least, largest = _extremes(X)
-        varying = columns[least < largest] + 1
-        return sorted({*varying.tolist()} - {*self.features.tolist()})
+        features, _, _ = _varying(X)
+        return sorted({*features.tolist()} - {*self.features.tolist()})
 
     def lines(self, X: Any, y: NDArray[Any]) -> Iterator[str]:
         """Yield scaled rows as svm-scale writes them, features with six digits, many lines at a time.
 
-        Parameters
-        ----------
-        X : array or CSR array of shape (n, n_features)
-            Column j is feature j + 1.
-        y : ndarray of shape (n,)
+        Column j of `X`, an array or CSR array, is feature j + 1.
         """
         varying = self.least != self.largest
         X, given = narrowed(X)
@@ -145,11 +127,14 @@ def _spread(X: Any, indices: Indices, width: int) -> Any:
     return sp.csr_array((rows.data, indices[rows.indices], rows.indptr), shape=(X.shape[0], width))
 
 
-def _extremes(X: Any) -> tuple[Floats, Floats]:
-    """Return the least and the largest value of every column."""
-    if not sp.issparse(X):
-        return X.min(axis=0), X.max(axis=0)
-    return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+def _varying(X: Any) -> tuple[Indices, Floats, Floats]:
+    """Return the numbers of the features that vary, from one, and the least and the largest value of each."""
+    X, columns = narrowed(X)
+    least, largest = X.min(axis=0), X.max(axis=0)
+    if sp.issparse(X):
+        least, largest = least.toarray().ravel(), largest.toarray().ravel()
+    varying = np.flatnonzero(least < largest)
+    return columns[varying] + 1, least[varying], largest[varying]
 
 
 def _with_zeros(X: Any, columns: Indices, width: int) -> Any:

@@ -41,13 +41,7 @@ _OF_NUMBERS = b"0123456789+-.eE: \t\r\n"  # neither nan and inf nor comments
 
 
 def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None:
-    """Write a model as LIBSVM's text, with the fewest digits of a number that read back as the same number.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written; an old one is then left as it was.
-    """
+    """Write a model as LIBSVM's text, with the fewest digits of a number that read back as the same number."""
     kernel, name = model.kernel, None if model.kernel is None else model.kernel.name
     header = ["svm_type c_svc", f"kernel_type {next(text for text, known in _KERNELS.items() if known == name)}"]
     if kernel is not None and kernel.name == "poly":
@@ -201,16 +195,9 @@ class _Entry(NamedTuple):
 
 
 class _Header:
-    """Header of a text model: the lines before the support vectors, by keyword.
+    """Header of a text model: line number and words behind every keyword of the lines before the support vectors.
 
-    Attributes
-    ----------
-    entries : dict
-        Line number and words behind every keyword.
-    length : int
-        Number of lines, the one that says SV included.
-    rest : bytes
-        The lines of the support vectors.
+    `length` is the number of its lines, the one that says SV included; `rest` are the lines of the support vectors.
     """
 
     def __init__(self, path: Path, content: bytes) -> None:
