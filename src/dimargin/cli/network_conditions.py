@@ -63,19 +63,7 @@ FLAGS = [p for p in inspect.signature(conditions_of, eval_str=True).parameters.v
 
 
 def outages_of(crash: float | None, n_sites: int, n_rounds: int, random_state: int | None) -> tuple[Outage, ...]:
-    """Return one outage of each site that crashes, spread over the rounds.
-
-    Parameters
-    ----------
-    crash : float or None
-        Number or share of the sites.
-    n_sites, n_rounds : int
-    random_state : int or None
-        Seed of the choice of sites.
-
-    Raises
-    ------
-    ValueError
+    """Return one outage of each site that crashes, spread over the rounds; `crash` is their number or share.
 
     Examples
     --------

@@ -19,15 +19,8 @@ from dimargin.estimators.progress import Monitor
 class FitDisplay(Monitor):
     """Progress bar of a fit: level, partitions done or gap reached, and the time left.
 
-    It is silent when `console` is no terminal. The first Ctrl-C ends the fit with the best model so far, the second is
-    a KeyboardInterrupt.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-    tol : float
-        Relative gap at which the fit ends.
-    quiet : bool
+    It is silent when `console` is no terminal; `tol` is the relative gap at which the fit ends. The first Ctrl-C ends
+    the fit with the best model so far, the second is a KeyboardInterrupt.
     """
 
     def __init__(self, console: Console, tol: float, quiet: bool) -> None:
@@ -48,7 +41,8 @@ class FitDisplay(Monitor):
             with self._progress:
                 yield
         finally:
-            if not self.interrupted.is_set():  # else the model is being saved, and a second Ctrl-C still counts
+            # else the model is being saved, and a second Ctrl-C still counts, or this is the way out
+            if not self.interrupted.is_set():
                 signal.signal(signal.SIGINT, before)
 
     def _interrupt(self, number: int, frame: Any) -> None:
@@ -58,6 +52,7 @@ class FitDisplay(Monitor):
             self._console.print("Stopping with the best model so far. Ctrl-C again leaves at once, without it.")
 
     def _leave(self, number: int, frame: Any) -> None:
+        self.interrupted.set()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a third would kill the way out
         raise KeyboardInterrupt
 
@@ -101,26 +96,16 @@ class FitDisplay(Monitor):
 class JobDisplay(FitDisplay):
     """Display of a fit on a cluster: a line for every level, in a log too, and in a terminal the level at work.
 
-    Ctrl-C is a KeyboardInterrupt, which cancels the job.
+    Ctrl-C is a KeyboardInterrupt, which cancels the job. It is answered in place of Spark's handler, which would cancel
+    jobs from within whatever code Ctrl-C interrupts.
     """
 
     def __init__(self, console: Console, tol: float, quiet: bool) -> None:
         super().__init__(console, tol, quiet)
         self._before = time.perf_counter()
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Show progress, and answer Ctrl-C in place of Spark's handler meanwhile.
-
-        That one would cancel jobs from within whatever code Ctrl-C interrupts.
-        """
-        before = signal.signal(signal.SIGINT, self._leave)
-        try:
-            with self._progress:
-                yield
-        finally:
-            if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as it is on the way out after Ctrl-C
-                signal.signal(signal.SIGINT, before)
+    def _interrupt(self, number: int, frame: Any) -> None:
+        self._leave(number, frame)
 
     def fit_begin(self) -> None:
         """Count the seconds of the first level from here, where the rows are known."""
