@@ -36,22 +36,18 @@ from dimargin.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 
+_CERTIFICATE = ("objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_")
 _MACHINE = (
-    "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", "objective_",
-    "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_", "_transform", "_router",
-    "_n_given",
+    "classes_", "support_", "support_vectors_", "dual_coef_", "intercept_", "n_support_", *_CERTIFICATE, "_transform",
+    "_router", "_n_given",
 )  # fmt: skip
-_LINEAR = (
-    "classes_", "coef_", "intercept_", "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_",
-    "n_iter_", "history_", "_partial",
-)  # fmt: skip
+_LINEAR = ("classes_", "coef_", "intercept_", *_CERTIFICATE, "_partial")
 _GOSSIP = (
     "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_", "site_of_rows_",
-    "objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_",
+    *_CERTIFICATE,
 )  # fmt: skip
 _DETECTOR = (
-    "support_", "support_vectors_", "dual_coef_", "offset_", "objective_", "dual_objective_", "duality_gap_",
-    "certificate_", "status_", "n_iter_", "history_", "_transform", "_square", "_n_given",
+    "support_", "support_vectors_", "dual_coef_", "offset_", *_CERTIFICATE, "_transform", "_square", "_n_given",
 )  # fmt: skip
 _ANY = ("n_features_in_", "feature_names_in_")
 # what may be stored: class and fitted attributes

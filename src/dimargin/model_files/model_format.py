@@ -30,6 +30,10 @@ _LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times
 _TYPE_OF_LABELS = re.compile(r"\|?O|[<>|=]?U[0-9]{1,9}")
 _MOST_OF_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
 Arrays = dict[str, NDArray[Any]]
+EncodeOther = Callable[[Any, str, Arrays], Any]
+"""Called as `encode` is for what is no plain value: with the value, its name and the arrays to add to."""
+DecodeOther = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any]
+"""Called with JSON of a kind that is not plain, and the arrays of the file."""
 
 
 class ModelFileError(ValueError):
@@ -80,28 +84,16 @@ def write_model(
     notes: Mapping[str, Any] | None = None,
     *,
     pipeline: bool | None = None,
-    encode_other: Callable[[Any, str, Arrays], Any] = refuse_value,
+    encode_other: EncodeOther = refuse_value,
     durable: bool = True,
 ) -> None:
     """Write a model file that `dimargin.load` reads; it is there whole or not at all.
 
-    What the classes, parameters and attributes mean is checked when the file is loaded, not here.
-
-    Parameters
-    ----------
-    path : path-like
-        An existing file is replaced.
-    steps : sequence of Step
-        The machine last. Values are numbers, text, None, lists, tuples and dictionaries of these, and arrays of numbers
-        or labels.
-    notes : mapping, optional
-        Anything that JSON holds, kept in the header.
-    pipeline : bool, optional
-        Whether `dimargin.load` gives a pipeline; by default if there is more than one step.
-    encode_other : callable, optional
-        As in `encode`.
-    durable : bool, default=True
-        As in `dimargin.system.writing.write_file`.
+    The last of the `steps` is the machine. Their values are numbers, text, None, lists, tuples and dictionaries of
+    these, and arrays of numbers or labels; `encode_other` takes others. What they mean is checked when the file is
+    loaded, not here. `notes`, kept in the header, are anything that JSON holds. `dimargin.load` gives a pipeline if
+    `pipeline` is true, by default if there is more than one step; `durable` is as in
+    `dimargin.system.writing.write_file`.
 
     Raises
     ------
@@ -133,7 +125,7 @@ def model_content(
     notes: Mapping[str, Any] | None = None,
     *,
     pipeline: bool | None = None,
-    encode_other: Callable[[Any, str, Arrays], Any] = refuse_value,
+    encode_other: EncodeOther = refuse_value,
 ) -> bytes:
     """Return the bytes that `write_model` would write, the same for the same model; parameters and errors as there."""
     arrays: Arrays = {}
@@ -147,7 +139,7 @@ def model_content(
     return file_content(header, arrays)
 
 
-def _encoded_step(step: Step, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any]) -> dict[str, Any]:
+def _encoded_step(step: Step, arrays: Arrays, encode_other: EncodeOther) -> dict[str, Any]:
     def encoded(values: Mapping[str, Any]) -> dict[str, Any]:
         return {key: encode(value, f"{step.name}.{key}", arrays, encode_other) for key, value in values.items()}
 
@@ -224,20 +216,11 @@ def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
 # ---- values to JSON and arrays, and back -----------------------------------------------------------------------------
 
 
-def encode(
-    value: Any, where: str, arrays: Arrays, encode_other: Callable[[Any, str, Arrays], Any] = refuse_value
-) -> Any:
+def encode(value: Any, where: str, arrays: Arrays, encode_other: EncodeOther = refuse_value) -> Any:
     """Return JSON for a value; what JSON does not know becomes an object with the single key of its kind.
 
-    Parameters
-    ----------
-    value : object
-    where : str
-        Name of the value, for messages and for the arrays in it.
-    arrays : dict of str to ndarray
-        Takes the arrays in the value.
-    encode_other : callable, optional
-        Called in the same way for what is no plain value; by default a TypeError.
+    Messages and the arrays in the value, which are added to `arrays`, name it by `where`. By default, a TypeError
+    refuses what is no plain value.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -260,11 +243,7 @@ def encode(
     return encode_other(value, where, arrays)
 
 
-def decode(
-    value: Any,
-    arrays: Mapping[str, NDArray[Any]],
-    decode_other: Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any] = refuse_kind,
-) -> Any:
+def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeOther = refuse_kind) -> Any:
     """Return the value that `encode` made JSON of; `decode_other` is called for kinds that are not plain."""
     if not isinstance(value, dict):
         return value

@@ -18,10 +18,7 @@ from dimargin.model_files.model_format import Arrays, decode, encode, refuse_kin
 def encode_rows(value: Any, where: str, arrays: Arrays) -> Any:
     """Encode a CSR array or a `RowTransform`, as an `encode_other` of `dimargin.model_files.model_format.write_model`.
 
-    Raises
-    ------
-    TypeError
-        For any other value.
+    Raises TypeError for any other value.
 
     Examples
     --------
@@ -53,10 +50,7 @@ def encode_rows(value: Any, where: str, arrays: Arrays) -> Any:
 def decode_rows(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
     """Decode what `encode_rows` encoded, as a `decode_other` of `dimargin.model_files.model_format.decode`.
 
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        For another kind of value, and for one whose parts do not make it.
+    Raises ValueError, KeyError or TypeError for another kind of value, and for one whose parts do not make it.
     """
     if "csr" in value:
         data, indices, indptr = (decode(value["csr"][key], arrays) for key in ("data", "indices", "indptr"))

@@ -57,8 +57,8 @@ def _check_certificate(told: dict[str, Any]) -> None:
         raise ValueError("its certificate or history is none")
 
 
-def _check_classes(classes: Any) -> None:
-    """Raise ValueError unless these are two or more different labels."""
+def _n_outputs(classes: Any) -> int:
+    """Return the number of decision functions; raises ValueError unless these are two or more different labels."""
     sound = (
         isinstance(classes, np.ndarray)
         and classes.ndim == 1
@@ -69,25 +69,15 @@ def _check_classes(classes: Any) -> None:
     )
     if not sound:
         raise ValueError("its classes are no labels")
+    return 1 if len(classes) == 2 else len(classes)
 
 
 def check_machine(machine: Any) -> None:
     """Raise ValueError for arrays that the compiled core would read beyond their ends."""
-    _check_classes(machine.classes_)
-    n_vectors, n_features = machine.support_vectors_.shape
-    n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
+    n_outputs = _n_outputs(machine.classes_)
     sound = (
-        machine.dual_coef_.shape == (n_outputs, n_vectors)
+        _fits_vectors(machine, n_outputs)
         and machine.intercept_.shape == (n_outputs,)
-        and _is_whole(machine._n_given)
-        and machine.support_.dtype.kind == "i"
-        and machine.support_.shape == (n_vectors,)
-        and bool(((machine.support_ >= 0) & (machine.support_ < machine._n_given)).all())
-        and n_features == (0 if machine.kernel == "precomputed" else machine.n_features_in_)
-        and (machine.kernel != "precomputed" or machine._n_given == machine.n_features_in_)
-        and isinstance(machine._transform, UserKernel) == (machine.kernel == "precomputed")
-        and _fits_transform(machine.support_vectors_, machine._transform)
-        and all(map(_is_matrix, (machine.support_vectors_, machine.dual_coef_)))
         and _is_real(machine.intercept_)
         and (machine._router is None or _fits(machine._router, machine.support_vectors_))
         and (machine._router is None or _fits_outputs(machine._router, n_outputs))
@@ -96,10 +86,27 @@ def check_machine(machine: Any) -> None:
         raise ValueError("its arrays do not fit together")
 
 
+def _fits_vectors(machine: Any, n_outputs: int) -> bool:
+    """Return whether support vectors, their indices, coefficients and kernel fit together and to rows to predict."""
+    n_vectors, n_features = machine.support_vectors_.shape
+    given = machine.kernel == "precomputed"  # prediction takes columns of given values by `support_`
+    return (
+        machine.dual_coef_.shape == (n_outputs, n_vectors)
+        and _is_whole(machine._n_given)
+        and machine.support_.dtype.kind == "i"
+        and machine.support_.shape == (n_vectors,)
+        and bool(((machine.support_ >= 0) & (machine.support_ < machine._n_given)).all())
+        and n_features == (0 if given else machine.n_features_in_)
+        and (not given or machine._n_given == machine.n_features_in_)
+        and isinstance(machine._transform, UserKernel) == given
+        and _fits_transform(machine.support_vectors_, machine._transform)
+        and all(map(_is_matrix, (machine.support_vectors_, machine.dual_coef_)))
+    )
+
+
 def check_linear_machine(machine: Any) -> None:
     """Raise ValueError for arrays that do not fit together."""
-    _check_classes(machine.classes_)
-    n_outputs = 1 if len(machine.classes_) == 2 else len(machine.classes_)
+    n_outputs = _n_outputs(machine.classes_)
     partial = vars(machine).get("_partial", (np.zeros((n_outputs, machine.n_features_in_ + 1)), 0.0))
     sound = (
         machine.coef_.shape == (n_outputs, machine.n_features_in_)
@@ -116,17 +123,9 @@ def check_linear_machine(machine: Any) -> None:
 
 def check_detector(detector: Any) -> None:
     """Raise ValueError for attributes that do not fit together, or that scores cannot be computed from."""
-    n_vectors = detector.support_vectors_.shape[0]
     sound = (
-        n_vectors > 0
-        and _is_matrix(detector.support_vectors_)
-        and _is_matrix(detector.dual_coef_)
-        and detector.dual_coef_.shape == (1, n_vectors)
-        and detector.support_.dtype.kind == "i"
-        and detector.support_.shape == (n_vectors,)
-        and _is_number(detector.n_features_in_, detector._n_given, of=int)
-        and ((detector.support_ >= 0) & (detector.support_ < detector._n_given)).all()
-        and _fits_kernel(detector)
+        detector.support_vectors_.shape[0] > 0
+        and _fits_vectors(detector, 1)
         and _finite(detector.offset_, detector._square)
         and _is_number(detector.objective_, detector.dual_objective_, detector.duality_gap_)
         and isinstance(detector.status_, str)
@@ -137,18 +136,11 @@ def check_detector(detector: Any) -> None:
         raise ValueError("its attributes do not fit together")
 
 
-def _fits_kernel(detector: Any) -> bool:
-    vectors, transform = detector.support_vectors_, detector._transform
-    if detector.kernel != "precomputed":
-        return vectors.shape[1] == detector.n_features_in_ and _fits_transform(vectors, transform)
-    # prediction takes columns of given values by `support_`; a ball needs the diagonal too, which is not among them
-    given = isinstance(transform, UserKernel) and detector.n_features_in_ == detector._n_given
-    return given and _fits_transform(vectors, transform) and not isinstance(detector, CoreSetSVDD)
-
-
 def _fits_ball(detector: CoreSetSVDD) -> bool:
     center = detector.center_
     sound = _finite(detector.radius_) and detector.radius_ >= 0
+    # a ball needs the diagonal of the kernel matrix too, which is not among given values
+    sound = sound and detector.kernel != "precomputed"
     return sound and (center is None or (center.shape == (detector.n_features_in_,) and _is_real(center)))
 
 
