@@ -7,7 +7,7 @@ import gzip
 import lzma
 import mmap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -51,6 +51,13 @@ class DataSet:
     zero_based: bool | None = None
 
 
+def no_rows(
+    width: int, names: list[str] | None = None, label: str | int | None = None, zero_based: bool | None = None
+) -> DataSet:
+    """Return a data set without rows, whatever the labels are."""
+    return DataSet(np.empty((0, width)), np.empty(0, dtype=np.int64), names, label, zero_based)
+
+
 class Chunk(NamedTuple):
     """Some rows of a file, and their labels or codes of labels."""
 
@@ -64,12 +71,9 @@ def open_data(path: Path) -> Iterator[BinaryIO]:
     with open(path, "rb") as raw:
         if not raw.read(1):
             raise DataFileError(f"{path} is empty")
-        opener = _opener(raw)
-        if opener is None:
-            yield raw
-        else:
-            with opener(raw) as stream:
-                yield stream
+        opener = _opener(raw) or nullcontext  # which gives the file itself
+        with opener(raw) as stream:
+            yield stream
 
 
 def is_compressed(file: BinaryIO) -> bool:
@@ -105,9 +109,7 @@ class Chunks:
     def dense(self, first: int, width: int) -> Floats:
         """Join `width` columns from `first` on into a dense array; the chunks are used up."""
         X, at = np.zeros((self._rows, width)), 0
-        self._parts.reverse()
-        while self._parts:
-            part = self._parts.pop()
+        for part in _used_up(self._parts):
             part = part.toarray() if sp.issparse(part) else part
             X[at : at + len(part), : part.shape[1] - first] = part[:, first:]
             at += len(part)
@@ -122,10 +124,8 @@ class Chunks:
         values, columns = np.empty(stored), np.empty(stored, dtype=np.int32)
         # as columns, if it can be
         offsets = np.zeros(self._rows + 1, dtype=np.int32 if stored <= np.iinfo(np.int32).max else np.int64)
-        self._parts.reverse()
         row = 0
-        while self._parts:
-            part = self._parts.pop()
+        for part in _used_up(self._parts):
             values[at : at + part.nnz], columns[at : at + part.nnz] = part.data, part.indices - first
             np.add(part.indptr[1:], at, out=offsets[row + 1 : row + 1 + part.shape[0]], dtype=offsets.dtype)
             at, row = at + part.nnz, row + part.shape[0]
@@ -142,12 +142,17 @@ def _size(X: Any) -> int:
     return int(12 * X.nnz + 4 * X.shape[0] if sp.issparse(X) else X.nbytes)
 
 
+def _used_up(parts: list[Any]) -> Iterator[Any]:
+    """Yield all parts and forget them, so that each is freed as soon as it is copied."""
+    parts.reverse()
+    while parts:
+        yield parts.pop()
+
+
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     """Join all parts into one array; the parts are used up."""
     joined, at = np.empty(sum(map(len, parts)), dtype=np.result_type(*parts)), 0
-    parts.reverse()
-    while parts:
-        part = parts.pop()
+    for part in _used_up(parts):
         joined[at : at + len(part)] = part
         at += len(part)
     return joined

@@ -34,20 +34,8 @@ def lines_of(block: bytes) -> Iterable[str]:
 class CsvReader:
     """Reader that yields the rows of lines as lists of fields; empty lines are left out.
 
-    Parameters
-    ----------
-    lines : iterable of str
-    delimiter : str
-
-    Attributes
-    ----------
-    line : int
-        Line where the row given last begins, counted from one, or the one that cannot be read.
-
-    Raises
-    ------
-    csv.Error
-        For a field of more letters than Python's reader takes, and behind a last row whose quote is not closed.
+    `line` is the line where the row given last begins, counted from one, or the one that cannot be read. Raises
+    csv.Error for a field of more letters than Python's reader takes, and behind a last row whose quote is not closed.
     """
 
     def __init__(self, lines: Iterable[str], delimiter: str) -> None:
@@ -75,22 +63,9 @@ class CsvReader:
 
 
 def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
-    """Return the numbers of rows and the codes of their labels.
+    """Return the numbers of rows of `width` fields, in the features of these indices, and the codes of their labels.
 
-    Parameters
-    ----------
-    rows : list of list of str
-    width : int
-        Fields that a row has.
-    taken : TableColumns
-    texts : TextLabels
-    indices : list of int
-        Indices of the features.
-
-    Raises
-    ------
-    ValueError
-        If a row is wrong, without saying which: this is fast where all is well.
+    Raises ValueError if a row is wrong, without saying which: this is fast where all is well.
     """
     if set(map(len, rows)) - {width}:
         raise ValueError("rows of different width")

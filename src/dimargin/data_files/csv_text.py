@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, open_data, short
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows, open_data, short
 from dimargin.data_files.csv_rows import BOM, UNCLOSED, CsvReader, chunk_of, is_number, lines_of
 from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines, too_long
 from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
@@ -39,9 +39,7 @@ def read_csv(
         collected = Chunks(path, layout.chunks(stream, taken, texts, header=layout.header))
     except pa.ArrowInvalid as error:
         raise DataFileError(_fault_of(path, layout, taken) or f"{path}: {error}") from error
-    y = None if collected.y is None else texts.values(collected.y)
-    X = collected.dense(0, len(taken.wanted))
-    return DataSet(X, y, taken.wanted, taken.label) if layout.header else DataSet(X, y, label=taken.index)
+    return layout.joined(collected, taken, texts)
 
 
 def _fault_of(path: Path, layout: CsvLayout, taken: TableColumns) -> str | None:
@@ -52,26 +50,13 @@ def _fault_of(path: Path, layout: CsvLayout, taken: TableColumns) -> str | None:
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """Layout of a CSV file.
-
-    Attributes
-    ----------
-    delimiter : str
-    header : bool
-        Whether the first line has the names.
-    names : list of str
-        Names of all columns.
-    length : int
-        Bytes of the first line.
-    path : str
-        For messages.
-    """
+    """Layout of a CSV file."""
 
     delimiter: str
-    header: bool
-    names: list[str]
-    length: int
-    path: str
+    header: bool  # whether the first line has the names
+    names: list[str]  # of all columns
+    length: int  # of the first line, in bytes
+    path: str  # for messages
 
     @classmethod
     def of(cls, path: Path) -> CsvLayout:
@@ -118,6 +103,14 @@ class CsvLayout:
             yield from parsed(chain([start], blocks), taken, texts)
         except (csv.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(str(error)) from error
+
+    def joined(self, collected: Chunks | None, taken: TableColumns, texts: TextLabels) -> DataSet:
+        """Join all chunks; None stands for no rows. Columns have names where the file has a header."""
+        names, label = (taken.wanted, taken.label) if self.header else (None, taken.index)
+        if collected is None:
+            return no_rows(len(taken.wanted), names, label)
+        y = None if collected.y is None else texts.values(collected.y)
+        return DataSet(collected.dense(0, len(taken.wanted)), y, names, label)
 
     def _narrow(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
         """Yield rows by Arrow's reader, a block at a time.
@@ -221,17 +214,8 @@ class CsvLayout:
     ) -> str | None:
         """Describe the fault in the first line that cannot be read; the fast reader does not say where it is.
 
-        Parameters
-        ----------
-        stream, taken, header
-            As in `chunks`.
-        name : callable
-            Name of a line, from its number and its fields.
-
-        Returns
-        -------
-        str or None
-            Empty where there are no rows, None where nothing is wrong.
+        `name` gives the name of a line from its number and its fields; the others are as in `chunks`. What is returned
+        is empty where there are no rows, and None where nothing is wrong.
         """
         indices, has_rows, row = self._indices(taken), False, list[str]()
         with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:

@@ -120,14 +120,12 @@ def explained(path: Path) -> Iterator[None]:
     """Turn errors of readers and decompressors into DataFileError."""
     try:
         yield
-    except MemoryError as error:
-        raise DataFileError(f"{path}: {out_of_memory('what is in it')}") from error
     except _DAMAGED as error:
         raise DataFileError(f"{path} is damaged or cut short: {error}") from error
     except UnicodeDecodeError as error:
         raise DataFileError(f"{path}: {error}") from error
-    except OSError as error:
-        if error.errno == errno.ENOMEM:  # of a mapping of pages
+    except (MemoryError, OSError) as error:
+        if isinstance(error, MemoryError) or error.errno == errno.ENOMEM:  # the latter of a mapping of pages
             raise DataFileError(f"{path}: {out_of_memory('what is in it')}") from error
         if error.errno is None:  # not the system's, but what bz2 and Parquet's reader say
             raise DataFileError(f"{path} is damaged: {error}") from error

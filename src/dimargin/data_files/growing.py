@@ -16,9 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, is_compressed, open_data
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, is_compressed, no_rows, open_data
 from dimargin.data_files.csv_rows import BOM
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import check_width, explained, format_taking
@@ -199,17 +197,7 @@ class _Position:
 
 
 class _Lines:
-    """Blocks of whole lines, of about a megabyte each, whose bytes are counted.
-
-    Parameters
-    ----------
-    blocks : iterator of bytes
-
-    Attributes
-    ----------
-    taken : int
-        Bytes in the blocks so far.
-    """
+    """Blocks of whole lines, of about a megabyte each; `taken` counts the bytes in those so far."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self.taken = 0
@@ -243,12 +231,6 @@ class _Rows(ABC):
         return None if first is None else Chunks(self._path, chain([first], chunks))
 
 
-def _no_rows(
-    width: int, names: list[str] | None = None, label: str | int | None = None, zero_based: bool | None = None
-) -> DataSet:
-    return DataSet(np.empty((0, width)), np.empty(0, dtype=np.int64), names, label, zero_based)
-
-
 class _LibsvmText(_Rows):
     def __init__(self, path: Path, n_features: int | None, zero_based: bool | None) -> None:
         super().__init__(path, n_features)
@@ -258,7 +240,7 @@ class _LibsvmText(_Rows):
         rows = LibsvmRows(self._path, self.next_line, parse_light)
         collected = self._collected(rows.chunks(lines))
         if collected is None:
-            data = _no_rows(self._n_features or self._width, zero_based=self._zero_based)
+            data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
         else:
             data = rows.joined(collected, self._n_features, self._zero_based, self._width)
             check_width(self._path, data.X.shape[1], self._n_features)
@@ -280,7 +262,7 @@ class _CsvText(_Rows):
         if table is None:
             start = next(blocks, b"").removeprefix(BOM)
             if not start:
-                return _no_rows(self._n_features or 0)
+                return no_rows(self._n_features or 0)
             table = self._begun(start)
             head = table[0].length if table[0].header else 0
             blocks = chain([start[head:]], blocks)  # without the names, but with the end of their line
@@ -288,11 +270,7 @@ class _CsvText(_Rows):
         rows = _CsvRows(self._path, layout, columns, self.next_line)
         collected = self._collected(rows.chunks(blocks))
         self._table, self.next_line = table, rows.next_line
-        names, label = (columns.wanted, columns.label) if layout.header else (None, columns.index)
-        if collected is None:
-            return _no_rows(len(columns.wanted), names, label)
-        y = None if collected.y is None else rows.texts.values(collected.y)
-        return DataSet(collected.dense(0, len(columns.wanted)), y, names, label)
+        return layout.joined(collected, columns, rows.texts)
 
     def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
         layout = CsvLayout.of_line(self._path, start)

@@ -71,20 +71,8 @@ def parse_light(block: bytes) -> Parsed:
 class LibsvmRows:
     """Rows of LIBSVM text, chunk by chunk, and the range of the feature numbers in them.
 
-    Parameters
-    ----------
-    path : Path
-        For messages.
-    first_line : int, default=1
-        Number of the line that comes next.
-    parse : callable, default=parse_fast
-        `parse_fast` or `parse_light`.
-
-    Attributes
-    ----------
-    next_line : int
-    least, largest : int
-        Feature numbers that occurred; none did if `least` is above `largest`.
+    `next_line` is the number of the line that comes next; `least` and `largest` are the feature numbers that occurred,
+    and none did if `least` is above `largest`.
     """
 
     def __init__(self, path: Path, first_line: int = 1, parse: Parser = parse_fast) -> None:
@@ -124,24 +112,10 @@ class LibsvmRows:
 
 
 def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_fast) -> Parsed:
-    """Parse some lines into rows, with features counted from zero, and labels.
+    """Parse some lines into rows, a CSR matrix of shape (n, largest feature + 1), and labels of shape (n,).
 
-    Parameters
-    ----------
-    block : bytes
-    name : callable
-        Name of a line, from its place among these, for messages.
-    parse : callable, default=parse_fast
-        `parse_fast` or `parse_light`.
-
-    Returns
-    -------
-    X : CSR matrix of shape (n, largest feature + 1)
-    y : ndarray of shape (n,)
-
-    Raises
-    ------
-    DataFileError
+    Features are counted from zero; `name` gives the name of a line, from its place among these, for the messages of
+    DataFileError, and `parse` is `parse_fast` or `parse_light`.
     """
     index = block.find(b"\0")
     if index >= 0:  # where one parser ends a line and the other does not

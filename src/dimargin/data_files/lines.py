@@ -24,28 +24,11 @@ def blocks_of_lines(
     most: int = sys.maxsize,
     whole: bool = True,
 ) -> Iterator[bytes]:
-    r"""Yield blocks of whole lines.
+    """Yield blocks of whole lines, of about `size` bytes each.
 
-    Parameters
-    ----------
-    stream : binary file
-    path : path-like
-        For messages.
-    size : int
-        Bytes of a block, about.
-    ends : bytes, default=b"\n"
-        A line ends with any of these.
-    first_line : int, default=1
-        Number of the line that comes next, for messages.
-    most : int, optional
-        Bytes to read at most.
-    whole : bool, default=True
-        Whether what is behind the last end of a line is a line, too.
-
-    Raises
-    ------
-    DataFileError
-        For a line of more than `LONGEST_LINE` bytes.
+    A line ends with any of the bytes `ends`; if `whole`, what is behind the last of them is a line, too. At most `most`
+    bytes are read. Raises DataFileError for a line of more than `LONGEST_LINE` bytes, with `path` and the number of the
+    line, the first of which is `first_line`.
     """
     parts: list[bytes] = []  # of a line that goes on
     length, line = 0, first_line

@@ -30,20 +30,11 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row in
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Indices and names of the columns to take.
+    """Indices and names of the columns to take."""
 
-    Attributes
-    ----------
-    index : int or None
-        Index of the label.
-    label : str or None
-    wanted : list of str
-        The features.
-    """
-
-    index: int | None
+    index: int | None  # of the label
     label: str | None
-    wanted: list[str]
+    wanted: list[str]  # the features
 
     @classmethod
     def choose(
@@ -107,13 +98,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class TextLabels:
-    """Codes of text labels, by which each text is kept once.
-
-    Parameters
-    ----------
-    path : path-like
-        For messages.
-    """
+    """Codes of text labels, by which each text is kept once; messages name the path."""
 
     def __init__(self, path: Path | str) -> None:
         self._path, self._codes = path, dict[str, int]()
