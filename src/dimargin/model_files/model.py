@@ -29,7 +29,16 @@ from dimargin.estimators import (
     OneClassCoreSetSVM,
 )
 from dimargin.kernels.user import UserKernel
-from dimargin.model_files.model_format import Arrays, ModelFileError, Step, decode, encode, read_raw, write_model
+from dimargin.model_files.model_format import (
+    Arrays,
+    ModelFileError,
+    Step,
+    decode,
+    encode,
+    encode_parts,
+    read_raw,
+    write_model,
+)
 from dimargin.model_files.model_values import decode_rows, encode_rows
 from dimargin.model_files.soundness import check_detector, check_linear_machine, check_machine, check_scaler, check_step
 from dimargin.partition import KernelClusters, Split
@@ -183,9 +192,9 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     unknown = set(step["attributes"]) - {*attributes, *_ANY}
     if unknown:
         raise ValueError(f"unknown attributes {sorted(unknown)}")
-    estimator = make(**{key: _decode(value, arrays) for key, value in step["parameters"].items()})
-    for key, value in step["attributes"].items():
-        setattr(estimator, key, _decode(value, arrays))
+    estimator = make(**_decode_parts(step["parameters"], arrays))
+    for key, value in _decode_parts(step["attributes"], arrays).items():
+        setattr(estimator, key, value)
     check_step(estimator)
     if isinstance(estimator, KernelMarginClassifier):
         check_machine(estimator)
@@ -198,38 +207,34 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     return estimator
 
 
-def _encode(value: Any, where: str, arrays: Arrays) -> Any:
-    return encode(value, where, arrays, _encode_other)
-
-
 def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, UserKernel) and value.function is None:
         return {"precomputed_kernel": True}
     if isinstance(value, Router):
         parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
         del parts["rule"]
-        return {"router": {key: _encode(part, f"{where}.{key}", arrays) for key, part in parts.items()}}
+        return {"router": encode_parts(parts, where, arrays, _encode_other)}
     if isinstance(value, Split):
-        return {"split": {key: _encode(part, f"{where}.{key}", arrays) for key, part in vars(value).items()}}
+        return {"split": encode_parts(vars(value), where, arrays, _encode_other)}
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
-        return {"strategy": type(value).__name__, "parameters": _encode(parameters, where, arrays)}
+        return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
     return encode_rows(value, where, arrays)
 
 
-def _decode(value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
-    return decode(value, arrays, _decode_other)
+def _decode_parts(parts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    return {key: decode(part, arrays, _decode_other) for key, part in parts.items()}
 
 
 def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
     if "precomputed_kernel" in value:
         return UserKernel(None)
     if "router" in value:
-        parts = {key: _decode(part, arrays) for key, part in value["router"].items()}
+        parts = _decode_parts(value["router"], arrays)
         rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))
         return (Committee if "slopes" in parts else Router)(rule, **parts)
     if "split" in value:
-        return Split(**{key: _decode(part, arrays) for key, part in value["split"].items()})
+        return Split(**_decode_parts(value["split"], arrays))
     if "strategy" in value:
-        return _OPTIONS[value["strategy"]](**_decode(value["parameters"], arrays))
+        return _OPTIONS[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
     return decode_rows(value, arrays)

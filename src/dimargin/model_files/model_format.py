@@ -140,14 +140,11 @@ def model_content(
 
 
 def _encoded_step(step: Step, arrays: Arrays, encode_other: EncodeOther) -> dict[str, Any]:
-    def encoded(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: encode(value, f"{step.name}.{key}", arrays, encode_other) for key, value in values.items()}
-
     return {
         "name": step.name,
         "class": step.class_name,
-        "parameters": encoded(step.parameters),
-        "attributes": encoded(step.attributes),
+        "parameters": encode_parts(step.parameters, step.name, arrays, encode_other),
+        "attributes": encode_parts(step.attributes, step.name, arrays, encode_other),
     }
 
 
@@ -241,6 +238,13 @@ def encode(value: Any, where: str, arrays: Arrays, encode_other: EncodeOther = r
     if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
         return {"labels": [inner(item, where) for item in value.tolist()], "dtype": value.dtype.str}
     return encode_other(value, where, arrays)
+
+
+def encode_parts(
+    parts: Mapping[str, Any], where: str, arrays: Arrays, encode_other: EncodeOther = refuse_value
+) -> dict[str, Any]:
+    """Return JSON for each part of a value, which is named by its key behind the name of the whole."""
+    return {key: encode(part, f"{where}.{key}", arrays, encode_other) for key, part in parts.items()}
 
 
 def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeOther = refuse_kind) -> Any:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dimargin.kernels.functions import KERNEL_NAMES, Kernel
 from dimargin.kernels.rows import RowTransform
-from dimargin.model_files.model_format import Arrays, decode, encode, refuse_kind, refuse_value
+from dimargin.model_files.model_format import Arrays, decode, encode, encode_parts, refuse_kind, refuse_value
 
 
 def encode_rows(value: Any, where: str, arrays: Arrays) -> Any:
@@ -32,8 +32,7 @@ def encode_rows(value: Any, where: str, arrays: Arrays) -> Any:
     """
     if sp.issparse(value) and value.format == "csr":
         parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
-        encoded = {key: encode(part, f"{where}.{key}", arrays) for key, part in parts.items()}
-        return {"csr": encoded, "shape": list(value.shape)}
+        return {"csr": encode_parts(parts, where, arrays), "shape": list(value.shape)}
     if isinstance(value, RowTransform) and not value.offset:  # files have no place for one: models have intercepts
         return {
             "row_transform": {

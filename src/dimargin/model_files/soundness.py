@@ -77,8 +77,7 @@ def check_machine(machine: Any) -> None:
     n_outputs = _n_outputs(machine.classes_)
     sound = (
         _fits_vectors(machine, n_outputs)
-        and machine.intercept_.shape == (n_outputs,)
-        and _is_real(machine.intercept_)
+        and _is_real(machine.intercept_, (n_outputs,))
         and (machine._router is None or _fits(machine._router, machine.support_vectors_))
         and (machine._router is None or _fits_outputs(machine._router, n_outputs))
     )
@@ -88,6 +87,8 @@ def check_machine(machine: Any) -> None:
 
 def _fits_vectors(machine: Any, n_outputs: int) -> bool:
     """Return whether support vectors, their indices, coefficients and kernel fit together and to rows to predict."""
+    if not (_is_matrix(machine.support_vectors_) and _is_matrix(machine.dual_coef_)):
+        return False
     n_vectors, n_features = machine.support_vectors_.shape
     given = machine.kernel == "precomputed"  # prediction takes columns of given values by `support_`
     return (
@@ -100,21 +101,18 @@ def _fits_vectors(machine: Any, n_outputs: int) -> bool:
         and (not given or machine._n_given == machine.n_features_in_)
         and isinstance(machine._transform, UserKernel) == given
         and _fits_transform(machine.support_vectors_, machine._transform)
-        and all(map(_is_matrix, (machine.support_vectors_, machine.dual_coef_)))
     )
 
 
 def check_linear_machine(machine: Any) -> None:
     """Raise ValueError for arrays that do not fit together."""
-    n_outputs = _n_outputs(machine.classes_)
-    partial = vars(machine).get("_partial", (np.zeros((n_outputs, machine.n_features_in_ + 1)), 0.0))
+    n_outputs, width = _n_outputs(machine.classes_), machine.n_features_in_
+    partial = vars(machine).get("_partial", (np.zeros((n_outputs, width + 1)), 0.0))
     sound = (
-        machine.coef_.shape == (n_outputs, machine.n_features_in_)
-        and machine.intercept_.shape == (n_outputs,)
-        and all(map(_is_real, (machine.coef_, machine.intercept_)))
+        _is_real(machine.coef_, (n_outputs, width))
+        and _is_real(machine.intercept_, (n_outputs,))
         and len(partial) == 2
-        and _is_real(partial[0])
-        and partial[0].shape == (n_outputs, machine.n_features_in_ + 1)
+        and _is_real(partial[0], (n_outputs, width + 1))
         and _finite(partial[1])
     )
     if not sound:
@@ -137,11 +135,9 @@ def check_detector(detector: Any) -> None:
 
 
 def _fits_ball(detector: CoreSetSVDD) -> bool:
-    center = detector.center_
-    sound = _finite(detector.radius_) and detector.radius_ >= 0
     # a ball needs the diagonal of the kernel matrix too, which is not among given values
-    sound = sound and detector.kernel != "precomputed"
-    return sound and (center is None or (center.shape == (detector.n_features_in_,) and _is_real(center)))
+    sound = detector.kernel != "precomputed" and _finite(detector.radius_) and detector.radius_ >= 0
+    return sound and (detector.center_ is None or _is_real(detector.center_, (detector.n_features_in_,)))
 
 
 def _is_matrix(values: Any) -> bool:
@@ -149,8 +145,10 @@ def _is_matrix(values: Any) -> bool:
     return len(values.shape) == 2 and _is_real(values.data if sp.issparse(values) else values)
 
 
-def _is_real(values: Any) -> bool:
-    return isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
+def _is_real(values: Any, shape: tuple[int, ...] | None = None) -> bool:
+    """Return whether this is an array of finite floating-point numbers, and of this shape if one is given."""
+    sound = isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
+    return sound and shape in (None, values.shape)
 
 
 def _is_number(*values: Any, of: Any = (int, float)) -> bool:
@@ -184,7 +182,7 @@ def _fits_transform(X: Any, transform: Any) -> bool:
         and _is_number(kernel.degree, of=int)
         and 0 <= transform.size < _LARGEST
         and 0 < kernel.degree <= MOST_DEGREE
-        and (center is None or (center.shape == X.shape[1:] and not sp.issparse(X) and _is_real(center)))
+        and (center is None or (_is_real(center, X.shape[1:]) and not sp.issparse(X)))
     )
 
 
@@ -198,12 +196,11 @@ def _fits(router: Router, vectors: Any) -> bool:
         sp.issparse(split.vectors) == sp.issparse(vectors)
         and split.vectors.ndim == 2
         and split.vectors.shape[1] == vectors.shape[1]
-        and split.vectors.dtype.kind == split.shares.dtype.kind == split.norms.dtype.kind == "f"
+        and split.vectors.dtype.kind == "f"
         and _fits_transform(split.vectors, rule.transform)
-        and split.shares.shape == split.vectors.shape[:1]
-        and split.norms.shape == split.targets.shape == (len(split.bounds) - 1,)
-        and np.isfinite(split.shares).all()
-        and np.isfinite(split.norms).all()
+        and _is_real(split.shares, split.vectors.shape[:1])
+        and _is_real(split.norms, (len(split.bounds) - 1,))
+        and split.targets.shape == split.norms.shape
         and _whole(split.bounds, 0, len(split.shares) + 1)
         and (split.bounds[0], split.bounds[-1]) == (0, len(split.shares))
         and (np.diff(split.bounds) > 0).all()
@@ -214,21 +211,12 @@ def _fits(router: Router, vectors: Any) -> bool:
 
 
 def _fits_outputs(router: Router, n_outputs: int) -> bool:
-    own = router.intercepts
-    if own is not None and not (
-        own.dtype.kind == "f" and own.shape == (router.rule.n_clusters, n_outputs) and np.isfinite(own).all()
-    ):
-        return False
-    return not isinstance(router, Committee) or _fits_committee(router, n_outputs)
-
-
-def _fits_committee(committee: Committee, n_outputs: int) -> bool:
-    slopes, prior = committee.slopes, committee.prior
-    return (
-        slopes.dtype.kind == prior.dtype.kind == "f"
-        and (slopes.shape, prior.shape) == ((committee.rule.n_clusters, n_outputs), (n_outputs,))
-        and bool(np.isfinite(slopes).all() and np.isfinite(prior).all())
-    )
+    """Return whether what a router adds to decision values is there for every cluster and output."""
+    shape = (router.rule.n_clusters, n_outputs)
+    sound = router.intercepts is None or _is_real(router.intercepts, shape)
+    if isinstance(router, Committee):
+        sound = sound and _is_real(router.slopes, shape) and _is_real(router.prior, (n_outputs,))
+    return sound
 
 
 def _whole(values: Any, low: int, high: int) -> bool:
@@ -242,7 +230,7 @@ def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:
     scaler._validate_params()
     for name, parameter in _SCALERS[kind].items():
         needed = parameter is None or getattr(scaler, parameter)
-        if needed and not (_is_real(getattr(scaler, name, None)) and getattr(scaler, name).shape == shape):
+        if needed and not _is_real(getattr(scaler, name, None), shape):
             raise ValueError(f"{name} of the {kind} is not a finite number for each of its {shape[0]} columns")
     for name in attributes:
         values = getattr(scaler, name, None)
