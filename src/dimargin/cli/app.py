@@ -26,6 +26,7 @@ from dimargin.cli.shared import (
     draw,
     machine_of,
     open_model,
+    plot_option,
     read_for,
     refuse_detector,
     scaled,
@@ -78,9 +79,7 @@ def evaluate(
     model: ModelArgument,
     data: DataArgument,
     label: LabelOption = None,
-    plot: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Draw the margin distribution (.png, .svg, .pdf).")
-    ] = None,
+    plot: Annotated[Path | None, plot_option("Draw the margin distribution")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -65,13 +65,7 @@ def strategy_options() -> str:
 def make_machine(
     loss: str | None, given: dict[str, Any], options: Sequence[str], resumed: MarginClassifier | None = None
 ) -> MarginClassifier:
-    """Make the machine that the flags describe.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a value out of range; the message names the parameter.
-    """
+    """Make the machine that the flags describe; raises ValueError or TypeError, which name a parameter out of range."""
     if loss is not None and loss not in MACHINES:
         raise ValueError(f"--loss must be one of {', '.join(MACHINES)}, got {loss!r}")
     if resumed is None:

@@ -49,6 +49,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object,
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
 
+def plot_option(help: str) -> Any:
+    """Make the flag for a file in which a command draws."""
+    return typer.Option(dir_okay=False, help=f"{help} (.png, .svg, .pdf).")
+
+
 _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
 

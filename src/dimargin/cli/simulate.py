@@ -29,6 +29,7 @@ from dimargin.cli.shared import (
     fitted_scalers,
     how_read,
     leave_interrupted,
+    plot_option,
     read_alike,
     scaled,
 )
@@ -83,9 +84,7 @@ def _gossip(
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="Where the consensus goes, as a model.", dir_okay=False)
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Draw the sites' accuracies against rounds (.png, .svg, .pdf).")
-    ] = None,
+    plot: Annotated[Path | None, plot_option("Draw the sites' accuracies against rounds")] = None,
     label: LabelOption = None,
     scale: Annotated[
         Scale, typer.Option(help="Fitted on all rows and stored in the model; sparse rows are not centred.")

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 
 from dimargin.cli.flags import usage_checked
 from dimargin.cli.network_conditions import conditions_of, say_what_did_not_happen
-from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, draw, leave_interrupted
+from dimargin.cli.shared import JsonOption, Output, QuietOption, check_plot, draw, leave_interrupted, plot_option
 from dimargin.cli.terminal import FitDisplay
 from dimargin.displays import CoreSetConsensusDisplay
 from dimargin.estimators import minimum_enclosing_ball
@@ -55,9 +55,7 @@ def simulate_core_set(
         typer.Option(help="Rounds without news after which a node stops.", show_default=f"2 diameter + 1, or {_QUIET}"),
     ] = None,
     random_state: Annotated[int, typer.Option(help="Seed of points, network and weather.")] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(dir_okay=False, help="Draw radii and core-sets against rounds (.png, .svg, .pdf).")
-    ] = None,
+    plot: Annotated[Path | None, plot_option("Draw radii and core-sets against rounds")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     **weather: Any,

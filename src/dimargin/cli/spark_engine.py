@@ -57,16 +57,8 @@ def train(
     """Train a machine on the executors of Spark, on data at a path or URL that Spark reads.
 
     `master` is the URL at which Spark runs, None for its own configuration, `conf` settings of Spark, and
-    `checkpoint_dir` as in `dimargin.spark.training.train`.
-
-    Raises
-    ------
-    DataFileError, ValueError, MemoryError
-        As `dimargin.spark.files.read_rows` and `dimargin.spark.training.train`.
-    MissingExtra
-        Without pyspark.
-    OSError
-        Where Spark is not available, or fails.
+    `checkpoint_dir` as in `dimargin.spark.training.train`. Raises what that and `dimargin.spark.files.read_rows` raise
+    for data and parameters, MissingExtra without pyspark, and OSError where Spark is not available, or fails.
     """
     with _explained(), _session(master, conf, out) as spark:
         from dimargin.spark.files import read_rows

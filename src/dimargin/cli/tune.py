@@ -27,6 +27,7 @@ from dimargin.cli.shared import (
     draw,
     fitted,
     fitted_scalers,
+    plot_option,
     scaled,
     validation,
 )
@@ -80,7 +81,7 @@ def _tune(
         ),
     ] = None,
     table: Annotated[int, typer.Option(min=0, help="Best candidates to print.")] = 10,
-    plot: Annotated[Path | None, typer.Option(dir_okay=False, help="Draw what was tried (.png, .svg, .pdf).")] = None,
+    plot: Annotated[Path | None, plot_option("Draw what was tried")] = None,
     label: LabelOption = None,
     scale: Annotated[
         Scale, typer.Option(help="Fitted on the training rows and stored in the model; sparse rows are not centred.")

@@ -32,24 +32,15 @@ def _scaled(values: Any, lower: float, upper: float, least: Any, largest: Any) -
 class FeatureRanges:
     """Linear maps of features, each from its range to the same interval, as svm-scale makes them.
 
-    Attributes
-    ----------
-    lower, upper : float
-        The interval.
-    features : ndarray of shape (n,), int64
-        Numbers of the features that vary, from one, in order; the others are left out of what is written.
-    least, largest : ndarray of shape (n,)
-        Their ranges.
-    labels : tuple of four floats or None
-        Interval and range of the labels, if they are scaled too.
+    Features without a range, because they do not vary, are left out of what is written.
     """
 
-    lower: float
+    lower: float  # ends of the interval
     upper: float
-    features: Indices
-    least: Floats
+    features: Indices  # numbers of those that vary, from one, in order
+    least: Floats  # their ranges
     largest: Floats
-    labels: tuple[float, float, float, float] | None = None
+    labels: tuple[float, float, float, float] | None = None  # interval and range, if they are scaled too
 
     @classmethod
     def fit(
