@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -215,16 +215,20 @@ def each_step(history: History, labels: dict[str, Any]) -> History:
 
 
 class Options(BaseEstimator):
-    """Options of a way to train: constructor parameters that scikit-learn can get, set and search."""
+    """Options of a way to train: constructor parameters that scikit-learn can get, set and search.
+
+    They are the fields of a dataclass that leaves comparing and printing to scikit-learn, unless their order is another
+    than a dataclass would give them.
+    """
 
     def validate(self) -> None:
-        """Raise ValueError for an option out of its range."""
-
-    def _check_choice(self, name: str, *allowed: str) -> None:
-        if getattr(self, name) not in allowed:
-            raise ValueError(
-                f"{type(self).__name__}: {name} must be {' or '.join(map(repr, allowed))}, got {getattr(self, name)!r}"
-            )
+        """Raise ValueError for an option out of its range; that of a `Literal` is its values."""
+        for name, hint in get_type_hints(type(self).__init__).items():
+            value, allowed = getattr(self, name, None), get_args(hint)
+            if get_origin(hint) is Literal and value not in allowed:
+                raise ValueError(
+                    f"{type(self).__name__}: {name} must be {' or '.join(map(repr, allowed))}, got {value!r}"
+                )
 
     def _check_count(self, name: str) -> None:
         value = getattr(self, name)

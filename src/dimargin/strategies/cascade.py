@@ -17,6 +17,7 @@ rows in 16 parts, hinge, one round reached 97.7% on ijcnn1 and 95.1% on cod-rna,
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Literal
@@ -36,6 +37,7 @@ from dimargin.strategies.passing import PassedOn, merged, passed_on
 from dimargin.strategies.solves import Summary, solve_parts, support_of
 
 
+@dataclass(eq=False, repr=False)
 class Cascade(Strategy):
     """Cascade over random parts, of which only the support vectors are merged.
 
@@ -61,20 +63,14 @@ class Cascade(Strategy):
 
     uses = frozenset({"branching", "n_levels", "stop_level"})
 
-    def __init__(
-        self,
-        rounds: int | None = None,
-        coefficients: Literal["represented", "global"] = "represented",
-        level_tol: float = 0.1,
-    ) -> None:
-        self.rounds = rounds
-        self.coefficients = coefficients
-        self.level_tol = level_tol
+    rounds: int | None = None
+    coefficients: Literal["represented", "global"] = "represented"
+    level_tol: float = 0.1
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
+        super().validate()
         self._check_count("rounds")
-        self._check_choice("coefficients", "represented", "global")
         self._check_positive("level_tol")
 
     def train(self, training: Training) -> Outcome:

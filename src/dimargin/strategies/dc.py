@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Literal
 
@@ -38,6 +38,7 @@ from dimargin.strategies.refine import last_step
 from dimargin.strategies.solves import Summary, first_support, part_of
 
 
+@dataclass(eq=False, repr=False)
 class DivideAndConquer(Strategy):
     """Divide and conquer: clusters in the kernel's space, level by level, then the whole problem from their solution.
 
@@ -75,26 +76,16 @@ class DivideAndConquer(Strategy):
     uses = frozenset({"branching", "n_levels", "stop_level"})
     needs_rows = True
 
-    def __init__(
-        self,
-        sample_size: int = 1000,
-        prediction: Literal["early", "naive", "bcm"] = "early",
-        clustering_kernel: Literal["wide", "same"] = "wide",
-        max_cluster_size: int | None = None,
-        level_tol: float = 0.1,
-        theorem_1: bool = False,
-    ) -> None:
-        self.sample_size = sample_size
-        self.prediction = prediction
-        self.clustering_kernel = clustering_kernel
-        self.max_cluster_size = max_cluster_size
-        self.level_tol = level_tol
-        self.theorem_1 = theorem_1
+    sample_size: int = 1000
+    prediction: Literal["early", "naive", "bcm"] = "early"
+    clustering_kernel: Literal["wide", "same"] = "wide"
+    max_cluster_size: int | None = None
+    level_tol: float = 0.1
+    theorem_1: bool = False
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
-        self._check_choice("prediction", "early", "naive", "bcm")
-        self._check_choice("clustering_kernel", "wide", "same")
+        super().validate()
         self._check_count("sample_size")
         self._check_count("max_cluster_size")
         self._check_positive("level_tol")

@@ -19,7 +19,7 @@ a part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -43,6 +43,7 @@ from dimargin.strategies.levels import (
 from dimargin.strategies.solves import Solved, Summary
 
 
+@dataclass(eq=False, repr=False)
 class DiODM(Strategy):
     """DiODM: stratified partitions, merged level by level with rescaled warm starts.
 
@@ -72,24 +73,15 @@ class DiODM(Strategy):
 
     uses = frozenset({"branching", "n_levels", "n_landmarks", "stop_level"})
 
-    def __init__(
-        self,
-        warm_start: Literal["rescale", "concatenate"] = "rescale",
-        landmark_choice: Literal["greedy", "random"] = "greedy",
-        sample_size: int | None = None,
-        level_tol: float = 0.1,
-        early_stop: bool = True,
-    ) -> None:
-        self.warm_start = warm_start
-        self.landmark_choice = landmark_choice
-        self.sample_size = sample_size
-        self.level_tol = level_tol
-        self.early_stop = early_stop
+    warm_start: Literal["rescale", "concatenate"] = "rescale"
+    landmark_choice: Literal["greedy", "random"] = "greedy"
+    sample_size: int | None = None
+    level_tol: float = 0.1
+    early_stop: bool = True
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
-        self._check_choice("warm_start", "rescale", "concatenate")
-        self._check_choice("landmark_choice", "greedy", "random")
+        super().validate()
         self._check_count("sample_size")
         self._check_positive("level_tol")
 

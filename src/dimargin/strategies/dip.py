@@ -73,7 +73,6 @@ class DiP(Cascade):
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
         super().validate()
-        self._check_choice("relevance", "margin", "sv")
         self._check_positive("n_clusters")
         self._check_count("sample_size")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from dimargin.sharding.parts import whole_of
@@ -46,6 +46,7 @@ class Exact(Strategy):
         return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)
 
 
+@dataclass(eq=False, repr=False)
 class CoreSet(Exact):
     """Let a core-set grow until its machine is good enough for all rows.
 
@@ -57,8 +58,7 @@ class CoreSet(Exact):
         unregularised intercept only.
     """
 
-    def __init__(self, epsilon: float | None = None) -> None:
-        self.epsilon = epsilon
+    epsilon: float | None = None
 
     def _wrap_solver(self) -> SolverWrapper:
         return partial(GrowingRows, epsilon=self.epsilon)

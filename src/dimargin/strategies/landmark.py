@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -35,6 +35,7 @@ _CANDIDATES = 4  # rows that landmarks are chosen from by pivoted Cholesky, for 
 _PART, _LOOSE = 8, 1e-2  # one row in so many begins; relative gap of what only has to start the next solve
 
 
+@dataclass(eq=False, repr=False)
 class Landmark(Strategy):
     """Newton's method in the space of landmarks, for losses with a derivative only.
 
@@ -66,15 +67,8 @@ class Landmark(Strategy):
     needs_smooth_loss = True
     most_landmarks: ClassVar[int] = 1000  # where the estimator says None
 
-    def __init__(
-        self, landmark_choice: Literal["uniform", "greedy", "random"] = "uniform", polish: bool = False
-    ) -> None:
-        self.landmark_choice = landmark_choice
-        self.polish = polish
-
-    def validate(self) -> None:
-        """Raise ValueError for an option out of its range."""
-        self._check_choice("landmark_choice", "uniform", "greedy", "random")
+    landmark_choice: Literal["uniform", "greedy", "random"] = "uniform"
+    polish: bool = False
 
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Return the levels above 0: one of a part of the rows, if worth it, and one of landmarks before a polish."""

@@ -138,6 +138,7 @@ def forms_hessian(n_rows: int, n_features: int, n_values: int) -> bool:
     return n_features <= min(_MOST, _SHORT + _LONG * n_values / max(n_rows, 1))
 
 
+@dataclass(eq=False, repr=False)
 class LinearNewton(LinearSolver):
     """Generalised Newton: few passes over the data, each an all-reduce.
 
@@ -158,12 +159,7 @@ class LinearNewton(LinearSolver):
     0.99
     """
 
-    def __init__(self, hessian: Literal["auto", "explicit", "conjugate_gradients"] = "auto") -> None:
-        self.hessian = hessian
-
-    def validate(self) -> None:
-        """Raise ValueError for an option out of its range."""
-        self._check_choice("hessian", "auto", "explicit", "conjugate_gradients")
+    hessian: Literal["auto", "explicit", "conjugate_gradients"] = "auto"
 
     def n_levels(self, n_rows: int) -> int:
         """Return 1 if there are so many rows that a sample is solved for first, else 0."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from dimargin.solvers.primal import PrimalSolver
 from dimargin.strategies.linear import LinearSolver, LinearTraining
 
 
+@dataclass(eq=False, repr=False)
 class LinearSVRG(LinearSolver):
     """Stochastic variance reduced gradient (Johnson and Zhang, NeurIPS 2013), see `dimargin.solvers.svrg`.
 
@@ -50,13 +52,12 @@ class LinearSVRG(LinearSolver):
 
     deals_rows = True
 
-    def __init__(self, step_size: Literal["safe", "barzilai_borwein"] = "safe", inner_passes: float = 1.0) -> None:
-        self.step_size = step_size
-        self.inner_passes = inner_passes
+    step_size: Literal["safe", "barzilai_borwein"] = "safe"
+    inner_passes: float = 1.0
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
-        self._check_choice("step_size", "safe", "barzilai_borwein")
+        super().validate()
         self._check_positive("inner_passes")
 
     def train(self, training: LinearTraining) -> PrimalSolution:
