@@ -19,14 +19,7 @@ class RowCache:
 
     Where few rows move, and often, remembering beats computing. Rows are stored until the memory is full, and stay
     there, because passes visit rows in turn: whatever would be thrown out for a new row is needed again just as soon.
-
-    Parameters
-    ----------
-    kernel : KernelMatrix
-    columns : ndarray
-        Active rows.
-    memory : int
-        Bytes, at most.
+    The columns are the active rows, and `memory` the bytes, at most.
     """
 
     def __init__(self, kernel: KernelMatrix, columns: Indices, memory: int) -> None:
@@ -86,22 +79,11 @@ class RowCache:
 
 @dataclass
 class ActiveRows:
-    """Active rows of a problem, while the margins of its other rows belong to earlier coefficients.
-
-    Attributes
-    ----------
-    rows : ndarray
-        Indices of the active rows.
-    problem : DualProblem
-        Problem of these rows alone. While the others' coefficients are zero its dual objective is the whole one.
-    reference : ndarray of shape (n_outputs, n)
-        Coefficients to which the margins of the resting rows belong.
-    cache : RowCache
-    """
+    """Active rows of a problem, while the margins of its other rows belong to earlier coefficients."""
 
     rows: Indices
-    problem: DualProblem
-    reference: Floats
+    problem: DualProblem  # of these alone: while the others' coefficients are zero its dual objective is the whole one
+    reference: Floats  # coefficients to which the margins of the resting rows belong, of shape (n_outputs, n)
     cache: RowCache
 
     @classmethod

@@ -35,20 +35,11 @@ _ENOUGH = 0.5  # of the gradient's norm, that may be left after these stages
 
 
 def cover(X: Any, classes: Indices, radius: float) -> tuple[Indices, Indices] | None:
-    """Return balls around rows that cover all rows of their class, chosen by farthest points first.
+    """Return balls around rows, dense or CSR, that cover all rows of their class, chosen by farthest points first.
 
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    classes : ndarray of shape (n,)
-    radius : float
-        Relative to the largest distance of a row from the one nearest to its class's mean.
-
-    Returns
-    -------
-    tuple of ndarray, or None
-        Centres, of shape (n_centres,), and for every row the index of its centre, of shape (n,); None where more than a
-        tenth of the rows would be centres, or more than 1,000.
+    The radius is relative to the largest distance of a row from the one nearest to its class's mean. The balls are
+    their centres, of shape (n_centres,), and for every row the index of its centre, of shape (n,); None where more than
+    a tenth of the rows would be centres, or more than 1,000.
 
     Examples
     --------
@@ -109,23 +100,12 @@ def _count(shard: Shard, _: None) -> Sums:
 
 @dataclass(kw_only=True)
 class CoreSetState(State):
-    """State of a solve.
+    """State of a solve."""
 
-    Attributes
-    ----------
-    core_sets : Shards of Shard
-    n_centres : int
-        Number of centres of all shards; as many as rows where all of them take part.
-    radius : float
-        Radius of the balls.
-    norm : float
-        Norm of the gradient at the last evaluation of the whole problem.
-    """
-
-    radius: float = field(init=False)
+    radius: float = field(init=False)  # of the balls
     core_sets: Shards[Shard] = field(init=False)
-    n_centres: int = field(init=False)
-    norm: float = np.inf
+    n_centres: int = field(init=False)  # of all shards; as many as rows where all of them take part
+    norm: float = np.inf  # of the gradient at the last evaluation of the whole problem
 
 
 @dataclass(frozen=True)

@@ -18,18 +18,7 @@ def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Ind
     """Return landmarks that are linearly independent in the kernel's space, and L of their ``k(Z, Z) = L L'``.
 
     They are as many as Cholesky with pivoting (LAPACK's dpstrf) finds: duplicates and, for kernels of low rank, all
-    beyond the rank are left out.
-
-    Parameters
-    ----------
-    kernel : KernelMatrix of shape (n, n)
-        Matrix of float64 values.
-    landmarks : ndarray of shape (m,)
-
-    Returns
-    -------
-    tuple of ndarray
-        Landmarks, of shape (rank,), and the lower triangle L, of shape (rank, rank).
+    beyond the rank are left out. L is the lower triangle, of shape (rank, rank). Values of `kernel` are float64.
 
     Examples
     --------
@@ -47,15 +36,9 @@ def independent_landmarks(kernel: KernelMatrix, landmarks: Indices) -> tuple[Ind
 
 @dataclass(frozen=True)
 class LandmarkFeatures:
-    """Kernel values with the landmarks as features: see `dimargin.solvers.primal.Features`.
+    """Kernel values with the landmarks as features: see `dimargin.solvers.primal.Features`."""
 
-    Attributes
-    ----------
-    kernel : KernelMatrix
-        Kernel matrix of the rows, with the landmarks as columns.
-    """
-
-    kernel: KernelMatrix
+    kernel: KernelMatrix  # of the rows, with the landmarks as columns
 
     def scores(self, weights: Floats) -> Floats:
         """See `Features`."""

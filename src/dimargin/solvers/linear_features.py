@@ -20,17 +20,10 @@ _VALUES_AT_ONCE = 2**17  # that are copied, where they have to be
 
 @dataclass(frozen=True)
 class LinearFeatures:
-    """Rows as their own features: see `dimargin.solvers.primal.Features`.
-
-    Attributes
-    ----------
-    stored : StoredRows
-    index : ndarray of shape (n,), optional
-        Indices of these rows among the stored ones; all by default.
-    """
+    """Rows as their own features: see `dimargin.solvers.primal.Features`."""
 
     stored: StoredRows
-    index: Indices | None = None
+    index: Indices | None = None  # of these rows among the stored ones; all by default
 
     @property
     def n_rows(self) -> int:
@@ -118,22 +111,11 @@ class LinearFeatures:
         self, losses: MarginLosses, order: Indices, scale: float, steps: Floats, anchor: Floats, gradient: Floats,
         change: Floats,
     ) -> Floats:  # fmt: skip
-        """Take inner steps of stochastic variance reduced gradient on the rows `order`: see `dimargin.solvers.svrg`.
+        """Take inner steps of stochastic variance reduced gradient, one for each row of `order`, in turn.
 
-        Parameters
-        ----------
-        losses : MarginLosses
-            Losses of these rows.
-        order : ndarray of shape (n_steps,)
-        scale : float
-            Number of rows of the whole problem.
-        steps : ndarray of shape (n_outputs,)
-        anchor, gradient, change : ndarray of shape (n_outputs, m + 1)
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, m + 1)
-            The new `change`.
+        See `dimargin.solvers.svrg`. The losses are those of these rows, `scale` is the number of rows of the whole
+        problem, and `steps`, of shape (n_outputs,), are step sizes. Returned is the new `change`, which like the anchor
+        and the gradient there has shape (n_outputs, m + 1).
         """
         change = change.copy()
         rows = order if self.index is None else self.index[order]

@@ -21,21 +21,8 @@ def deal_neighbours(kernel: KernelMatrix, rows: Indices, n_blocks: int, rng: np.
     Rows are halved again and again at a quantile of their projection on a random direction, one direction a level (a
     random projection tree; Dasgupta and Freund, STOC 2008, with a direction shared by the cells of a
     level, so that one pass over the rows computes all projections). Directions are normal with the covariance of a
-    sample of rows: those along which rows differ come up most. No kernel value is computed.
-
-    Parameters
-    ----------
-    kernel : KernelMatrix
-    rows : ndarray of shape (m,)
-        Training rows to deal.
-    n_blocks : int
-        Number of blocks, at least 1 and at most m.
-    rng : numpy Generator
-
-    Returns
-    -------
-    list of ndarray
-        `n_blocks` blocks; together they hold every row once.
+    sample of rows: those along which rows differ come up most. No kernel value is computed. Every row is in one of the
+    `n_blocks` blocks, which are at most as many as the rows.
 
     Examples
     --------

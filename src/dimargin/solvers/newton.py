@@ -50,13 +50,7 @@ _INEXACT, _DIRECTION_STEPS = 0.1, 250  # residual of a direction, relative, at m
 
 @dataclass(frozen=True)
 class CurvedShard(Shard):
-    """Shard with the second derivatives that conjugate gradients need.
-
-    Attributes
-    ----------
-    curvature : ndarray of shape (n_outputs, n)
-        Second derivatives of the losses.
-    """
+    """Shard with the second derivatives of the losses, of shape (n_outputs, n), that conjugate gradients need."""
 
     curvature: Floats = field(kw_only=True)
 
@@ -167,18 +161,12 @@ def _curved(shard: CurvedShard, direction: Floats) -> Sums:
 
 @dataclass(kw_only=True)
 class State(PrimalState):
-    """State of a solve.
+    """State of a solve."""
 
-    Attributes
-    ----------
-    hessian : ndarray of shape (n_outputs, m (m + 1) / 2), or of m + 1 with an intercept
-        ``sum_i c_i psi_i psi_i'``, a packed triangle; empty where it is not formed.
-    hessian_at : tuple of ndarray, or None
-        Parameters at which `hessian` was computed.
-    """
-
+    # ``sum_i c_i psi_i psi_i'``, a packed triangle of shape (n_outputs, m (m + 1) / 2), or of m + 1 with an intercept;
+    # empty where it is not formed
     hessian: Floats
-    hessian_at: Parameters | None = None
+    hessian_at: Parameters | None = None  # at which it was computed
 
 
 @dataclass(frozen=True)

@@ -31,16 +31,10 @@ _PROGRESS = 1e-12  # rise of the dual objective, relative, that is not rounding
 
 
 class Rounding(NamedTuple):
-    """Estimated errors that float32 kernel values have caused, each of shape (n_outputs,).
-
-    Attributes
-    ----------
-    of_gap, of_objectives : ndarray
-        Absolute error of the gap, and the larger one of it and of the objectives.
-    """
+    """Estimated absolute errors that float32 kernel values have caused, each of shape (n_outputs,)."""
 
     of_gap: Floats
-    of_objectives: Floats
+    of_objectives: Floats  # at least that of the gap
 
 
 def certify(state: State) -> None:
@@ -71,14 +65,8 @@ def float32_rounding(
 ) -> tuple[Rounding, int]:
     """Estimate from a sample of rows how far objectives are from those in float64, and count its kernel values.
 
-    Parameters
-    ----------
-    problem : DualProblem
-        On float32 kernel values.
-    dual, given : ndarray of shape (n_outputs, n)
-        Coefficients, and margins without intercept.
-    intercepts : ndarray of shape (n_outputs,)
-    rng : numpy Generator
+    The problem is one on float32 kernel values. They gave the margins, `given`, of shape (n_outputs, n), without
+    intercept.
     """
     n = problem.n_rows
     # any chances will do; the sums below vary least where rows with steep terms come up most

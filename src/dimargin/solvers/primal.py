@@ -120,22 +120,9 @@ def sums_of(
 ) -> tuple[Sums, Floats]:
     """Return sums for either class: of losses of rows inside the box, of other losses, of ``g_i`` and of ``g_i phi_i``.
 
-    Parameters
-    ----------
-    conjugate : PiecewiseConjugate
-        Conjugate of the loss on the rows.
-    losses : MarginLosses
-        Losses of the shard, of which the rows are a `part`.
-    margins : ndarray of shape (n_outputs, n)
-    combine : callable
-        As `Features.combine`, for these rows.
-    part : slice
-
-    Returns
-    -------
-    sums : tuple of ndarray
-    curvature : ndarray of shape (n_outputs, n)
-        Second derivatives.
+    The losses are those of the shard, of which the rows are a `part`. The conjugate, the margins, of shape
+    (n_outputs, n), and `combine`, which is as that of `Features`, are of these rows alone. Second derivatives, of the
+    shape of the margins, are returned beside the sums.
     """
     dual, curvature, value = conjugate.response(margins)
     labels, q = losses.labels[:, part], len(dual)
@@ -184,49 +171,22 @@ class PrimalSolution:
 
 @dataclass(kw_only=True)
 class PrimalState:
-    """State of a solve of the primal.
-
-    Attributes
-    ----------
-    limits : Limits
-    shards : Shards of Shard
-    here : ndarray of shape (n_outputs, m + 1)
-        Weights, with the intercepts behind them.
-    gradient : ndarray of shape (n_outputs, m + 1)
-        Gradient, whose last column is that by the intercept, and zero without one.
-    highest, lower : ndarray of shape (n_outputs,)
-        Largest dual objective so far, as it was computed, and less what rounding may have added: no primal objective is
-        below the latter.
-    objectives : Objectives or None
-        Objectives at these weights; None where they have not been computed yet.
-    epochs : float
-        Number of passes over all rows so far.
-    spent : int
-        Number of kernel values computed so far.
-    steps, stale : int
-        Number of steps, and of checks since the last progress.
-    least : ndarray of shape (n_outputs,)
-        Primal objectives at the last progress.
-    smallest : float
-        Gap of the worst output at the last progress.
-    extent : tuple of float or None
-        Sums of `extent_of`, once they are needed.
-    """
+    """State of a solve of the primal."""
 
     limits: Limits
     shards: Shards[Shard]
-    here: Floats
-    gradient: Floats = field(init=False)
-    highest: Floats = field(init=False)
-    lower: Floats = field(init=False)
-    objectives: Objectives | None = None
+    here: Floats  # weights, with the intercepts behind them, of shape (n_outputs, m + 1)
+    gradient: Floats = field(init=False)  # of the same shape; the last column, by the intercept, is zero without one
+    highest: Floats = field(init=False)  # largest dual objectives so far, as they were computed, of shape (n_outputs,)
+    lower: Floats = field(init=False)  # less what rounding may have added: no primal objective is below
+    objectives: Objectives | None = None  # at these weights; None where they have not been computed yet
     steps: int = 0
-    stale: int = 0
-    epochs: float = 0.0
-    spent: int = 0
-    least: Floats | float = np.inf
-    smallest: float = np.inf
-    extent: tuple[float, ...] | None = None
+    stale: int = 0  # number of checks since the last progress
+    epochs: float = 0.0  # number of passes over all rows so far
+    spent: int = 0  # number of kernel values computed so far
+    least: Floats | float = np.inf  # primal objectives at the last progress, of shape (n_outputs,)
+    smallest: float = np.inf  # gap of the worst output then
+    extent: tuple[float, ...] | None = None  # sums of `extent_of`, once they are needed
 
     def __post_init__(self) -> None:
         self.gradient = np.zeros_like(self.here)

@@ -37,27 +37,14 @@ _LARGEST_STEP = 0.5
 
 @dataclass(frozen=True)
 class _Visit:
-    """State of the inner loop that goes from shard to shard in a round.
+    """State of the inner loop that goes from shard to shard in a round."""
 
-    Attributes
-    ----------
-    seed : tuple of int
-        Seed of the round.
-    index : int
-        Number of shards visited so far in the round.
-    wait, left : int
-        Number of rows to skip before the first step, and of steps to do.
-    scale : float
-        Number of rows of all shards.
-    steps, anchor, gradient, change
-        As in `dimargin.solvers.linear_features.LinearFeatures.descend`.
-    """
-
-    seed: tuple[int, ...]
-    index: int
-    wait: int
-    left: int
-    scale: float
+    seed: tuple[int, ...]  # of the round
+    index: int  # number of shards visited so far in the round
+    wait: int  # number of rows to skip before the first step
+    left: int  # number of steps to do
+    scale: float  # number of rows of all shards
+    # as in `LinearFeatures.descend`
     steps: Floats
     anchor: Floats
     gradient: Floats
@@ -91,26 +78,13 @@ def _visit(shard: Shard, visit: _Visit) -> _Visit:
 
 @dataclass(kw_only=True)
 class State(PrimalState):
-    """State of a solve; parameters and gradients have shape (n_outputs, m + 1), with the intercept last.
+    """State of a solve; parameters and gradients have shape (n_outputs, m + 1), with the intercept last."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Number of rows of all shards.
-    step_sizes : ndarray of shape (n_outputs,)
-    done : int
-        Number of inner steps so far.
-    kept : tuple of Objectives and ndarray, or None
-        Objectives and parameters of the iterate that was evaluated before: a worse one is given up for it.
-    anchor : tuple of ndarray and ndarray, or None
-        Anchor of the last stage, and the gradient there.
-    """
-
-    n_rows: int
-    step_sizes: Floats
-    done: int = 0
-    kept: tuple[Objectives, Floats] | None = None
-    anchor: tuple[Floats, Floats] | None = None
+    n_rows: int  # of all shards
+    step_sizes: Floats  # of shape (n_outputs,)
+    done: int = 0  # number of inner steps so far
+    kept: tuple[Objectives, Floats] | None = None  # of the iterate evaluated before: a worse one is given up for it
+    anchor: tuple[Floats, Floats] | None = None  # of the last stage, and the gradient there
 
 
 Stage = TypeVar("Stage", bound=State)

@@ -28,28 +28,14 @@ _LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
 
 @dataclass(frozen=True)
 class LevelModel:
-    """Model that predicts: support vectors and their coefficients.
+    """Model that predicts: support vectors and their coefficients."""
 
-    Attributes
-    ----------
-    indices : ndarray of shape (n_vectors,)
-        Indices of the support vectors in the order in which the strategy has the rows, ascending.
-    coefficients : ndarray of shape (n_outputs, n_vectors)
-        Coefficients times labels; those of averaged models are already weighted.
-    labels : ndarray of shape (n_outputs, n_vectors)
-    vectors : ndarray or CSR array of shape (n_vectors, n_features)
-        Support vectors, which have no features for kernel values computed beforehand.
-    intercept : ndarray of shape (n_outputs,)
-    router : Router or None
-        Rule for the coefficients that answer for a row; None where they are those of one decision function.
-    """
-
-    indices: Indices
-    coefficients: Floats
-    labels: Floats
-    vectors: Any
-    intercept: Floats
-    router: Router | None = None
+    indices: Indices  # of the support vectors, ascending, in the order in which the strategy has the rows
+    coefficients: Floats  # times labels, of shape (n_outputs, n_vectors); those of averaged models are already weighted
+    labels: Floats  # of shape (n_outputs, n_vectors)
+    vectors: Any  # dense or CSR rows, of shape (n_vectors, n_features); no features with kernel values computed before
+    intercept: Floats  # of shape (n_outputs,)
+    router: Router | None = None  # which coefficients answer for a row; None for those of one decision function
 
     @classmethod
     def of(cls, part: Part, dual: Floats, intercept: Floats) -> LevelModel:
@@ -95,45 +81,23 @@ class Resumption:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """The estimator parameters that only some strategies use; defaults are the estimator's.
+    """The estimator parameters that only some strategies use; defaults are the estimator's."""
 
-    Attributes
-    ----------
-    branching : int
-        Parts merged at a time, ``p``.
-    n_levels : int or None
-        Levels above which the leaves lie, ``L``; None for the strategy's own choice.
-    n_landmarks : int or None
-        Landmarks in the kernel's space; None for the strategy's own number.
-    stop_level : int
-        Level at which training stops and whose model is returned.
-    """
-
-    branching: int = 4
-    n_levels: int | None = None
-    n_landmarks: int | None = None
-    stop_level: int = 0
+    branching: int = 4  # parts merged at a time, ``p``
+    n_levels: int | None = None  # above which the leaves lie, ``L``; None for the strategy's own choice
+    n_landmarks: int | None = None  # in the kernel's space; None for the strategy's own number
+    stop_level: int = 0  # at which training stops, and whose model is returned
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about the whole problem that are known without its rows.
-
-    Attributes
-    ----------
-    n_rows, n_outputs : int
-    total : float
-        Weight of all rows.
-    loss : Loss
-    intercept : bool
-        Whether the decision function has an unregularised intercept.
-    """
+    """Facts about the whole problem that are known without its rows."""
 
     n_rows: int
     n_outputs: int
-    total: float
+    total: float  # weight of all rows
     loss: Loss
-    intercept: bool
+    intercept: bool  # whether the decision function has an unregularised one
 
     @classmethod
     def of(cls, problem: MarginLosses) -> Facts:
@@ -143,56 +107,28 @@ class Facts:
 
 @dataclass(frozen=True)
 class Training:
-    """Everything that a strategy needs to train.
-
-    Attributes
-    ----------
-    facts : Facts
-    rows : Shards of Part
-        All rows, with the warm start, if there is one; for a strategy that deals rows in the order of their keys, dealt
-        to shards that follow one another.
-    limits : Limits
-    shape : TreeShape
-    random_state : int
-    started : bool
-        Whether there is a warm start.
-    progress : Progress
-    resumption : Resumption
-    cache : int
-        Memory for remembered kernel rows, in bytes, of each machine.
-    given : ndarray of shape (n,) or None
-        Positions of the rows, in the order of their keys, among the caller's; None where those have no order.
-    """
+    """Everything that a strategy needs to train."""
 
     facts: Facts
+    # all of them, with the warm start if there is one; for a strategy that deals rows in the order of their keys, dealt
+    # to shards that follow one another
     rows: Shards[Part]
     limits: Limits
     shape: TreeShape
     random_state: int
-    started: bool = False
+    started: bool = False  # whether there is a warm start
     progress: Progress = field(default_factory=Progress)
     resumption: Resumption = field(default_factory=Resumption)
-    cache: int = CACHE
-    given: Indices | None = None
+    cache: int = CACHE  # bytes of each machine for remembered kernel rows
+    given: Indices | None = None  # positions of the rows, in the order of their keys, among the caller's, if ordered
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Trained model and its certificate.
-
-    Attributes
-    ----------
-    model : LevelModel
-    objectives : Objectives
-        Objectives of the problem named by `scope`, with the intercepts of the decision functions.
-    scope : {"global", "partitioned", "landmark"}
-    status, reason : str
-    passes : int
-    history : list of dict
-    """
+    """Trained model and its certificate."""
 
     model: LevelModel
-    objectives: Objectives
+    objectives: Objectives  # of the problem named by `scope`, with the intercepts of the decision functions
     scope: Scope
     status: Status
     reason: str

@@ -40,18 +40,10 @@ _LARGEST = float(logit(1 - 1e-6))  # log odds that a member may claim
 
 @dataclass(frozen=True)
 class Committee(Router):
-    """Committee of the machines of all clusters, which predicts log odds.
+    """Committee of the machines of all clusters, which predicts log odds."""
 
-    Attributes
-    ----------
-    slopes : ndarray of shape (n_clusters, n_outputs)
-        Slopes ``a_c`` of the log odds in the decision values of a member.
-    prior : ndarray of shape (n_outputs,)
-        Log odds of the positive class among all rows.
-    """
-
-    slopes: Floats
-    prior: Floats
+    slopes: Floats  # ``a_c``, of the log odds in the decision values of a member, of shape (n_clusters, n_outputs)
+    prior: Floats  # log odds of the positive class among all rows, of shape (n_outputs,)
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
         """Return log odds, of shape (n_outputs, n_rows); see `Router.decision_values`."""
@@ -66,17 +58,9 @@ class Committee(Router):
 def calibrated(training: Training, level: Level[Summary], router: Router, tol: float) -> tuple[Committee | None, int]:
     """Return a committee of the machines of a level, and the number of kernel values that it takes.
 
-    The committee is None where the time limit or an interrupt left it unfinished.
-
-    Parameters
-    ----------
-    training : Training
-    level : Level
-        Level with one part for each cluster; the folds start from their coefficients.
-    router : Router
-        Router with the cluster of every row that has coefficients.
-    tol : float
-        Relative gap to which the folds are solved, unless the fit's is larger.
+    The level has one part for each cluster, from whose coefficients the folds start, and the router the cluster of
+    every row that has coefficients. Folds are solved to the relative gap `tol`, or to the fit's if that is larger. The
+    committee is None where the time limit or an interrupt left it unfinished.
     """
     limits, parts = replace(training.limits, tol=max(training.limits.tol, tol)), level.parts
     (positive,) = parts.aggregate(_positive)

@@ -31,20 +31,11 @@ from dimargin.system.arrays import UNIT
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Evaluation of the whole problem after a round.
-
-    Attributes
-    ----------
-    level : Level
-    support : Part
-        Support vectors with their coefficients.
-    found : callable
-        Returns the model.
-    """
+    """Evaluation of the whole problem after a round."""
 
     level: Level[Summary]
-    support: Part
-    found: Callable[[], LevelModel]
+    support: Part  # the support vectors, with their coefficients
+    found: Callable[[], LevelModel]  # returns the model
 
 
 def evaluate(training: Training, support: Part, number: int) -> Evaluation:

@@ -30,23 +30,12 @@ _INTERVALS, _ZOOMS = 2048, 3  # each zoom leaves three intervals of the last one
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Losses and margins of the rows of a shard at some coefficients.
-
-    Attributes
-    ----------
-    losses : MarginLosses
-    dual : ndarray of shape (n_outputs, n)
-    margins : ndarray of shape (n_outputs, n)
-        Without intercept.
-    errors : ndarray of shape (n_outputs, n)
-        Bounds of the rounding of the margins.
-    evaluations : int
-    """
+    """Losses and margins of the rows of a shard at some coefficients, in arrays of shape (n_outputs, n)."""
 
     losses: MarginLosses
     dual: Floats
-    margins: Floats
-    errors: Floats
+    margins: Floats  # without intercept
+    errors: Floats  # bounds of the rounding of the margins
     evaluations: int
 
     @property
@@ -59,15 +48,8 @@ class Evaluation:
 def whole_objectives(rows: Shards[Part], support: Part, facts: Facts, limits: Limits) -> tuple[Objectives, int]:
     """Return the objectives of the whole problem, and the number of kernel values that they take.
 
-    Parameters
-    ----------
-    rows : Shards of Part
-        All rows.
-    support : Part
-        The rows whose coefficients are not zero, in the order of their keys.
-    facts : Facts
-    limits : Limits
-        Limits of the fit, of which only its cancellation matters here.
+    `support` are the rows whose coefficients are not zero, in the order of their keys. Of the limits of the fit only
+    its cancellation matters here.
     """
     exact = DualProblem.of(support.problem, support.problem.kernel.in_float64())
     evaluated = rows.map(evaluate_from, (replace(support, problem=exact), rows.n_threads, limits))

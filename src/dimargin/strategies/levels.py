@@ -139,23 +139,12 @@ def _end(needed: float, history: History) -> float:
 
 @dataclass(frozen=True)
 class Step:
-    """A level that has been solved.
-
-    Attributes
-    ----------
-    level : Level
-    found : callable
-        Returns the model of the level.
-    evaluations : int
-        Number of kernel evaluations beside those of the solves.
-    about : dict
-        Further values for the level's entry of ``history_``.
-    """
+    """A level that has been solved."""
 
     level: Level[Summary]
-    found: Callable[[], LevelModel]
-    evaluations: int = 0
-    about: dict[str, Any] = field(default_factory=dict)
+    found: Callable[[], LevelModel]  # returns the model of the level
+    evaluations: int = 0  # of the kernel, beside those of the solves
+    about: dict[str, Any] = field(default_factory=dict)  # further values for the level's entry of ``history_``
 
 
 def follow(
@@ -166,17 +155,10 @@ def follow(
 ) -> Outcome:
     """Report every level as it is solved, until one is the last, and return its model and its certificate.
 
-    Parameters
-    ----------
-    training : Training
-    steps : iterator of Step
-        Steps, which are solved when asked for. Where an interrupt ends them, the last one counts.
-    history : list of dict
-        List to which the entries are appended; the steps may read it.
-    verdict : callable
-        Returns status and reason if a step is the last one, None otherwise. It is given the step, and whether a
-        callback asked to stop after it. A step of level 0 that is not the last one is not reported as the end of its
-        level.
+    Steps are solved when asked for, and may read the history, to which their entries are appended. Where an interrupt
+    ends them, the last one counts. The verdict on a step, and on whether a callback asked to stop after it, is status
+    and reason if it is the last one, else None. A step of level 0 that is not the last one is not reported as the end
+    of its level.
     """
     total, clock, end = training.facts.total, time.perf_counter(), None
     for step in steps:

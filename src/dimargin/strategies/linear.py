@@ -32,47 +32,25 @@ _MOST, _SHORT, _LONG = 1024, 64, 10
 
 @dataclass(frozen=True)
 class LinearFacts:
-    """Facts about all rows together.
-
-    Attributes
-    ----------
-    n_rows, n_features, n_outputs : int
-    n_values : int
-        Numbers that are stored: of sparse rows those that are not zero.
-    mass : float
-        Weight of the rows.
-    intercept : bool
-    """
+    """Facts about all rows together."""
 
     n_rows: int
     n_features: int
-    n_values: int
+    n_values: int  # that are stored: of sparse rows those that are not zero
     n_outputs: int
-    mass: float
+    mass: float  # weight of the rows
     intercept: bool
 
 
 @dataclass(frozen=True)
 class LinearTraining:
-    """Everything that a linear solver needs.
-
-    Attributes
-    ----------
-    facts : LinearFacts
-    rows : Shards of Shard
-        All rows, each shard's as they follow one another; for a solver that deals rows in the order of their keys.
-    limits : Limits
-    random_state : int
-    start : ndarray of shape (n_outputs, n_features + 1)
-        Weights to start from, with the intercept last.
-    progress : Progress
-    """
+    """Everything that a linear solver needs."""
 
     facts: LinearFacts
-    rows: Shards[Shard]
+    rows: Shards[Shard]  # each shard's follow one another; for a solver that deals rows, in the order of their keys
     limits: Limits
     random_state: int
-    start: Floats
+    start: Floats  # weights to start from, of shape (n_outputs, n_features + 1), with the intercept last
     progress: Progress = field(default_factory=Progress)
 
     def run(
@@ -92,14 +70,9 @@ class LinearTraining:
 
 
 def linear_shards(X: Any, losses: MarginLosses, order: Indices | None = None) -> list[Shard]:
-    """Return rows as shards of about the same size, whatever the number of threads, without a copy.
+    """Return rows, dense or CSR, as shards of about the same size, whatever the number of threads, without a copy.
 
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n, n_features)
-    losses : MarginLosses
-    order : ndarray of shape (n,), optional
-        Order in which rows follow one another; by default that in which they are stored.
+    They follow one another in the `order`, or as they are stored.
     """
     n, stored = losses.n_rows, StoredRows(X)
     step = max(1024, _VALUES_OF_SHARD * n // max(X.size, 1))

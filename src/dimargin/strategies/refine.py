@@ -21,16 +21,7 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
     """Solve the whole problem from coefficients, after the nonzero ones alone if most are zero.
 
     There is no step if an interrupt comes before the pass that the last solve begins with, which would not wait.
-
-    Parameters
-    ----------
-    training : Training
-    rows : Shards of Part
-        All rows, with coefficients.
-    n_support : int
-        Number of rows whose coefficients are not zero.
-    history : list of dict
-        History of the levels so far.
+    `n_support` is the number of rows whose coefficients are not zero, and the history that of the levels so far.
     """
     training.progress.level_begin(0, None)
     whole = rows.merge(whole_of, rows.n_shards)

@@ -16,15 +16,6 @@ from dimargin.system.arrays import Floats, Indices
 class Router:
     """Early prediction: a row is answered by the machine of its nearest cluster (DC-SVM paper, section 4).
 
-    Attributes
-    ----------
-    rule : KernelClusters
-        The rule that dealt the rows in training.
-    clusters : ndarray of shape (n_vectors,)
-        Cluster of every row, or support vector, that has coefficients.
-    intercepts : ndarray of shape (n_clusters, n_outputs), optional
-        Intercepts of the machines of the clusters.
-
     Examples
     --------
     >>> from dimargin.kernels.functions import Kernel
@@ -40,28 +31,19 @@ class Router:
     array([[ 0.905, -0.905]])
     """
 
-    rule: KernelClusters
-    clusters: Indices
-    intercepts: Floats | None = field(default=None, kw_only=True)
+    rule: KernelClusters  # that dealt the rows in training
+    clusters: Indices  # of every row, or support vector, that has coefficients, of shape (n_vectors,)
+    intercepts: Floats | None = field(default=None, kw_only=True)  # of the clusters' machines, (n_clusters, n_outputs)
 
     def take(self, index: Indices) -> Self:
         """Return the router for some of the vectors."""
         return replace(self, clusters=self.clusters[index])
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
-        """Return decision values; a row costs the kernel values of its own cluster only.
+        """Return decision values, of shape (n_outputs, n_rows); a row costs the kernel values of its own cluster only.
 
-        Parameters
-        ----------
-        kernel : KernelMatrix of shape (n_rows, n_vectors)
-        X : ndarray or CSR array of shape (n_rows, n_features)
-            The rows of `kernel`.
-        coefficients : ndarray of shape (n_outputs, n_vectors)
-            Coefficients times labels.
-
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_rows)
+        The rows of `kernel`, of shape (n_rows, n_vectors), are those of `X`, dense or CSR. The coefficients, of shape
+        (n_outputs, n_vectors), are times labels.
         """
         values = np.zeros((len(coefficients), X.shape[0]))
         nearest = self.rule.assign(X, kernel.n_threads)

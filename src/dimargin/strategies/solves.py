@@ -19,34 +19,20 @@ from dimargin.solvers.loop import Solver
 from dimargin.strategies.base import Training
 from dimargin.system.arrays import Floats, Indices
 
+# from the exact solver to one that makes use of it
 SolverWrapper = Callable[[BlockCoordinateDescent], Solver[DualProblem, Any, Solution]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan by which tasks solve parts, and which travels to them.
-
-    Attributes
-    ----------
-    limits : Limits
-    random_state : int
-    index : tuple of int
-        Position of the parts in the computation, which seeds their solvers together with the first index of each part.
-    cache : int
-        Memory of a task for remembered kernel rows, in bytes.
-    n_threads : int
-        Threads of a task.
-    mass : float or None
-        Weight that every part represents in its loss; None for that of the part.
-    wrap_solver : function from the exact solver to one that makes use of it, or None
-    """
+    """Plan by which tasks solve parts, and which travels to them."""
 
     limits: Limits
     random_state: int
-    index: tuple[int, ...]
-    cache: int
-    n_threads: int
-    mass: float | None = None
+    index: tuple[int, ...]  # position in the computation, which seeds solvers together with a part's first index
+    cache: int  # bytes of a task for remembered kernel rows
+    n_threads: int  # of a task
+    mass: float | None = None  # weight that every part represents in its loss; None for that of the part
     wrap_solver: SolverWrapper | None = None
 
     @classmethod
@@ -78,13 +64,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Solved:
-    """A part with the coefficients of its solution.
-
-    Attributes
-    ----------
-    part : Part
-    solution : Solution
-    """
+    """A part with the coefficients of its solution."""
 
     part: Part
     solution: Solution
@@ -102,24 +82,12 @@ class Solved:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a solved part for the caller: nothing that grows with its rows.
-
-    Attributes
-    ----------
-    first_index : int
-        See `Part.first_index`.
-    mass, weight : float
-        Weight of the rows that the part represents, and of its own rows.
-    n_support : int
-        Number of rows with a nonzero coefficient.
-    objectives, status, reason, passes, kernel_evaluations, history
-        See `Solution`.
-    """
+    """Summary of a solved part for the caller, nothing that grows with its rows: see `Part` and `Solution`."""
 
     first_index: int
-    mass: float
-    weight: float
-    n_support: int
+    mass: float  # of the rows that the part represents
+    weight: float  # of its own rows
+    n_support: int  # rows with a nonzero coefficient
     objectives: Objectives
     status: Status
     reason: str

@@ -37,23 +37,12 @@ def bound(
 ) -> tuple[dict[str, Any], int]:
     """Return entries for ``history_`` of a level, and the number of kernel values that they take.
 
-    Parameters
-    ----------
-    facts : Facts
-    level : Level
-        Level with one part for each cluster.
-    solved : Objectives
-        Sums of the objectives over the clusters; the worst output counts.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    tuple of dict and int
-        ``theorem_1_bound``, on the dual objective, and ``theorem_1_bound_sampled``. Up to 2,048 rows the sum is exact
-        and the latter False. Beyond it the kernel values would cost as much as the whole solve, so the sums of 128
-        rows, drawn in proportion to ``C_i``, estimate it: the bound is then the upper end of a one-sided 99% confidence
-        interval (Student's, of the mean of the sampled sums), not a certainty. Empty for a loss without a box, or with
-        an intercept.
+    The level has one part for each cluster. `solved` are the sums of the objectives over the clusters, of which the
+    worst output counts. The entries are ``theorem_1_bound``, on the dual objective, and ``theorem_1_bound_sampled``. Up
+    to 2,048 rows the sum is exact and the latter False. Beyond it the kernel values would cost as much as the whole
+    solve, so the sums of 128 rows, drawn in proportion to ``C_i``, estimate it: the bound is then the upper end of a
+    one-sided 99% confidence interval (Student's, of the mean of the sampled sums), not a certainty. There are no
+    entries for a loss without a box, or with an intercept.
     """
     box = facts.loss.conjugate(np.ones(1), facts.total, facts.total).upper[0]
     if facts.intercept or not np.isfinite(box):
