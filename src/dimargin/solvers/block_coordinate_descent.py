@@ -24,16 +24,9 @@ from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
-from dimargin.solvers.loop import Limits, Solver
+from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import (
-    certify,
-    count_rounding,
-    derailed,
-    go_on_in_float64,
-    note_progress,
-    stalled,
-)
+from dimargin.solvers.precision import certify, count_rounding, derailed, go_on_in_float64, note_progress, stalled
 from dimargin.solvers.state import Best, State
 from dimargin.system.arrays import TINY, UNIT, Floats
 
@@ -134,7 +127,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             state.focus(unmet)
         return state.best.objectives
 
-    def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
+    def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the tolerance is met, cannot be met, or the passes are used up, else None.
 
         A gap counts only on kernel values that are precise enough; where they are not, the solve goes on in float64.
@@ -144,7 +137,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         if state.order is not None and left > (_FINISHED if state.visited else 0.0):
             met &= state.visited >= _REFINEMENTS * n  # a problem of one block is always finished
         if met and objectives.worst_gap <= tol:
-            return "converged", f"relative gap {objectives.worst_gap:.2e} <= tol {tol:.2e}"
+            return converged(objectives.worst_gap, tol)
         if met and state.whole.kernel.double:
             return "precision", (
                 f"the relative gap is {left:.2e}, and up to {objectives.rounding.max():.2e} more by rounding: the rows "

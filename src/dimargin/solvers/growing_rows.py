@@ -30,7 +30,7 @@ from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
-from dimargin.solvers.loop import Limits, Solver, solve
+from dimargin.solvers.loop import Limits, Solver, Verdict, solve
 from dimargin.solvers.precision import float32_rounding
 from dimargin.system.arrays import TINY, Floats, Indices
 
@@ -196,7 +196,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         state.ratio, state.precision = max(ratios), min(1.0, *precisions)
         return np.concatenate(new)
 
-    def verdict(self, state: _State, objectives: Objectives) -> tuple[Status, str] | None:
+    def verdict(self, state: _State, objectives: Objectives) -> Verdict:
         """Return status and reason if the core-set is enough for all rows, or a limit is reached, else None."""
         if state.is_late:
             return "max_time", "the time limit does not leave another pass"

@@ -12,6 +12,10 @@ from typing import Any, Generic, TypeVar
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Status
 
+Verdict = tuple[Status, str] | None  # status and reason of what is over
+ASKED_TO_STOP: tuple[Status, str] = "stopped", "a callback asked to stop"
+INTERRUPTED: tuple[Status, str] = "stopped", "it was interrupted"
+
 Problem = TypeVar("Problem")
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -85,7 +89,7 @@ class Solver(ABC, Generic[Problem, State, Result]):
         """Return the objectives of the present iterate, or None if no check is due yet."""
 
     @abstractmethod
-    def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
+    def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the solve is over, else None."""
 
     @abstractmethod
@@ -99,6 +103,11 @@ class Solver(ABC, Generic[Problem, State, Result]):
     def facts(self, state: State) -> dict[str, Any]:
         """Return further values for an entry of the history."""
         return {}
+
+
+def converged(gap: float, tol: float) -> tuple[Status, str]:
+    """Return status and reason where a relative gap is small enough."""
+    return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
 
 
 def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, limits: Limits) -> Result:
@@ -126,7 +135,7 @@ def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, 
     state = solver.init(problem, start, limits)
     while True:
         objectives = solver.check(state)
-        verdict: tuple[Status, str] | None = None
+        verdict: Verdict = None
         if objectives is not None:
             entry = {
                 "kernel_evaluations": solver.evaluations(state),
@@ -138,11 +147,11 @@ def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, 
             history.append(entry)
             verdict = solver.verdict(state, objectives)
             if verdict is None and limits.stop_requested(entry):
-                verdict = "stopped", "a callback asked to stop"
+                verdict = ASKED_TO_STOP
         if limits.cancelled.is_set():
             raise Interrupted
         if verdict is None and limits.interrupted.is_set():
-            verdict = "stopped", "it was interrupted"
+            verdict = INTERRUPTED
         if verdict is None and limits.out_of_time:
             verdict = "max_time", "the time limit was reached"
         if verdict is not None:

@@ -33,7 +33,7 @@ from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
 from dimargin.sharding.shards import Shards, Sums
-from dimargin.solvers.loop import Limits, Solver
+from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 _PROGRESS = 1e-12  # fall of a primal objective that is not rounding
@@ -263,11 +263,11 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
             state.stale += 1
         return objectives
 
-    def verdict(self, state: State, objectives: Objectives) -> tuple[Status, str] | None:
+    def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the tolerance is met, cannot be met, or the steps are used up, else None."""
         tol, gap = state.limits.tol, objectives.worst_gap
         if gap <= tol:
-            return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
+            return converged(gap, tol)
         if objectives.met(tol).all():
             return "precision", (
                 f"the relative gap is {objectives.unrounded.max():.2e}, and up to {objectives.rounding.max():.2e} more "

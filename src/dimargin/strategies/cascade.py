@@ -30,6 +30,7 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import Limits
+from dimargin.solvers.loop import Verdict
 from dimargin.strategies import levels
 from dimargin.strategies.base import Outcome, Strategy, Training
 from dimargin.strategies.feedback import again, evaluate
@@ -75,9 +76,7 @@ class Cascade(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Train the levels of the first round, then evaluate the whole problem after every round."""
-        history: History = []
-        steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
-        return levels.follow(training, steps, history, verdict)
+        return levels.follow(training, self._levels, self._verdict)
 
     def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
         facts, p, n_vectors = training.facts, training.shape.branching, 0
@@ -124,7 +123,7 @@ class Cascade(Strategy):
         training.progress.level_begin(0, None)
         return solve_parts(training, parts, last, 0, mass=mass)
 
-    def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> levels.Verdict:
+    def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> Verdict:
         """Return status and reason if there shall be no more levels, or rounds, else None."""
         level, n, p = step.level.level, training.facts.n_rows, training.shape.branching
         if level:

@@ -31,6 +31,7 @@ import numpy as np
 from dimargin.partition import KernelClusters, cluster_rows, largest_sample
 from dimargin.problems.solution import History
 from dimargin.sharding.tree import Level
+from dimargin.solvers.loop import Verdict
 from dimargin.strategies import levels, theorem_1
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape
 from dimargin.strategies.committee import calibrated, warn_if_uncalibrated
@@ -96,9 +97,7 @@ class DivideAndConquer(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Train by Algorithm 1."""
-        history: History = []
-        steps, verdict = self._levels(training, history), partial(self._verdict, training, history)
-        outcome = levels.follow(training, steps, history, verdict)
+        outcome = levels.follow(training, self._levels, self._verdict)
         return warn_if_uncalibrated(training, outcome) if self.prediction == "bcm" else outcome
 
     def _levels(self, training: Training, history: History) -> Iterator[levels.Step]:
@@ -131,7 +130,7 @@ class DivideAndConquer(Strategy):
             rows, n_support = level.parts.map(part_of), sum(part.n_support for part in level.results)
         yield from last_step(training, rows, n_support, history)
 
-    def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> levels.Verdict:
+    def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> Verdict:
         # the margins of the starts of the next level: one pass over the support vectors of its clusters
         n_support = sum(part.n_support for part in step.level.results)
         needed = training.facts.n_rows * n_support / training.shape.branching ** max(step.level.level - 1, 0)

@@ -30,16 +30,9 @@ from dimargin.problems.solution import History
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
+from dimargin.solvers.loop import Verdict
 from dimargin.strategies.base import Outcome, Strategy, Training
-from dimargin.strategies.levels import (
-    Step,
-    Verdict,
-    follow,
-    last_level,
-    model,
-    out_of_time,
-    solve_level,
-)
+from dimargin.strategies.levels import Step, follow, last_level, model, out_of_time, solve_level
 from dimargin.strategies.solves import Solved, Summary
 
 
@@ -87,10 +80,9 @@ class DiODM(Strategy):
 
     def train(self, training: Training) -> Outcome:
         """Train by Algorithm 1."""
-        history: History = []
-        return follow(training, self._levels(training), history, partial(self._verdict, training, history))
+        return follow(training, self._levels, self._verdict)
 
-    def _levels(self, training: Training) -> Iterator[Step]:
+    def _levels(self, training: Training, _: History) -> Iterator[Step]:
         shape, facts = training.shape, training.facts
         p, L, eps = shape.branching, self.n_levels(facts.n_rows, shape), training.limits.tol
         leaves = self._leaves(training, p, L)

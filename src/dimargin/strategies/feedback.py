@@ -21,6 +21,7 @@ from dimargin.sharding.parts import Part, whole_of
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import BlockCoordinateDescent
+from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged
 from dimargin.strategies import levels
 from dimargin.strategies.base import LevelModel, Training
 from dimargin.strategies.gap import whole_objectives
@@ -67,13 +68,13 @@ def evaluate(training: Training, support: Part, number: int) -> Evaluation:
 def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:
     gap, tol = entry["relative_gap"], training.limits.tol
     if gap <= tol and tol >= 2 * UNIT:  # a gap within a smaller tolerance is luck
-        return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
+        return converged(gap, tol)
     if objectives.met(tol).all():
         return "precision", f"rounding alone may be a relative gap of {objectives.rounding.max():.2e}"
     if training.progress.check(entry):
-        return "stopped", "a callback asked to stop"
+        return ASKED_TO_STOP
     if training.limits.interrupted.is_set():
-        return "stopped", "it was interrupted"
+        return INTERRUPTED
     return "max_iter", f"{number} round{'s' if number > 1 else ''} of the cascade did not meet tol {tol:.2e}"
 
 

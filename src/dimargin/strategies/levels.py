@@ -12,16 +12,15 @@ import numpy as np
 from dimargin.kernels.columns import stacked
 from dimargin.partition import KernelClusters
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Status
+from dimargin.problems.solution import History
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level
 from dimargin.solvers import Limits
+from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, Verdict
 from dimargin.strategies.base import LevelModel, Outcome, Training
 from dimargin.strategies.routing import Router
 from dimargin.strategies.solves import Solved, Summary, solve_parts
-
-Verdict = tuple[Status, str] | None
 
 
 def solve_level(
@@ -119,10 +118,10 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
     worst = max(level.results, key=lambda s: s.objectives.worst_gap)
     if level.level == training.shape.stop_level:
         return worst.status, worst.reason
-    stopped = [s.reason for s in level.results if s.status == "stopped"]
-    if requested or stopped:
-        return "stopped", stopped[0] if stopped else "a callback asked to stop"
-    return None
+    stopped = [(s.status, s.reason) for s in level.results if s.status == "stopped"]
+    if stopped:
+        return stopped[0]
+    return ASKED_TO_STOP if requested else None
 
 
 def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
@@ -149,32 +148,32 @@ class Step:
 
 def follow(
     training: Training,
-    steps: Iterator[Step],
-    history: History,
-    verdict: Callable[[Step, bool], Verdict],
+    solve_levels: Callable[[Training, History], Iterator[Step]],
+    verdict: Callable[[Training, History, Step, bool], Verdict],
 ) -> Outcome:
     """Report every level as it is solved, until one is the last, and return its model and its certificate.
 
-    Steps are solved when asked for, and may read the history, to which their entries are appended. Where an interrupt
+    Levels are solved when asked for, and may read the history, to which their entries are appended. Where an interrupt
     ends them, the last one counts. The verdict on a step, and on whether a callback asked to stop after it, is status
     and reason if it is the last one, else None. A step of level 0 that is not the last one is not reported as the end
     of its level.
     """
+    history: History = []
     total, clock, end = training.facts.total, time.perf_counter(), None
-    for step in steps:
+    for step in solve_levels(training, history):
         level, seconds = step.level, time.perf_counter() - clock
         history.append(history_entry(level, total, seconds, step.evaluations) | step.about)
         if level.level == 0:
-            end = verdict(step, False)
+            end = verdict(training, history, step, False)
         if level.level or end is not None:
             requested = training.progress.level_end(history[-1], step.found)
         if level.level:
-            end = verdict(step, requested)
+            end = verdict(training, history, step, requested)
         if end is not None:
             break
         training.resumption.save(level.parts)
         clock = time.perf_counter()  # what callbacks take is theirs
-    status, reason = end or ("stopped", "it was interrupted")
+    status, reason = end or INTERRUPTED
     return Outcome(
         model=step.found(),
         objectives=average(level, total),
