@@ -160,8 +160,7 @@ def may_rest_on(state: State) -> bool:
     """Return whether some rows rest and need not wake yet."""
     if state.active is None or state.passes >= state.wake_at:
         return False
-    deadline = state.limits.deadline
-    if deadline is not None and time.perf_counter() + 2 * seconds_to_wake(state) > deadline:
+    if state.limits.deadline is not None and not state.limits.allow(2 * seconds_to_wake(state)):
         return False  # the answer at the time limit shall be that of all rows
     return state.active.gap(state.dual, state.margins) > max(state.limits.tol, state.wake_gap)
 

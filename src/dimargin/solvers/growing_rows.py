@@ -22,7 +22,7 @@ relative error can be ``2 epsilon r^2 / rho``, with rho a thousand times smaller
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class _State:
     is_still: bool = False  # whether the last solve has moved nothing
     is_complete: bool = False  # whether no row outside is wanted, or those that are stay out
     is_late: bool = False  # whether there is no time for another pass
-    found: Solution | None = field(default=None)
+    found: Solution | None = None
 
     def seconds_of_pass(self, n_columns: int) -> float:
         """Return the seconds of a pass over `n_columns` columns, at the pace of the last one and a quarter more."""
@@ -134,13 +134,12 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         state.unchecked = True
 
     def _local_limits(self, state: _State) -> Limits:
-        limits, deadline = state.limits, state.limits.deadline
+        limits = state.limits
         tol = max(_LAST * limits.tol, min(_LOCAL * state.objectives.worst_gap, 0.1))
         if self.epsilon is not None:
             tol = state.tightening * _LOCAL_OF_BALL * state.precision
-        if deadline is not None:  # with time for the pass
-            deadline -= state.seconds_of_pass(len(state.core))
-        return replace(limits, tol=tol, deadline=deadline, stop_requested=lambda entry: False)
+        in_time_for_pass = limits.earlier(state.seconds_of_pass(len(state.core)))
+        return replace(in_time_for_pass, tol=tol, stop_requested=lambda entry: False)
 
     def check(self, state: _State) -> Objectives | None:
         """Return the objectives over all rows, and let the worst of these into the core-set."""
@@ -207,8 +206,7 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             if state.tightening < _TIGHTEST and state.is_complete:
                 return "precision", f"{reached}: epsilon={self.epsilon:g} is below what kernel values can show here"
         elif objectives.worst_gap <= state.limits.tol or state.is_complete:
-            deadline = state.limits.deadline
-            if deadline is not None and time.perf_counter() + state.seconds_of_pass(state.size) > deadline:
+            if not state.limits.allow(state.seconds_of_pass(state.size)):
                 return "max_time", "the time limit does not leave another pass, to certify"
             # margins were summed up in float32: what is claimed is computed afresh, and trusted only if it may be
             state.found = solve(state.problem, self.inner, state.dual, state.limits)
@@ -219,22 +217,21 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
 
     def finish(self, state: _State, status: Status, reason: str, history: History) -> Solution:
         """Return the solution of the last core-set, with objectives over all rows."""
-        found = state.found
-        if found is None and self.epsilon is not None and status == "converged":
+        found, passes = state.found, max(1, state.passes)
+        if found is not None:  # which has this status and reason
+            evaluations = state.spent + found.kernel_evaluations
+            return replace(found, passes=passes, kernel_evaluations=evaluations, history=history, travelled=None)
+        if self.epsilon is not None and status == "converged":
             precise = DualProblem.of(state.problem, state.problem.kernel.in_float64())
             margins = precise.margins(state.dual)
             state.spent += precise.kernel.evaluations
             state.margins, state.objectives = margins, precise.objectives(state.dual, margins)
-        elif found is None and not state.problem.kernel.double:
+        elif not state.problem.kernel.double:
             now, rng = state.objectives, np.random.default_rng(self.inner.random_state)
             rounding, spent = float32_rounding(state.problem, state.dual, state.margins, now.intercept, rng)
             state.spent += spent
             state.objectives = now.rounded(rounding.of_objectives)
-        dual, margins, objectives, evaluations = state.dual, state.margins, state.objectives, state.spent
-        if found is not None:
-            dual, margins, objectives = found.dual, found.margins, found.objectives
-            evaluations += found.kernel_evaluations
-        return Solution(dual, margins, objectives, status, reason, max(1, state.passes), evaluations, history)
+        return Solution(state.dual, state.margins, state.objectives, status, reason, passes, state.spent, history)
 
     def evaluations(self, state: _State) -> int:
         """Return the number of kernel values computed so far."""

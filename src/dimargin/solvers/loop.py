@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import Any, Generic, TypeVar
 
@@ -62,6 +62,14 @@ class Limits:
         deadline = None if left is None else time.perf_counter() + left
         self.__dict__.update(vars(Limits(state["tol"], state["max_iter"], deadline)))
 
+    def earlier(self, seconds: float) -> Limits:
+        """Return limits that leave so many seconds for what follows."""
+        return self if self.deadline is None else replace(self, deadline=self.deadline - seconds)
+
+    def allow(self, seconds: float) -> bool:
+        """Return whether the deadline is so many seconds away."""
+        return self.deadline is None or time.perf_counter() + seconds <= self.deadline
+
     @property
     def reached(self) -> bool:
         """Return whether a long pass over the rows shall be given up."""
@@ -105,6 +113,16 @@ class Solver(ABC, Generic[Problem, State, Result]):
         return {}
 
 
+def entry_of(objectives: Objectives, evaluations: int, began: float) -> dict[str, Any]:
+    """Return the entry of the history for a check of the gap, of work that began at this time."""
+    return {
+        "kernel_evaluations": evaluations,
+        "seconds": time.perf_counter() - began,
+        "objective": objectives.primal.tolist(),
+        "relative_gap": objectives.worst_gap,
+    }
+
+
 def converged(gap: float, tol: float) -> tuple[Status, str]:
     """Return status and reason where a relative gap is small enough."""
     return "converged", f"relative gap {gap:.2e} <= tol {tol:.2e}"
@@ -137,13 +155,7 @@ def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, 
         objectives = solver.check(state)
         verdict: Verdict = None
         if objectives is not None:
-            entry = {
-                "kernel_evaluations": solver.evaluations(state),
-                "seconds": time.perf_counter() - began,
-                "objective": objectives.primal.tolist(),
-                "relative_gap": objectives.worst_gap,
-                **solver.facts(state),
-            }
+            entry = entry_of(objectives, solver.evaluations(state), began) | solver.facts(state)
             history.append(entry)
             verdict = solver.verdict(state, objectives)
             if verdict is None and limits.stop_requested(entry):

@@ -168,6 +168,11 @@ class PrimalSolution:
     passes: int
     history: History
 
+    @property
+    def parameters(self) -> Floats:
+        """Weights, with the intercepts behind them, of shape (n_outputs, m + 1), as a solve starts from them."""
+        return np.column_stack([self.weights, self.objectives.intercept])
+
 
 @dataclass(kw_only=True)
 class PrimalState:

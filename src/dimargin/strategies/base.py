@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -136,18 +137,19 @@ class Outcome:
     history: History
 
 
-def each_step(history: History, labels: dict[str, Any]) -> History:
-    """Return a solve's history with `labels`, and in every entry its own seconds and evaluations, not those so far."""
-    entries: History = []
-    evaluations, seconds = 0, 0.0
-    for check in history:
-        own = {
-            "seconds": check["seconds"] - seconds,
-            "kernel_evaluations": check["kernel_evaluations"] - evaluations,
-        }
-        entries.append(labels | check | own)
-        evaluations, seconds = check["kernel_evaluations"], check["seconds"]
-    return entries
+def end_of_solve(
+    progress: Progress, checks: History, labels: dict[str, Any], found: Callable[[], Any]
+) -> tuple[History, bool]:
+    """Report the end of a level that was a single solve, and return its entries, and whether to stop.
+
+    There is an entry for each check, with `labels` and its own seconds and evaluations, not those so far.
+    """
+    start = {"seconds": 0.0, "kernel_evaluations": 0}
+    entries = [
+        labels | check | {cost: check[cost] - before[cost] for cost in start}
+        for before, check in pairwise([start, *checks])
+    ]
+    return entries, progress.level_end(entries[-1] | checks[-1], found)
 
 
 class Options(BaseEstimator):

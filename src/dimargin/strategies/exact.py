@@ -8,7 +8,7 @@ from functools import partial
 from dimargin.sharding.parts import whole_of
 from dimargin.solvers import GrowingRows
 from dimargin.strategies import levels
-from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape, each_step
+from dimargin.strategies.base import Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.strategies.solves import SolverWrapper, solve_parts
 
 
@@ -40,9 +40,9 @@ class Exact(Strategy):
         limits = replace(training.limits, stop_requested=progress.check)
         level = solve_parts(training, whole, limits, 0, wrap_solver=self._wrap_solver())
         (solution,) = level.results
-        history = each_step(solution.history, {"level": 0, "partitions": 1, "scope": "global"})
         found = levels.model(level, training.facts.total)
-        progress.level_end({**history[-1], **solution.history[-1]}, lambda: found)
+        labels = {"level": 0, "partitions": 1, "scope": "global"}
+        history, _ = end_of_solve(progress, solution.history, labels, lambda: found)
         return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)
 
 

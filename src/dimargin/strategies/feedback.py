@@ -21,7 +21,7 @@ from dimargin.sharding.parts import Part, whole_of
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import BlockCoordinateDescent
-from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged
+from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged, entry_of
 from dimargin.strategies import levels
 from dimargin.strategies.base import LevelModel, Training
 from dimargin.strategies.gap import whole_objectives
@@ -53,12 +53,7 @@ def evaluate(training: Training, support: Part, number: int) -> Evaluation:
     began = time.perf_counter()
     support = replace(support, dual=support.problem.feasible(support.coefficients))
     objectives, evaluations = whole_objectives(rows, support, facts, limits)
-    entry = {
-        "kernel_evaluations": evaluations,
-        "seconds": time.perf_counter() - began,
-        "objective": objectives.primal.tolist(),
-        "relative_gap": objectives.worst_gap,
-    }
+    entry = entry_of(objectives, evaluations, began)
     status, reason = _verdict(training, objectives, entry, number)
     summary = Summary(0, facts.total, facts.total, support.n_rows, objectives, status, reason, 1, evaluations, [entry])
     found = LevelModel.of(support, support.coefficients, objectives.intercept)

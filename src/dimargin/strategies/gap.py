@@ -69,16 +69,14 @@ def evaluate_from(part: Part, value: tuple[Part, int, Limits]) -> Evaluation:
     signed = support.problem.labels * support.coefficients
     if kernel.has_weights:
         weights = kernel.weights(columns, signed)
-        losses = part.problem.of_rows(rows, support.problem.total)
         margins, errors = labels * kernel.scores(weights), kernel.score_errors(weights, columns, signed)
-        return Evaluation(losses, coefficients_of(part, support), margins, errors, 0)
-    for some in row_chunks(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
-        if limits.cancelled.is_set():
-            raise Interrupted
-        scores = kernel.multiply(columns, signed, rows[some])
-        margins[:, some] = labels[:, some] * scores
+    else:
+        for some in row_chunks(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, support.n_rows))):
+            if limits.cancelled.is_set():
+                raise Interrupted
+            margins[:, some] = labels[:, some] * kernel.multiply(columns, signed, rows[some])
+        errors = kernel.product_errors(columns, signed)
     losses = part.problem.of_rows(rows, support.problem.total)
-    errors = kernel.product_errors(columns, signed)
     return Evaluation(losses, coefficients_of(part, support), margins, errors, kernel.evaluations)
 
 

@@ -27,7 +27,7 @@ from dimargin.sharding.shards import Sums
 from dimargin.solvers import Newton, Shard, solve
 from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
 from dimargin.solvers.primal import Parameters, margins_at
-from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, each_step
+from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.strategies.exact import Exact
 from dimargin.system.arrays import Floats
 
@@ -111,13 +111,13 @@ class Landmark(Strategy):
                 rows = rows.map(_thinned, one_in, cheap=True).merge(Part.joined, one_in, mass)
             shards = rows.map(_featured, (landmarks, mass, rows.n_threads), cheap=True)
             solution = solve(shards, replace(newton, explicit=not stopped), parameters, limits)
-            parameters = np.column_stack([solution.weights, solution.objectives.intercept])
+            parameters = solution.parameters
             dual = landmarks.problem.labels * newton.coefficients(solution.weights)
             found = LevelModel.of(landmarks, dual, solution.objectives.intercept)
             n_rows = -(-facts.n_rows // one_in)
             labels = {"level": level, "partitions": 1, "rows": n_rows, "scope": "landmark"}
-            history.extend(each_step(solution.history, labels))
-            end = training.progress.level_end({**history[-1], **solution.history[-1]}, partial(copy, found))
+            steps, end = end_of_solve(training.progress, solution.history, labels, partial(copy, found))
+            history.extend(steps)
             stopped |= end or solution.status == "stopped"
         history[0]["seconds"] += prepared[0]
         history[0]["kernel_evaluations"] += prepared[1]

@@ -107,10 +107,7 @@ def seconds_for(evaluations: float, history: History) -> float:
 
 def before_a_pass(training: Training, n_vectors: int, history: History) -> Limits:
     """Return the limits, with time left for the margins of all rows from so many support vectors."""
-    limits = training.limits
-    if limits.deadline is None:
-        return limits
-    return replace(limits, deadline=limits.deadline - seconds_for(training.facts.n_rows * n_vectors, history))
+    return training.limits.earlier(seconds_for(training.facts.n_rows * n_vectors, history))
 
 
 def last_level(training: Training, level: Level[Summary], requested: bool) -> Verdict:
@@ -126,14 +123,10 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
 
 def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
     """Return status and reason if `needed` evaluations, before another model, outlast the deadline, else None."""
-    deadline = training.limits.deadline
-    if deadline is None or training.resumption.is_replaying() or _end(needed, history) <= deadline:
+    limits = training.limits
+    if limits.deadline is None or training.resumption.is_replaying() or limits.allow(seconds_for(needed, history)):
         return None
     return "max_time", f"the time limit allows {what}"
-
-
-def _end(needed: float, history: History) -> float:
-    return time.perf_counter() + seconds_for(needed, history)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.shards import Shards
 from dimargin.solvers import Limits, LinearFeatures, PrimalSolution, Shard, solve
 from dimargin.solvers.primal import PrimalSolver
-from dimargin.strategies.base import Options, Progress, each_step
+from dimargin.strategies.base import Options, Progress, end_of_solve
 from dimargin.system.arrays import Floats, Indices
 
 _VALUES_OF_SHARD = 2**21  # about, whatever the number of threads, for the same sums
@@ -63,9 +62,7 @@ class LinearTraining:
         solution: PrimalSolution = solve(rows, solver, self.start, limits)
         scope = "partitioned" if level else "global"
         labels = {"level": level, "partitions": 1, "rows": n_rows, "scope": scope}
-        history = each_step(solution.history, labels)
-        found = partial(np.column_stack, [solution.weights, solution.objectives.intercept])
-        stop = self.progress.level_end({**history[-1], **solution.history[-1]}, found)
+        history, stop = end_of_solve(self.progress, solution.history, labels, lambda: solution.parameters)
         return replace(solution, history=history, status="stopped" if stop and level else solution.status)
 
 
@@ -150,7 +147,7 @@ class LinearNewton(LinearSolver):
             coarse = training.run(newton, rows, round(share * facts.n_rows), level=1)
             rows.release()
             history = coarse.history
-            training = replace(training, start=np.column_stack([coarse.weights, coarse.objectives.intercept]))
+            training = replace(training, start=coarse.parameters)
             stopped = coarse.status == "stopped"
         newton = replace(newton, explicit=formed and not stopped)  # an evaluation needs no Hessian
         solution = training.run(newton, training.rows, facts.n_rows, stopped=stopped)
