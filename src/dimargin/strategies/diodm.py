@@ -19,7 +19,7 @@ a part. ``DiODM(warm_start="concatenate")`` and ``stop_level=1`` are the literal
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -32,7 +32,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
 from dimargin.solvers.loop import Verdict
 from dimargin.strategies.base import Outcome, Strategy, Training
-from dimargin.strategies.levels import Step, follow, last_level, model, out_of_time, solve_level
+from dimargin.strategies.levels import Step, follow, joined_starts, last_level, model, out_of_time, solve_level
 from dimargin.strategies.solves import Solved, Summary
 
 
@@ -114,7 +114,4 @@ class DiODM(Strategy):
 
 def merged(children: Sequence[Solved], rescale: bool) -> Part:
     """Task that merges several parts into one, with the coefficients from which it starts."""
-    mass = sum(child.part.problem.mass for child in children)
-    factors = [child.part.problem.mass / mass if rescale else 1.0 for child in children]
-    starts = [replace(child.part, dual=f * child.dual) for f, child in zip(factors, children, strict=True)]
-    return Part.joined(starts, mass).in_order()
+    return joined_starts([child.part for child in children], rescale)

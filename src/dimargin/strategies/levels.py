@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,14 @@ def solve_level(
     if alone:
         limits = replace(limits, stop_requested=progress.check)
     return solve_parts(training, parts, limits, level, mass=mass, done=progress.task_end)
+
+
+def joined_starts(parts: Sequence[Part], rescale: bool) -> Part:
+    """Join parts into one that starts from their coefficients times ``W_k / W_merged``, or from these as they are."""
+    mass = sum(part.problem.mass for part in parts)
+    factors = [part.problem.mass / mass if rescale else 1.0 for part in parts]
+    starts = [replace(part, dual=f * part.coefficients) for f, part in zip(factors, parts, strict=True)]
+    return Part.joined(starts, mass).in_order()
 
 
 def average(level: Level[Summary], total: float) -> Objectives:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dimargin.sharding.parts import Part
 from dimargin.strategies.gap import coefficients_of
+from dimargin.strategies.levels import joined_starts
 from dimargin.strategies.solves import Solved
 from dimargin.system.arrays import Indices
 
@@ -27,13 +28,7 @@ def passed_on(solved: Solved) -> Indices:
 def merged(children: Sequence[Solved], value: tuple[PassedOn, bool]) -> Part:
     """Join the rows that several parts pass on into one part, with the coefficients from which it starts."""
     passed, represent = value
-    mass = sum(child.part.problem.mass for child in children)
-    starts = []
-    for child in children:
-        part = child.part.take(passed(child), child.part.problem.mass)
-        share = part.problem.mass / mass if represent else 1.0
-        starts.append(replace(part, dual=share * part.coefficients))
-    return Part.joined(starts, mass).in_order()
+    return joined_starts([child.part.take(passed(child), child.part.problem.mass) for child in children], represent)
 
 
 def with_support(part: Part, support: Part) -> Part:
