@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin import _core
-from dimargin.kernels.columns import power_sums
+from dimargin.kernels.columns import power_sums, row_chunks
 from dimargin.kernels.rows import StoredRows
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.system.arrays import Floats, Indices
@@ -56,8 +56,7 @@ class LinearFeatures:
         X, n = self.stored.X, self.n_rows
         copied = self.index is not None or X.dtype != np.float64
         step = max(256, _VALUES_AT_ONCE * X.shape[0] // max(X.size, 1)) if copied else max(n, 1)
-        for first in range(0, n, step):
-            part = slice(first, min(first + step, n))
+        for part in row_chunks(n, step):
             rows = X if not copied else X[part if self.index is None else self.index[part]]
             yield part, rows.astype(np.float64, copy=False)
 

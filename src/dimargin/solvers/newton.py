@@ -28,6 +28,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.linalg.lapack import dtpttr, dtrttp
 from scipy.sparse.linalg import LinearOperator, cg
 
+from dimargin.kernels.columns import row_chunks
 from dimargin.problems.objectives import Objectives
 from dimargin.sharding.shards import Shards, Sums
 from dimargin.solvers.loop import Limits
@@ -61,8 +62,7 @@ def _slopes(shard: Shard, line: tuple[Parameters, Parameters, Floats]) -> Sums:
     before, q, losses = shard.features.evaluations(), len(weights), shard.losses
     scores = shard.features.scores(np.concatenate([weights, direction]))
     slopes = np.zeros(steps.shape)
-    for first in range(0, losses.n_rows, _SCORES_AT_ONCE):
-        part = slice(first, first + _SCORES_AT_ONCE)
+    for part in row_chunks(losses.n_rows, _SCORES_AT_ONCE):
         labels, conjugate = losses.labels[:, part], losses.conjugate.between(part)
         margins = labels * (scores[:q, part] + intercept[:, None])
         rates = labels * (scores[q:, part] + shift[:, None])
@@ -85,10 +85,9 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
     step = max(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(width, 1))
     hessian = _Hessian(q, width + losses.intercept, step)
     sums: Sums | None = None
-    for first in range(0, losses.n_rows, step):
+    for part in row_chunks(losses.n_rows, step):
         if limits.reached:
             return *evaluate_at(shard, parameters), hessian.packed(), np.ones(1)
-        part = slice(first, min(first + step, losses.n_rows))
         phi, own = features.rows(part), conjugate.between(part)
         margins = np.tile(losses.labels[:, part], (len(weights) // q, 1)) * (weights @ phi.T + shifts[:, None])
         found, change = sums_of(own, losses, margins[:q], lambda some, phi=phi: some @ phi, part)  # type: ignore[misc]
