@@ -161,7 +161,7 @@ class Options(BaseEstimator):
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range; that of a `Literal` is its values."""
-        for name, hint in get_type_hints(type(self).__init__).items():
+        for name, hint in get_type_hints(type(self)).items():
             value, allowed = getattr(self, name, None), get_args(hint)
             if get_origin(hint) is Literal and value not in allowed:
                 raise ValueError(

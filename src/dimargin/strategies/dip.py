@@ -56,6 +56,8 @@ class DiP(Cascade):
     needs_rows = True
     coefficients: Literal["represented", "global"] = "represented"  # a part represents the whole
 
+    relevance: Literal["margin", "sv"]
+
     def __init__(
         self,
         rounds: int | None = None,
