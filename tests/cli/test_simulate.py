@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -271,16 +269,16 @@ def test_a_terminal_shows_rounds():
     assert display._progress.tasks[0].completed == 37
 
 
-def test_ctrl_c_gives_what_the_sites_know(dimargin, tmp_path):
+def test_ctrl_c_gives_what_the_sites_know(dimargin, tmp_path, monkeypatch):
     data, model, before = write_moons(tmp_path / "train.csv", 2000), tmp_path / "m", signal.getsignal(signal.SIGINT)
+    check = RunDisplay.check
 
-    def press():
-        while signal.getsignal(signal.SIGINT) == before:
-            time.sleep(0.01)
-        time.sleep(0.2)
-        os.kill(os.getpid(), signal.SIGINT)
+    def press(self, entry):
+        if entry["round"] > 1 and not self.interrupted.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+        return check(self, entry)
 
-    Thread(target=press, daemon=True).start()
+    monkeypatch.setattr(RunDisplay, "check", press)
     flags = ["--max-iter", 1000000, "--stop", "quiet", "--tol", 1e-12, "--max-time", 60, "--model", model, "--json"]
     try:
         status, out, err = dimargin("simulate", "gossip", data, *flags)

@@ -82,4 +82,5 @@ def test_ctrl_c_trains_the_best_so_far(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and "the search was cut short" in err
+    assert "Interrupted: the best machine so far is in" in err
     assert dm.load(model)[-1].status_ == "converged"

@@ -76,7 +76,14 @@ def test_a_positive_value_means_the_first_label(tmp_path, labels):
     assert model.n_support.tolist() == machine.n_support_[::-1].tolist()
 
 
-@pytest.mark.parametrize("machine", [dm.SVMClassifier(C=5.0, gamma=0.3), dm.ODMClassifier(gamma=0.3, lam=1000.0)])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        dm.SVMClassifier(C=5.0, gamma=0.3),
+        dm.ODMClassifier(gamma=0.3, lam=1000.0),
+        dm.SVMClassifier(C=0.5, kernel="linear"),  # its gamma, another for every pair, is not used
+    ],
+)
 def test_one_vs_one_of_scikit_learn_has_a_form(tmp_path, machine):
     X, y = rows(4)
     y = np.array([5, -2, 9, 0])[y]

@@ -27,6 +27,7 @@ from dimargin.cli.shared import (
     draw,
     fitted,
     fitted_scalers,
+    leave_interrupted,
     plot_option,
     scaled,
     validation,
@@ -127,7 +128,7 @@ def _tune(
         out.console.print(_tried(search, table))
     out.result(facts)
     if done.interrupted:
-        raise typer.Exit(1)
+        leave_interrupted(out, f"the best machine so far is in {model}")
 
 
 def _tried(search: ODMClassifierCV, n: int) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
         _expansion(machine, machine.support_ if own is None else own[machine.support_])
         for machine, own in zip(machines, rows, strict=True)
     ]
-    kernels = list(dict.fromkeys(kernel for kernel, _, _ in parts))
+    kernels = list(dict.fromkeys(_as_used(kernel) for kernel, _, _ in parts))
     if len(kernels) > 1:
         raise ValueError(
             f"the pairs' kernels differ ({kernels[0]}, {kernels[1]}); LIBSVM's models have one: give gamma a number"
@@ -87,6 +88,11 @@ def _of_pairs(estimator: OneVsOneClassifier) -> LibsvmModel:
         for machine, own in zip(machines, np.split(same, ends[:-1]), strict=True)
     ]
     return one_vs_one(kernels[0], estimator.classes_, vectors, pairs, zero_based=parts[0][2])
+
+
+def _as_used(kernel: Kernel | None) -> Kernel | None:
+    """Return a kernel without a gamma that it does not use, which may be another for every pair's rows."""
+    return replace(kernel, gamma=1.0) if kernel is not None and kernel.name == "linear" else kernel
 
 
 def _content(X: Any, row: int) -> tuple[bytes, bytes]:
