@@ -12,7 +12,6 @@ from sklearn.svm import SVC
 
 import dimargin as dm
 from dimargin import estimators, strategies
-from dimargin.estimators import KernelMarginClassifier
 from dimargin.partition import Partition
 from dimargin.problems.losses import Loss, PiecewiseConjugate
 from dimargin.strategies import DiODM
@@ -40,29 +39,8 @@ class SquaredLoss(Loss):
         return PiecewiseConjugate(slope, curvature, slope, curvature, -infinite, infinite)
 
 
-@dataclass(eq=False, repr=False)
-class LeastSquaresClassifier(KernelMarginClassifier):
-    """Machine of that loss, whose parameters are those of ODMClassifier but for the loss's own."""
-
-    C: float = 1.0
-    kernel: str = "rbf"
-    gamma: float = 1.0
-    degree: int = 3
-    coef0: float = 0.0
-    strategy: str = "auto"
-    branching: int = 4
-    n_levels: int | None = None
-    n_landmarks: int | None = None
-    stop_level: int = 0
-    tol: float = 1e-3
-    max_iter: int = 1000
-    max_time: float | None = None
-    class_weight: str | None = None
-    warm_start: bool = False
-    memory_limit: int | None = None
-    n_jobs: int | None = None
-    random_state: int | None = None
-    verbose: int = 0
+class LeastSquaresClassifier(dm.SVMClassifier):
+    """Machine of that loss, with the parameters of the support vector machine."""
 
     def _loss(self):
         return SquaredLoss(self.C)
@@ -70,7 +48,7 @@ class LeastSquaresClassifier(KernelMarginClassifier):
 
 def test_a_loss_is_a_class_and_its_machine_one_more():
     """The machine is kernel ridge regression on the labels, which has a closed form."""
-    machine = LeastSquaresClassifier(C=2.0).fit(X, Y)
+    machine = LeastSquaresClassifier(C=2.0, gamma=1.0).fit(X, Y)
     kernel = np.exp(-((X[:, None] - X) ** 2).sum(axis=2))
     coefficients = np.linalg.solve(kernel + np.eye(len(X)) / 4, SIGNS)
     assert_allclose(machine.decision_function(X), kernel @ coefficients, atol=1e-9)
@@ -83,8 +61,8 @@ def test_a_loss_is_a_class_and_its_machine_one_more():
 @pytest.mark.parametrize("strategy", ["diodm", "dc", "cascade", "landmark"])
 def test_the_machine_of_a_new_loss_has_every_strategy(strategy):
     tree = {"branching": 2, "n_levels": 1} if strategy != "landmark" else {"n_landmarks": 200}
-    machine = LeastSquaresClassifier(strategy=strategy, random_state=0, **tree).fit(X, Y)
-    exact = LeastSquaresClassifier(tol=1e-6).fit(X, Y)
+    machine = LeastSquaresClassifier(strategy=strategy, gamma=1.0, random_state=0, **tree).fit(X, Y)
+    exact = LeastSquaresClassifier(gamma=1.0, tol=1e-6).fit(X, Y)
     assert_allclose(machine.decision_function(X), exact.decision_function(X), atol=0.1)
     assert clone(machine).fit(X, Y).duality_gap_ == machine.duality_gap_ <= 1e-3
 
