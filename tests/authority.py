@@ -1,6 +1,7 @@
-"""Certificates for tests, made as an openssl command would make them."""
+"""Certificates for tests, made as an openssl command would make them, and identities that are always the same."""
 
 import datetime
+import hashlib
 
 import pytest
 
@@ -44,3 +45,29 @@ class Authority:
     def member(self, name, days=2):
         key = self._new_key()
         return self._write(f"{name}{days}", self._certificate(name, key, days), key)
+
+
+def identities(*names, authority="authority"):
+    """Identities of sites with the same authority, by name; their keys are functions of the names."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from dimargin.network.identity import Identity
+
+    def key_of(name):
+        return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(f"{authority} {name}".encode()).digest())
+
+    def certificate(number, name):
+        subject, issuer = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in (name, authority))
+        day = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)  # long ago: dates do not count
+        builder = x509.CertificateBuilder(issuer, subject, key_of(name).public_key(), number + 1)
+        builder = builder.not_valid_before(day).not_valid_after(day + datetime.timedelta(days=1))
+        builder = builder.add_extension(x509.BasicConstraints(name == authority, None), critical=True)
+        return builder.sign(key_of(authority), None)
+
+    root = certificate(0, authority)
+    return {
+        name: Identity(name, certificate(k, name).public_bytes(Encoding.PEM), key_of(name), (root,))
+        for k, name in enumerate(names, 1)
+    }

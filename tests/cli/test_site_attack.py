@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from authority import Authority
-from fuzz.hostile_messages import KINDS, hostile, plain
+from fuzz.hostile_messages import KINDS, SIGNED, hostile, plain
 from test_site_command import ALPHA, end, objective, started  # noqa: F401
 from text_files import write_csv
 from waiting import wait_for
@@ -94,18 +94,22 @@ def traffic(site, name):
     return site.status().get("network", {}).get("traffic", {}).get(name, {"messages_in": 0, "undecodable": 0})
 
 
-def chosen(kind, n):
+def chosen(kind, n, is_signed=False):
     """Kinds of hostility that no site can take for sound: those of the kind of message itself, and others."""
     within_bounds = {"field-twice", "bits-flipped", "other-length", "denormal", "wide", "lost-memory", "wrong-value",
                      "wrong-quiet", "other-type", "huge-integers", "no-rows", "wrong-digest", "strange-sites",
-                     "rows-of-others", "impossible-limits", "bad-text", "equal-labels"}  # fmt: skip
-    own = [what for what in reversed(KINDS[kind]) if what not in within_bounds]
-    return own[:n]
+                     "rows-of-others", "impossible-limits", "bad-text", "equal-labels", "other-signatures",
+                     "other-certificates"}  # fmt: skip
+    kinds = [*(SIGNED if is_signed else ()), *reversed(KINDS[kind])]
+    return [what for what in kinds if what not in within_bounds][:n]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize(("protocol", "flags"), [("tcp", BALL), ("tls", GOSSIP)], ids=["core-set-tcp", "gossip-tls"])
+@pytest.mark.parametrize(
+    ("protocol", "flags"), [("tcp", BALL), ("tls", BALL), ("tls", GOSSIP)],
+    ids=["core-set-tcp", "core-set-tls", "gossip-tls"],
+)  # fmt: skip
 def test_sites_under_attack_end_with_the_model_that_they_reach_without(
     tmp_path, started, protocol, flags  # noqa: F811
 ):  # fmt: skip
@@ -133,7 +137,9 @@ def test_sites_under_attack_end_with_the_model_that_they_reach_without(
     eves, learnt = Eves(tmp_path, addresses, authority), "exchange" if flags is GOSSIP else "candidates"
     try:
         wait_for(lambda: eves.genuine("card") is not None and eves.genuine(learnt) is not None, "genuine messages")
-        names = eves.say("card", chosen("card", N_EVES // 2)) + eves.say(learnt, chosen(learnt, N_EVES // 2))
+        is_signed = authority is not None and flags is BALL
+        names = eves.say("card", chosen("card", N_EVES // 2))
+        names += eves.say(learnt, chosen(learnt, N_EVES // 2, is_signed))
         assert len(names) == N_EVES >= 20
         eves.stop_listening()  # sites wait for all who are there before they say that they have agreed
         wait_for(lambda: all(traffic(site, name)["messages_in"] for site in sites for name in names), "the attack")

@@ -1,14 +1,17 @@
 """Hostile messages into real programs, before and after their sites have agreed, as a live site takes them in."""
 
 import functools
+import io
 import pickle
 import random
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import scipy.sparse as sp
 
 from dimargin.network import limits
+from dimargin.network.identity import Identity
 from dimargin.network.messages import encode, pack
 from dimargin.network.program import Send
 from dimargin.network.programs.agreement import Agreement
@@ -17,8 +20,11 @@ from dimargin.sites.core_set_options import CoreSetOptions
 from dimargin.sites.gossip_options import GossipOptions
 
 try:
+    from ..authority import identities
     from .hostile_messages import Listening, hostile, plain, together
 except ImportError:  # as a module of a test
+    from authority import identities
+
     from fuzz.hostile_messages import Listening, hostile, plain, together
 
 NAMES = ("north", "south")
@@ -26,10 +32,33 @@ _QUICK = {"interval": 0.05, "lease": 2.0}
 _STEP = 0.05
 
 
+class _Kept:
+    """What can be copied again and again; identities, whose keys cannot, are shared by the copies."""
+
+    def __init__(self, what):
+        out, self._identities = io.BytesIO(), []
+        pickler = pickle.Pickler(out)
+        pickler.persistent_id = self._number
+        pickler.dump(what)
+        self._bytes = out.getvalue()
+
+    def _number(self, what):
+        if not isinstance(what, Identity):
+            return None
+        self._identities.append(what)
+        return len(self._identities) - 1
+
+    def copy(self):
+        unpickler = pickle.Unpickler(io.BytesIO(self._bytes))
+        unpickler.persistent_load = self._identities.__getitem__
+        return unpickler.load()
+
+
 class World:
     """Two honest sites that learn together, and a third whose genuine messages hostile ones are made of."""
 
-    def __init__(self, options, scaling, sparse, settled):
+    def __init__(self, options, scaling, sparse, settled, signed=False):
+        known = identities(*NAMES, "eve") if signed else {}
         rng = np.random.default_rng(0)
         X, y = rng.normal(size=(36, 3)), np.arange(36) % 3 % 2
         X[:, 0] += 2.0 * y
@@ -40,8 +69,9 @@ class World:
 
         def site(name, k):
             schema = Schema.of(X[k::3], y[k::3] if options.uses_labels else np.zeros(0), terms, names)
+            own = replace(options, identity=known.get(name))
             program = Agreement(
-                name, X[k::3], y[k::3], schema, options, n_sites=3 if settled else 9, settle=0.2, interval=_STEP
+                name, X[k::3], y[k::3], schema, own, n_sites=3 if settled else 9, settle=0.2, interval=_STEP
             )
             return Listening(name, program, [other for other in (*NAMES, "eve") if other != name])
 
@@ -54,14 +84,14 @@ class World:
         card = next(iter(eve.program._show(["north"])))
         assert isinstance(card, Send)
         self.genuine = list({**said, "card": encode(card.message)}.values())
-        self._kept = [pickle.dumps((site.program, site.site._timers, site.now)) for site in self.sites]
+        self._kept = [_Kept((site.program, site.site._timers, site.now)) for site in self.sites]
         self.begin_anew()
         self.before = [_known(site) for site in self.sites]
 
     def begin_anew(self):
         """As if nothing had been heard."""
         for site, kept in zip(self.sites, self._kept, strict=True):
-            site.program, site.site._timers, site.now = pickle.loads(kept)
+            site.program, site.site._timers, site.now = kept.copy()
             site.site._program = site.program
             site.said.clear()
             site.taken()
@@ -84,6 +114,7 @@ _WORLDS = [
     (CoreSetOptions(**_QUICK), "minmax", False, False),
     (CoreSetOptions(**_QUICK), "minmax", False, True),
     (CoreSetOptions(kind="svdd", **_QUICK), "maxabs", True, True),
+    (CoreSetOptions(**_QUICK), "minmax", False, True, True),
     (GossipOptions(alpha=0.01, gradient="local", **_QUICK), "maxabs", True, True),
 ]
 _FEW = 4  # names of senders who may speak twice; others do so once, for who is refused is not heard again

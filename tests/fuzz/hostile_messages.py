@@ -9,6 +9,7 @@ import numpy as np
 from dimargin.network.links import Link, Received
 from dimargin.network.live import LiveSite
 from dimargin.network.messages import UnsoundError, decoder, encode
+from dimargin.network.programs.candidates import points_of
 
 HEAD = b"dm\x01"
 
@@ -140,7 +141,7 @@ def arrays_of(fields):
 
 
 def _is_array(value):
-    return isinstance(value, list) and len(value) == 3 and isinstance(value[2], bytes)
+    return isinstance(value, list) and len(value) == 3 and isinstance(value[0], str) and isinstance(value[2], bytes)
 
 
 def _at_an_array(change):
@@ -400,7 +401,7 @@ def _point_values(fields, rng):
 def _wrapped(fields, rng):
     """Row pointers whose differences are positive only for an overflow."""
     k = _points(fields)
-    fields["indices"] = fields["indices"] or array(np.zeros(3), "<i8")
+    fields["indices"] = fields.get("indices") or array(np.zeros(3), "<i8")
     wrapped = [0, 2**62, -(2**63), -(2**62), 0, 2][: k + 1]
     fields["indptr"] = array(wrapped + [2] * (k + 1 - len(wrapped)), "<i8")
     return fields
@@ -410,7 +411,7 @@ def _far_features(fields, rng):
     n = values_of(fields["X"]).size
     far = rng.choice([2**62, 2**63 - 1, 2**53, 2**31, 10**6, -1])
     fields["X"], fields["indices"] = array(np.ones(n)), array(np.full(n, far), "<i8")
-    fields["indptr"] = fields["indptr"] or array(np.arange(_points(fields) + 1), "<i8")
+    fields["indptr"] = fields.get("indptr") or array(np.arange(_points(fields) + 1), "<i8")
     return fields
 
 
@@ -441,12 +442,63 @@ CANDIDATES = {
     "wrong-output": lambda fields, rng: {**fields, "output": rng.choice([-1, 3, 1023, 1024, 2**62])},
 }
 
+
+def _rows_of_another(fields, rng):
+    """Rows within all bounds under the name of a site that never had them."""
+    if not fields["sites"]:
+        return _without(fields, rng)
+    fields["sites"] = [rng.choice(["north", "south"])] * _points(fields)
+    fields["rows"] = array(rng.sample(range(20), _points(fields)) if _points(fields) <= 20 else fields["rows"], "<i8")
+    fields["X"] = array(values_of(fields["X"]) * rng.uniform(0.5, 1.0))
+    return with_digest(fields)
+
+
+def with_digest(fields):
+    """The message with the digest of its points."""
+    values = {name: values_of(field) if _is_array(field) else field for name, field in fields.items()}
+    return {**fields, "digest": points_of(values, 10**4).digest}
+
+
+def _signatures(change):
+    def of(fields, rng):
+        if not fields["sites"]:
+            return _without(fields, rng)
+        return change(fields, rng)
+
+    return of
+
+
+def _other_certificates(fields, rng):
+    pem = fields["certificates"][0]
+    other = [
+        b"",
+        pem[:-60],
+        pem[:99] + b"A" + pem[100:],
+        pem[60:],
+        b"-----BEGIN CERTIFICATE-----\n" * 100,
+        bytes(40_000),
+    ]
+    return {**fields, "certificates": [rng.choice(other)] * len(fields["certificates"])}
+
+
+SIGNED = {
+    "rows-of-another": _rows_of_another,
+    "other-signatures": _signatures(
+        lambda fields, rng: {**fields, "signatures": [rng.randbytes(rng.choice([0, 64, 2000]))] * _points(fields)}
+    ),
+    "few-signatures": _signatures(lambda fields, rng: {**fields, "signatures": fields["signatures"][1:]}),
+    "no-signatures": _signatures(lambda fields, rng: {**fields, "signers": None}),
+    "far-signers": _signatures(_column("signers", "<i8", 1, 2**40, -1, 2**63 - 1)),
+    "other-certificates": _signatures(_other_certificates),
+    "no-certificates": _signatures(lambda fields, rng: {**fields, "certificates": []}),
+}  # of core-sets whose rows are signed
+
 KINDS = {"card": {**ANY, **CARD}, "exchange": {**ANY, **EXCHANGE}, "candidates": {**ANY, **CANDIDATES}}
 
 
 def hostile(data, rng, kind=None):
     """A hostile message made of a genuine one, of some kind or any."""
     fields = plain(data)
-    kinds = KINDS[fields["kind"]]
+    kinds = KINDS[fields["kind"]] | (SIGNED if fields.get("signers") is not None else {})
     said = kinds[kind or rng.choice(list(kinds))](fields, rng)
     return said if isinstance(said, bytes) else packed(said)

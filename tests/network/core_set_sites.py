@@ -50,7 +50,7 @@ def run(sites, graph, conditions=None, seed=0, until=400.0, after=0.0, forgetful
 def indices_in(chosen, n_sites):
     """Of the core-set in the array that was dealt."""
     index = {name: i for i, name in enumerate(names_of(n_sites))}
-    return np.sort([index[site] + n_sites * row for site, row in chosen.points.names])
+    return np.sort([index[site] + n_sites * row for site, row, _ in chosen.points.names])
 
 
 def told(**changes):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from core_set_sites import EXACT, met, one_site
 
 from dimargin.network.program import Report
-from dimargin.network.programs.candidates import Named
+from dimargin.network.programs.candidates import Name, Named
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 
 
@@ -61,7 +61,7 @@ def test_unsound_messages_are_refused(site, changes, words):
 def test_one_name_for_two_points_is_refused(site):
     assert not met(site)
     list(site.wake(2.0, "round"))
-    assert ("other", 0) in site.chosen.points.names
+    assert Name("other", 0) in site.chosen.points.names
     (report,) = met(site, "third", X=np.array([[5.0, 5.0]]))
     assert "row 0 of site 'other' is another point than others say" in report.facts["reason"]
 
@@ -120,6 +120,8 @@ def test_names_of_other_points_are_found():
         assert one.differing(Named.of("b", 0, rows * 2, np.ones(20))) is None
         moved = rows.copy()
         moved[[7]] = moved[[7]] * 2 + (0 if sp.issparse(rows) else 1)
-        assert one.differing(Named.of("a", 0, moved, np.ones(20)).take([3, 7, 5])) == ("a", 7)
-        assert one.differing(Named.of("a", 0, rows, np.arange(20.0))) == ("a", 0)
-        assert one.differing(Named.of("a", 0, rows, np.ones(20), np.where(np.arange(20) == 9, 2.0, 1.0))) == ("a", 9)
+        assert one.differing(Named.of("a", 0, moved, np.ones(20)).take([3, 7, 5])) == Name("a", 7)
+        assert one.differing(Named.of("a", 0, rows, np.arange(20.0))) == Name("a", 0)
+        assert one.differing(Named.of("a", 0, rows, np.ones(20), np.where(np.arange(20) == 9, 2.0, 1.0))) == Name(
+            "a", 9
+        )

@@ -16,7 +16,7 @@ from dimargin import minimum_enclosing_ball
 from dimargin.kernels.functions import Kernel
 from dimargin.network.messages import decoder, encode, pack, unpack
 from dimargin.network.program import Send, Stop
-from dimargin.network.programs.candidates import Candidates
+from dimargin.network.programs.candidates import Candidates, Name
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.topology import changing_digraphs, make_graph
@@ -180,7 +180,7 @@ def test_points_that_are_appended(site):
     site.append(np.array([[0.5, 0.0], [4.0, 0.0]]), np.ones(2))
     assert not site.has_finished
     list(site.wake(2.0, "round"))
-    assert site.chosen.points.names == (("here", 0), ("here", 3)) and site.rows_shared == 3
+    assert site.chosen.points.names == (Name("here", 0), Name("here", 3)) and site.rows_shared == 3
 
 
 @pytest.mark.parametrize("machine", ["ball", "margin"])
@@ -289,7 +289,7 @@ def test_of_core_sets_that_are_heard_the_best_is_computed_and_no_other(monkeypat
     monkeypatch.setattr(Chosen, "of", lambda points, settings: counted.append(points) or of(points, settings))
     list(site.wake(2.0, "round"))
     best = max(others, key=lambda other: other.chosen.value)
-    assert len(counted) == 2 and {name for name, _ in counted[0].names} == {best.name}
+    assert len(counted) == 2 and {name.site for name in counted[0].names} == {best.name}
 
 
 def test_a_site_without_rows_that_has_forgotten_all_is_told_again():

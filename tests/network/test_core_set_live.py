@@ -13,6 +13,7 @@ from test_zenoh import free_port
 
 from dimargin import minimum_enclosing_ball
 from dimargin.network.live import LiveSite
+from dimargin.network.programs.candidates import Name
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.zenoh_link import ZenohLink
@@ -43,7 +44,7 @@ def test_sites_agree_over_zenoh_and_one_returns_from_its_state(tmp_path, size):
         return len(names) == 1 and None not in names
 
     ball = minimum_enclosing_ball(X, 0)
-    expected = {("abc"[k % 3], k // 3) for k in ball.core_set_indices.tolist()}
+    expected = {Name("abc"[k % 3], k // 3) for k in ball.core_set_indices.tolist()}
     try:
         for name, program in programs.items():
             begin(name, program)

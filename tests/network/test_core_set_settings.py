@@ -7,7 +7,7 @@ from core_set_sites import EXACT, dealt, names_of, run
 
 from dimargin import CoreSetSVMClassifier
 from dimargin.kernels.functions import Kernel
-from dimargin.network.programs.candidates import Named
+from dimargin.network.programs.candidates import Name, Named
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings
 from dimargin.network.topology import make_graph
@@ -53,7 +53,7 @@ def test_equal_points_of_two_sites_are_two_points():
     wanted = CoreSetSettings("margin", 1e-9, C=1.0, kernel=Kernel("rbf"), intercept=False)
     sites = dealt(np.zeros((2, 2)), 2, settings=wanted)
     _, chosen = run(sites, make_graph("complete", 2))
-    assert chosen.points.names == (("site000", 0), ("site001", 0))
+    assert chosen.points.names == (Name("site000", 0), Name("site001", 0))
     np.testing.assert_allclose(chosen.weights, 0.5)
     assert -chosen.value == pytest.approx(1.5)
 

@@ -15,7 +15,7 @@ from fuzz.hostile_messages import KINDS, Listening, array, hostile, packed, plai
 from numpy.testing import assert_array_equal
 
 from dimargin.network import limits
-from dimargin.network.messages import pack, unpack
+from dimargin.network.messages import decoder, pack, unpack
 from dimargin.network.program import Report, Send, Wake
 from dimargin.network.programs.agreement import Agreement
 from dimargin.network.programs.gadget import Gadget
@@ -25,6 +25,7 @@ from dimargin.sites.core_set_options import CoreSetOptions
 from dimargin.sites.gossip_options import GossipOptions
 
 STEP = 0.05
+NAMES = ("north", "south")
 QUICK = {"interval": STEP, "lease": 2.0}
 GOSSIP, CORE_SET = GossipOptions(alpha=0.01, **QUICK), CoreSetOptions(**QUICK)
 CORE_SET_TEXT = CoreSetOptions(kind="svdd", **QUICK)
@@ -317,6 +318,25 @@ def test_who_brings_something_new_all_the_time_is_refused():
         assert bool(refused(north)) == (k == limits.WIDENINGS)
     assert "brought something new 1024 times" in refused(north)
     go_on(north, south)
+
+
+def test_a_core_set_that_no_message_holds_ends_nobody():
+    """A member's rows, each within bounds, can be so many that those who pass them on would send too much."""
+    north, south = (site(name, k, CORE_SET, n_sites=2, neighbours=("north", "south")) for k, name in enumerate(NAMES))
+    together([north, south], 2.0, STEP)
+    north.site._decode = decoder(north.program.messages, 300)
+    X, y = rows_of(9, wide=False)
+    north.site._act(
+        north.program.append(north.now, 3 * X, y, Schema.of(3 * X, y, north.program.schema.terms, ("a", "b", "c")))
+    )
+    together([north, south], 1.0, STEP)
+    (facts,) = [facts for what, facts in north.said if what == "withheld"]
+    assert facts["to"] == "south" and "bytes, expected at most 300" in facts["reason"]
+    assert north.site.status()["withheld"] == {"south": facts["reason"]}
+    north.site._decode = decoder(north.program.messages)
+    together([north, south], 61.0, STEP)
+    assert not north.site.status()["withheld"]
+    assert north.program.learner.machines[0].chosen.rank == south.program.learner.machines[0].chosen.rank
 
 
 def test_features_that_no_message_holds():

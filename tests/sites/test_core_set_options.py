@@ -133,7 +133,7 @@ def test_what_leaves_is_counted_and_logged(tmp_path, flowers):
         status = SiteFolder(tmp_path / name).read_status()
         assert status["rows_shared"] == len(given) > 0 and status["shares"] == "rows"
         assert status["core_set"] == len({one for k in range(3) for one in names(simulator, k)})
-        assert {row for k in range(3) for site, row in names(simulator, k) if site == name} <= given
+        assert {one.row for k in range(3) for one in names(simulator, k) if one.site == name} <= given
         json.dumps(said)
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -136,10 +136,14 @@ def _site(
     from dimargin.network.zenoh_link import ZenohLink
     from dimargin.sites.learning_site import LearningSite, json_log
 
+    tls = _tls(certificate, key, authority, allow, router_name)
     link = ZenohLink(
-        name, swarm, listen=listen, connect=connect or (), tls=_tls(certificate, key, authority, allow, router_name),
-        neighbours=neighbour, lease=lease, router=router,
-    )  # fmt: skip
+        name, swarm, listen=listen, connect=connect or (), tls=tls, neighbours=neighbour, lease=lease, router=router
+    )
+    if tls is not None and options.shares == "rows":
+        from dimargin.network.identity import Identity
+
+        options = replace(options, identity=Identity.of(name, tls))
     folder_of_site.path.mkdir(parents=True, exist_ok=True)
     growing = GrowingFile(data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels)
     learning = LearningSite(name, growing, folder_of_site, options, random_state)

@@ -21,6 +21,8 @@ LEAST_MASS, MOST_MASS = 1e-100, 1e100  # weights of rows, which are multiplied b
 NAME = 255  # of a site, as of the folder that has its name
 TEXT = 1024  # a label, the name of a feature, a parameter
 DIGEST = 64
+SIGNATURE = 1024  # bytes: of an RSA key of 8,192 bits
+CERTIFICATES = 2**15  # bytes of a site's certificate and of those between it and the authority's: a dozen
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 

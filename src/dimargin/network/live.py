@@ -25,6 +25,7 @@ from dimargin.network.state_file import StateError, read_state, write_state
 
 _POLL = 0.1  # seconds in which a stop is noticed: an Event cannot wake who waits for something else
 _SYNC_EVERY = 5.0
+_RECENT = 60.0  # seconds: a learner tries again what its neighbours have not taken note of
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
 _OTHERS = "(others)"  # whose traffic is counted together once the table is full; no site has this name
 
@@ -37,7 +38,7 @@ class LiveSite:
 
     No message of another site ends the run. The sender of a message that is invalid, or at which the program fails, is
     ignored from then on, and the program undoes what that sender has contributed. The site's own messages are checked
-    by the same rules, and those that break them are not sent. The log takes a limited number of lines about other sites
+    by the same rules, and those that break them, or are too long, are not sent. The log takes a limited number of lines about other sites
     and messages.
 
     Parameters
@@ -101,6 +102,7 @@ class LiveSite:
         self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
+        self._withheld: dict[str, tuple[float, str]] = {}  # when and why the last was, by receiver
         self._lines: dict[str, Allowance] = {}  # about messages, by what happened
 
     def run(self, stop: threading.Event | None = None, max_time: float | None = None) -> str:
@@ -126,8 +128,6 @@ class LiveSite:
             If the program cannot resume from the state.
         LinkError
             If the link cannot be opened, or has ended for good.
-        MessageError
-            If the program sends a message that is too large.
         """
         self._restore()
         self._link.open(self._inbox.put)
@@ -148,7 +148,7 @@ class LiveSite:
         dict
             The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its state), why it
             has `finished` or None, its `neighbours`, messages `flooded` (dropped since they came too fast)
-            and `waiting` (held back), facts of the `link`, and `traffic` by the other's name: `messages_in`,
+            and `waiting` (held back), why messages to a neighbour were `withheld` in the last minute, facts of the `link`, and `traffic` by the other's name: `messages_in`,
             `bytes_in`, `messages_out`, `bytes_out`, how many were `lost` on the way here, `dropped` on this side and
             `undecodable`, and how many seconds ago the other was `heard`, or None.
         """
@@ -165,6 +165,7 @@ class LiveSite:
             "neighbours": list(self._announced),
             "flooded": self._inbox.flooded,
             "waiting": len(self._outbox),
+            "withheld": {name: why for name, (when, why) in list(self._withheld.items()) if now - when < _RECENT},
             "traffic": traffic,
             "link": link,
         }
@@ -264,21 +265,16 @@ class LiveSite:
             self._post(to, data)
 
     def _encoded(self, action: Send) -> bytes | None:
-        """Return the bytes of a message; None where it is invalid, so that its receiver would refuse this site."""
+        """Return the bytes of a message; None where it is invalid or too long, so that its receiver would refuse it."""
         try:
             data = encode(action.message)
-            if len(data) <= self._largest:
-                self._decode(data)
+            self._decode(data)
         except (MessageError, OverflowError) as error:
             traffic = self._of(action.to)
             traffic["dropped"] += 1
+            self._withheld[action.to] = (self._now(), str(error))
             self._tell_now_and_then("withheld", traffic["dropped"], {"to": action.to, "reason": str(error)})
             return None
-        if len(data) > self._largest:
-            raise MessageError(
-                f"site {self._link.name} sends {action.to} a {type(action.message).__name__} of {len(data)} bytes, "
-                f"expected at most {self._largest}"
-            )
         return data
 
     def _set_timer(self, action: Wake) -> None:

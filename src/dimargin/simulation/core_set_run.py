@@ -57,7 +57,7 @@ class CoreSetRun(SimulatedRun):
     def indices(self, one: Chosen) -> NDArray[np.int64]:
         """Return the indices, among all points, of the points of a core-set."""
         own = {name: self.rows_of(i) for i, name in enumerate(site_names(self.n_sites))}
-        return np.array([own[site][row] for site, row in one.points.names], dtype=np.int64)
+        return np.array([own[name.site][name.row] for name in one.points.names], dtype=np.int64)
 
     def _measures(self) -> dict[str, Any]:
         chosen = self.chosen

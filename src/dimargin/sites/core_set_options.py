@@ -63,7 +63,7 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> CoreSetMachines:
         """Return the learner of a site, which draws nothing at random."""
-        return CoreSetMachines(name, rows, self.settings(schema))
+        return CoreSetMachines(name, rows, self.settings(schema), self.identity)
 
     def settings(self, schema: Schema) -> CoreSetSettings:
         """Return the settings under a schema, with bounds of what a correct site can send."""

@@ -101,7 +101,7 @@ class LearningSite(Agreement):
             "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
             **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
             "bytes_out": sum(one["bytes_out"] for one in traffic), "process": os.getpid(),
-            "converged": self._has_finished, "trouble": self._trouble, "network": network,
+            "converged": self._has_finished, "trouble": self._trouble or _withheld(network), "network": network,
         }  # fmt: skip
         write_file(self.folder.status, json.dumps(facts, default=str).encode(), durable=False)
 
@@ -131,6 +131,13 @@ class LearningSite(Agreement):
                        "low": schema.low.tolist(), "high": schema.high.tolist(), "sites": self.counts},
             "label": self._first.label, "zero_based": self._first.zero_based,
         }  # fmt: skip
+
+
+def _withheld(network: dict[str, Any]) -> str:
+    """Return from whom messages are withheld, and why, of what a live site says of itself."""
+    return "; ".join(
+        f"a message to {name} is withheld: {reason}" for name, reason in network.get("withheld", {}).items()
+    )
 
 
 def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[str, Any]], None]:

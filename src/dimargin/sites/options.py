@@ -11,6 +11,7 @@ import numpy as np
 
 from dimargin.data_files.chunks import DataSet
 from dimargin.model_files.model_format import Step
+from dimargin.network.identity import Identity
 from dimargin.network.programs.learner import LearnerFactory
 from dimargin.network.schema import Schema
 from dimargin.problems.objectives import relative
@@ -35,6 +36,7 @@ class SiteOptions(LearnerFactory):
     least_sites: int = 1
     settle: float = 3.0
     poll: float = 2.0  # seconds between reads of the data file, and between model files
+    identity: Identity | None = None  # where sites have certificates: rows that leave the site are signed
 
     @property
     def uses_labels(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 EXTRA_OF = {
+    "cryptography": "peers",
     "matplotlib": "report",
     "msgspec": "peers",
     "networkx": "peers",

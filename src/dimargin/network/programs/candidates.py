@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from msgspec import Meta
+from msgspec import Meta, field
 from msgspec.structs import asdict
 
 from dimargin.network import limits
 from dimargin.network.messages import Array, Count, Digest, Finite, Message, Numbers, SiteName, digest_of
 from dimargin.system.arrays import Floats
 
-Name = tuple[str, int]  # of a point: site and row
 _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
+_Signature = Annotated[bytes, Meta(max_length=limits.SIGNATURE)]
+_Certificates = Annotated[bytes, Meta(max_length=limits.CERTIFICATES)]
 
 
-class Candidates(Message, frozen=True, tag="candidates"):
+class Name(NamedTuple):
+    """Name of a point, by which points are ordered."""
+
+    site: str
+    row: int
+    content: bytes = b""  # digest of the point, where rows are signed
+
+
+class Candidates(Message, frozen=True, omit_defaults=True, tag="candidates"):
     """Message with a core-set of k points."""
 
     sites: Annotated[list[SiteName], Meta(max_length=limits.POINTS)]  # where each point comes from
@@ -40,6 +50,11 @@ class Candidates(Message, frozen=True, tag="candidates"):
     schema: Digest = ""  # of the sender
     indices: _Places | None = None
     indptr: _Places | None = None
+    # where sites have certificates: the signature of each point by its site, and which certificate it is by, of shape
+    # (k,)
+    signatures: Annotated[list[_Signature], Meta(max_length=limits.POINTS)] = field(default_factory=list)
+    signers: _Places | None = None
+    certificates: Annotated[list[_Certificates], Meta(max_length=limits.SITES)] = field(default_factory=list)
 
     def contradiction(self) -> str | None:
         """Return why the columns do not fit one another, or are no CSR array; None if all is well."""
@@ -47,6 +62,11 @@ class Candidates(Message, frozen=True, tag="candidates"):
         columns = (self.labels, self.masses, self.rows)
         if any(column.shape != (k,) for column in columns):
             return f"its core-set has columns of shapes {[column.shape for column in columns]} for {k} points"
+        if self.signers is not None:
+            if self.signers.shape != (k,) or len(self.signatures) != k:
+                return f"it has {len(self.signatures)} signatures for {k} points"
+            if self.signers.max(initial=-1) >= len(self.certificates):
+                return f"it has {len(self.certificates)} certificates, and refers to number {self.signers.max()}"
         if self.indices is None and self.indptr is None:
             return None if self.X.ndim == 2 and len(self.X) == k else f"its core-set has shape {self.X.shape}"
         return _no_csr(self.X, self.indices, self.indptr, k)
@@ -71,13 +91,29 @@ class Named:
             X.eliminate_zeros()
         else:
             X = np.asarray(X, dtype=np.float64)
-        return cls(tuple((site, first + k) for k in range(n)), X, labels, np.ones(n) if masses is None else masses)
+        return cls(tuple(Name(site, first + k) for k in range(n)), X, labels, np.ones(n) if masses is None else masses)
 
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that are the same for the same points in the same order only."""
-        content = {"names": self.names, "labels": self.labels, "masses": self.masses, **stored(self.X)}
+        names = [(name.site, name.row) for name in self.names]
+        content = {"names": names, "labels": self.labels, "masses": self.masses, **stored(self.X)}
         return digest_of(content)
+
+    def by_content(self) -> Named:
+        """Return the points with a digest of each in its name, so that two points never have the same name."""
+        return replace(self, names=tuple(name._replace(content=self._content(k)) for k, name in enumerate(self.names)))
+
+    def _content(self, k: int) -> bytes:
+        """Return 32 bytes that are the same for the same point only."""
+        content, X = hashlib.sha256(np.array([self.labels[k], self.masses[k]], dtype="<f8").tobytes()), self.X
+        if sp.issparse(X):
+            own = slice(X.indptr[k], X.indptr[k + 1])
+            content.update(X.indices[own].astype("<i8").tobytes())
+            content.update(X.data[own].astype("<f8").tobytes())
+        else:
+            content.update(X[k].astype("<f8").tobytes())
+        return content.digest()
 
     def take(self, indices: Any) -> Named:
         """Return the points at these indices."""
@@ -96,8 +132,8 @@ class Named:
 
     def fields(self) -> dict[str, Any]:
         """Return the points as fields of a message or a checkpoint, of which `points_of` makes them again."""
-        rows = np.array([row for _, row in self.names], dtype=np.int64)
-        sites = [site for site, _ in self.names]
+        rows = np.array([name.row for name in self.names], dtype=np.int64)
+        sites = [name.site for name in self.names]
         return {"sites": sites, "rows": rows, "labels": self.labels, "masses": self.masses, **stored(self.X)}
 
     @staticmethod
@@ -126,7 +162,7 @@ def stored(X: Any) -> dict[str, Array]:
 
 def points_of(fields: Mapping[str, Any], width: int) -> Named:
     """Make points of the fields of a message or a checkpoint, as `Named.fields` gives them."""
-    names = tuple(zip(map(str, fields["sites"]), fields["rows"].tolist(), strict=True))
+    names = tuple(map(Name, fields["sites"], fields["rows"].tolist()))
     X = fields["X"]
     if fields.get("indices") is not None:
         X = sp.csr_array((X, fields["indices"], fields["indptr"]), shape=(len(names), width))
@@ -153,8 +189,6 @@ def unsound(
     longest = float(np.sqrt((points.X * points.X).sum(axis=1).max(initial=0.0)))
     if longest > norm_bound:
         return f"a point has a norm of {longest:.3g}, expected at most {norm_bound:.3g}"
-    if len(set(points.names)) < k:
-        return "its core-set names a point twice"
     return None
 
 

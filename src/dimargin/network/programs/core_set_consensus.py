@@ -40,9 +40,10 @@ from msgspec.structs import asdict
 from dimargin.network.messages import decoder, encode
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
-from dimargin.network.programs.candidates import Candidates, Named, points_of, unsound
+from dimargin.network.programs.candidates import Candidates, Name, Named, points_of, unsound
 from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings, rank
 from dimargin.network.programs.learner import Listener
+from dimargin.network.programs.row_signatures import RowSignatures
 from dimargin.system.arrays import Floats
 
 _BUSY = 60.0  # seconds that a neighbour may be thought to be busy
@@ -75,7 +76,7 @@ class CoreSetConsensus(Listener):
     """Program of one site.
 
     Its points X, if any, are stored (dense or sparse) as at all other sites. Labels are codes, for a margin machine, or
-    ones. Masses are weights of the rows; ones by default.
+    ones. Masses are weights of the rows; ones by default. With `signatures`, rows are signed by their sites.
     """
 
     shares = "rows"
@@ -83,10 +84,16 @@ class CoreSetConsensus(Listener):
     settings: CoreSetSettings
 
     def __init__(
-        self, name: str, X: Any, labels: Floats, settings: CoreSetSettings, masses: Floats | None = None
+        self,
+        name: str,
+        X: Any,
+        labels: Floats,
+        settings: CoreSetSettings,
+        masses: Floats | None = None,
+        signatures: RowSignatures | None = None,
     ) -> None:
-        self.name, self.settings = name, settings
-        self.own = Named.of(name, 0, X, labels, masses)
+        self.name, self.settings, self._signatures = name, settings, signatures
+        self.own = self._named(Named.of(name, 0, X, labels, masses))
         self.chosen: Chosen | None = None  # the core-set; None before there is a point
         self.rounds = self.changes = 0  # and how often the core-set has changed
         self.neighbourhood = Neighbourhood(np.inf, settings.most_messages)
@@ -137,7 +144,8 @@ class CoreSetConsensus(Listener):
 
     def append(self, X: Any, labels: Floats) -> None:
         """Add points of this site."""
-        self.own = Named.joined([self.own, Named.of(self.name, len(self.own.names), X, labels)])
+        new = self._named(Named.of(self.name, len(self.own.names), X, labels))
+        self.own = Named.joined([self.own, new])
         self._is_new, self._quiet, self.has_finished = True, 0, False
 
     def leave(self, name: str) -> None:
@@ -193,15 +201,20 @@ class CoreSetConsensus(Listener):
         return self.own.take([]) if self.chosen is None else self.chosen.points
 
     @property
-    def _core_sets(self) -> list[Named]:
+    def core_sets(self) -> list[Named]:
         """Points of every known core-set."""
         return [self._points, *(one.points for one in self._heard.values())]
 
     def _pooled(self) -> Named:
         """Return the points of others in a core-set, each once and in the order of names, and all own points."""
-        known = Named.united(self._core_sets)
-        foreign = known.take([k for k, (site, _) in enumerate(known.names) if site != self.name])
+        known = Named.united(self.core_sets)
+        foreign = known.take([k for k, name in enumerate(known.names) if not self._is_own(name)])
         return Named.joined([foreign, self.own])
+
+    def _is_own(self, name: Name) -> bool:
+        """Return whether a name is of a point that this site has, and not of one that it had before."""
+        own = self.own.names
+        return name.site == self.name and name.row < len(own) and own[name.row] == name
 
     # ---- messages ------------------------------------------------------------------------------------------------
 
@@ -210,7 +223,7 @@ class CoreSetConsensus(Listener):
         near, points = self.neighbourhood, self._points
         whole, short = (self._message(some) for some in (points, points.take([])))
         lacking = [name for name in near.spoken_to if self._may_lack(name, points.digest)]
-        new = sorted({row for site, row in points.names if site == self.name} - self.given) if lacking else []
+        new = sorted({name.row for name in points.names if self._is_own(name)} - self.given) if lacking else []
         if new:
             self.given.update(new)
             yield Report("rows shared", {"rows": new, "all": len(self.given), "output": self.settings.output})
@@ -236,12 +249,19 @@ class CoreSetConsensus(Listener):
     def _message(self, points: Named) -> Candidates:
         """Return the message that this is the core-set, with its points or without any."""
         return Candidates(
-            **points.fields(), quiet=self._quiet, value=0.0 if self.chosen is None else self.chosen.value,
+            **self._fields(points), quiet=self._quiet, value=0.0 if self.chosen is None else self.chosen.value,
             digest=self._points.digest, output=self.settings.output, schema=self.settings.schema,
         )  # fmt: skip
 
     def _points_of(self, message: Candidates) -> Named:
-        return points_of(asdict(message), self.own.X.shape[1])
+        return self._named(points_of(asdict(message), self.own.X.shape[1]))
+
+    def _named(self, points: Named) -> Named:
+        return points if self._signatures is None else points.by_content()
+
+    def _fields(self, points: Named) -> dict[str, Any]:
+        signed = {} if self._signatures is None else self._signatures.fields(points)
+        return {**points.fields(), **signed}
 
     def _fault(self, message: Candidates) -> str | None:
         """Return why a message cannot come from a correct site; None if it can."""
@@ -251,12 +271,16 @@ class CoreSetConsensus(Listener):
         points = self._points_of(message)
         if points.names and points.digest != message.digest:
             return "its core-set has another digest than it says"
+        if len(set(points.names)) < len(points.names):
+            return "its core-set names a point twice"
+        if self._signatures is not None:
+            return self._signatures.check(points, message)
         strange = self._not_mine(points)
         if strange is not None:
             return f"it says that row {strange} of this site is a point which it is not: another site has its name"
-        for known in self._core_sets:
+        for known in self.core_sets:
             if (name := known.differing(points)) is not None:
-                return f"row {name[1]} of site {name[0]!r} is another point than others say"
+                return f"row {name.row} of site {name.site!r} is another point than others say"
         return None
 
     def _unsound(self, message: Candidates) -> str | None:
@@ -265,12 +289,12 @@ class CoreSetConsensus(Listener):
 
     def _not_mine(self, points: Named) -> int | None:
         """Return a row that is claimed to be of this site, and differs here; None if there is none."""
-        mine = points.take([k for k, name in enumerate(points.names) if name[0] == self.name])
-        strange = next((row for _, row in mine.names if not 0 <= row < len(self.own.names)), None)
+        mine = points.take([k for k, name in enumerate(points.names) if name.site == self.name])
+        strange = next((name.row for name in mine.names if not self._is_own(name)), None)
         if strange is not None:
             return strange
-        differing = self.own.take([row for _, row in mine.names]).differing(mine)
-        return None if differing is None else differing[1]
+        differing = self.own.take([name.row for name in mine.names]).differing(mine)
+        return None if differing is None else differing.row
 
     # ---- what it has come to -------------------------------------------------------------------------------------
 
@@ -281,7 +305,7 @@ class CoreSetConsensus(Listener):
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the core-set and the rows that were sent, which stay the same where nothing is new."""
-        return {"changes": self.changes, "given": sorted(self.given), **self._points.fields()}
+        return {"changes": self.changes, "given": sorted(self.given), **self._fields(self._points)}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint; all own points are considered again, for there may be more.
@@ -289,22 +313,24 @@ class CoreSetConsensus(Listener):
         Raises ValueError where own points that others have are not what they were, or the checkpoint is invalid.
         """
         self.changes, self.given = state["changes"], set(state["given"])
-        fault = self._unsound(_said(state))
+        message = _message_of(state)
+        fault = self._unsound(message)
         if fault is not None:
             raise ValueError(fault)
-        points = points_of(state, self.own.X.shape[1])
+        points = self._points_of(message)
         strange = self._not_mine(points)
         if strange is not None:
             raise ValueError(
                 f"row {strange} of this site, which others have, is not what it was: its rows may only become more; "
                 "restore them, or begin as a site of another name"
             )
-        if points.names:
+        is_signed = self._signatures is None or self._signatures.check(points, message) is None
+        if points.names and is_signed:  # rows that this site's authority, or its schema, does not vouch for come again
             self.chosen = Chosen.of(points, self.settings)
 
 
-def _said(state: dict[str, Any]) -> Candidates:
+def _message_of(state: dict[str, Any]) -> Candidates:
     """Return the core-set of a checkpoint as a message, checked by the rules for messages."""
-    names = ("sites", "rows", "X", "labels", "masses", "indices", "indptr")
-    message = Candidates(**{name: state.get(name) for name in names}, quiet=0)  # type: ignore[arg-type]
+    fields = {name: value for name, value in state.items() if name in Candidates.__struct_fields__}
+    message = Candidates(**fields, quiet=0)
     return decoder((Candidates,))(encode(message))  # type: ignore[return-value]

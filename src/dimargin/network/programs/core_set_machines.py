@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from dimargin.network.identity import Identity
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Stop, Wake
 from dimargin.network.programs.candidates import Candidates
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.programs.learner import Learner
+from dimargin.network.programs.row_signatures import RowSignatures
 from dimargin.network.schema import Schema
 from dimargin.system.arrays import Floats
 
@@ -27,19 +29,23 @@ class CodedRows(NamedTuple):
 class CoreSetMachines(Learner):
     """Learner of one site, with a program for every output.
 
-    More than two `codes` in the settings make one machine of each against the rest.
+    More than two `codes` in the settings make one machine of each against the rest. With an `identity`, rows are signed
+    by their sites.
     """
 
     shares = "rows"
     messages = (Candidates,)
     settings: CoreSetSettings
 
-    def __init__(self, name: str, rows: CodedRows, settings: CoreSetSettings) -> None:
+    def __init__(self, name: str, rows: CodedRows, settings: CoreSetSettings, identity: Identity | None = None) -> None:
         self.settings = settings
+        self._signatures = None if identity is None else RowSignatures(identity, settings.schema)
         self.neighbourhood = Neighbourhood(math.inf, settings.most_messages)
         positives = settings.codes if len(settings.codes) > 2 else settings.codes[-1:]
         self.machines = [
-            CoreSetConsensus(name, rows.X, rows.codes, replace(settings, positive=code, output=k))
+            CoreSetConsensus(
+                name, rows.X, rows.codes, replace(settings, positive=code, output=k), signatures=self._signatures
+            )
             for k, code in enumerate(positives)
         ]
         for machine in self.machines:
@@ -60,6 +66,9 @@ class CoreSetMachines(Learner):
         had_finished = self.has_finished
         for machine in self.machines:
             yield from _but((Wake, Stop), machine.wake(now, name))
+        if self._signatures is not None:
+            known = [points for machine in self.machines for points in machine.core_sets]
+            self._signatures.keep({name for points in known for name in points.names})
         if self.has_finished and not had_finished:
             yield Report("converged", self._facts())
             yield Stop("quiet")
