@@ -13,7 +13,7 @@ from sklearn.datasets import make_moons
 import dimargin as dm
 from dimargin.model_files import ModelFileError, model_format
 from dimargin.model_files.model import _CLASSES
-from dimargin.model_files.model_format import Step, decode, encode, read_raw, write_model
+from dimargin.model_files.model_format import Step, read_raw, write_model
 
 WRITE = """
 import sys
@@ -81,40 +81,6 @@ def test_a_pipeline_is_written(tmp_path):
     assert [name for name, _ in loaded.steps] == ["scale", "machine"] and loaded[-1].lam == 3.0
 
 
-VALUES = [
-    None,
-    True,
-    -3,
-    1e-300,
-    "ä",
-    [1, (2, [None])],
-    {"a": 1.5, 3: {"b": (1,)}, "list": []},
-    np.arange(6.0).reshape(2, 3),
-    np.array([True, False]),
-    np.array(["ham", "ä"]),
-    np.array(["ham", None, 3], dtype=object),
-    [np.arange(3), np.float32([1.5])],
-]
-
-
-@pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_plain_values_come_back(value):
-    arrays = {}
-    back = decode(encode(value, "here", arrays), arrays)
-    assert repr(back) == repr(value) and type(back) is type(value)
-    assert all(name.startswith("here") for name in arrays)
-
-
-def test_other_values_are_refused_or_left_to_the_caller():
-    with pytest.raises(TypeError, match=r"here\.1 cannot be stored in a model file: \{1, 2\}"):
-        encode([0, {1, 2}], "here", {})
-    with pytest.raises(ValueError, match=r"unknown kind of value: \['set'\]"):
-        decode({"list": [{"set": [1, 2]}]}, {})
-    encoded = encode([{1, 2}], "here", {}, lambda value, index, arrays: {"set": sorted(value)})
-    assert encoded == {"list": [{"set": [1, 2]}]}
-    assert decode(encoded, {}, lambda value, arrays: set(value["set"])) == [{1, 2}]
-
-
 def test_raw_files(tmp_path):
     path = tmp_path / "m"
     write_model(path, [Step("machine", "Unknown", {"a": 1}, {"b": np.ones(2)})], {"of": "site 3"})
@@ -139,12 +105,6 @@ def test_raw_files(tmp_path):
 def test_the_kept_file_is_written_again_with_the_same_bytes(tmp_path):
     kept = Path(__file__).parent.parent / "data" / "model_format_1.dimargin"
     assert model_format.file_content(*read_raw(kept)) == kept.read_bytes()
-
-
-@pytest.mark.parametrize("dtype", ["<U500000000", "<U100000000", "(3,)U1", "<f8", "S3"])
-def test_labels_that_would_fill_the_memory_or_are_none(dtype):
-    with pytest.raises(ValueError, match="labels of type"):
-        decode({"labels": ["ham", "spam"], "dtype": dtype}, {})
 
 
 @pytest.mark.slow

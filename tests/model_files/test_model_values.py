@@ -12,24 +12,25 @@ from numpy.testing import assert_array_equal
 
 from dimargin.kernels.functions import KERNEL_NAMES, Kernel
 from dimargin.kernels.rows import RowTransform
-from dimargin.model_files.model_format import decode, encode
-from dimargin.model_files.model_values import decode_rows, encode_rows
+from dimargin.model_files.model_values import decode_transform, encode_transform
+from dimargin.system.value_tree import decode, encode
 
 LIGHT = """
 import sys
 import numpy as np, scipy.sparse as sp
 from pathlib import Path
-from dimargin.model_files.model_format import Step, decode, read_raw, write_model
-from dimargin.model_files.model_values import decode_rows, encode_rows
+from dimargin.model_files.model_format import Step, read_raw, write_model
+from dimargin.system.value_tree import decode
+from dimargin.model_files.model_values import decode_transform, encode_transform
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import RowTransform
 
 X = np.array([[0.0, 1.0], [2.0, 0.0]])
 values = {"rows": sp.csr_array(X), "transform": RowTransform.fit(X, Kernel("rbf", gamma=0.5))}
-write_model(sys.argv[1], [Step("machine", "Unknown", {}, values)], encode_other=encode_rows)
+write_model(sys.argv[1], [Step("machine", "Unknown", {}, values)], encode_other=encode_transform)
 header, arrays = read_raw(Path(sys.argv[1]))
 attributes = header["steps"][0]["attributes"]
-back = {name: decode(value, arrays, decode_rows) for name, value in attributes.items()}
+back = {name: decode(value, arrays, decode_transform) for name, value in attributes.items()}
 assert (back["rows"].toarray() == X).all() and repr(back["transform"]) == repr(values["transform"])
 print(sorted({"sklearn", "pyarrow", "pandas", "matplotlib", "networkx"} & set(sys.modules)))
 """
@@ -37,9 +38,9 @@ print(sorted({"sklearn", "pyarrow", "pandas", "matplotlib", "networkx"} & set(sy
 
 def there_and_back(value):
     arrays = {}
-    encoded = encode(value, "here", arrays, encode_rows)
+    encoded = encode(value, "here", arrays, encode_transform)
     assert all(name.startswith("here") for name in arrays)
-    return decode(encoded, arrays, decode_rows)
+    return decode(encoded, arrays, decode_transform)
 
 
 def test_a_process_without_scikit_learn_writes_and_reads_rows(tmp_path):
@@ -80,20 +81,7 @@ def test_other_values_are_refused(value):
 
 def test_other_kinds_are_refused():
     with pytest.raises(ValueError, match=r"unknown kind of value: \['router'\]"):
-        decode_rows({"router": {}}, {})
+        decode_transform({"router": {}}, {})
     for lie in ({"name": "x"}, {"name": "rbf", "command": "x"}):
         with pytest.raises((ValueError, TypeError)):
-            decode_rows({"row_transform": {"kernel": lie, "center": None, "dtype": "float64"}}, {})
-
-
-@pytest.mark.parametrize(
-    "offsets", [[0, 2, 0], [0, 2, -1], [0, 3, 2], [1, 1, 2], [0.0, 1.0, 2.0], [[0, 1, 2]]], ids=repr
-)
-def test_offsets_of_sparse_rows_rise_from_zero(offsets):
-    """SciPy lets some of these pass, and writes beyond the ends of arrays when it sorts such rows."""
-    arrays = {}
-    encoded = encode_rows(sp.csr_array([[1.0, 0.0], [0.0, 2.0]]), "vectors", arrays)
-    assert decode_rows(encoded, arrays).toarray().tolist() == [[1, 0], [0, 2]]
-    arrays["vectors.indptr"] = np.array(offsets)
-    with pytest.raises(ValueError, match="offsets of sparse rows do not rise from zero"):
-        decode_rows(encoded, arrays)
+            decode_transform({"row_transform": {"kernel": lie, "center": None, "dtype": "float64"}}, {})

@@ -29,21 +29,13 @@ from dimargin.estimators import (
     OneClassCoreSetSVM,
 )
 from dimargin.kernels.user import UserKernel
-from dimargin.model_files.model_format import (
-    Arrays,
-    ModelFileError,
-    Step,
-    decode,
-    encode,
-    encode_parts,
-    read_raw,
-    write_model,
-)
-from dimargin.model_files.model_values import decode_rows, encode_rows
+from dimargin.model_files.model_format import ModelFileError, Step, read_raw, write_model
+from dimargin.model_files.model_values import decode_transform, encode_transform
 from dimargin.model_files.soundness import check_detector, check_linear_machine, check_machine, check_scaler, check_step
 from dimargin.partition import KernelClusters, Split
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
+from dimargin.system.value_tree import Arrays, decode, encode, encode_parts
 
 _CERTIFICATE = ("objective_", "dual_objective_", "duality_gap_", "certificate_", "status_", "n_iter_", "history_")
 _MACHINE = (
@@ -219,7 +211,7 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
-    return encode_rows(value, where, arrays)
+    return encode_transform(value, where, arrays)
 
 
 def _decode_parts(parts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -237,4 +229,4 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         return Split(**_decode_parts(value["split"], arrays))
     if "strategy" in value:
         return _OPTIONS[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
-    return decode_rows(value, arrays)
+    return decode_transform(value, arrays)

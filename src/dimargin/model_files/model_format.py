@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,18 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
 from dimargin.system.memory import out_of_memory
+from dimargin.system.value_tree import Arrays, EncodeOther, encode_parts, refuse_value
 from dimargin.system.writing import write_file
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
 _LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
-_TYPE_OF_LABELS = re.compile(r"\|?O|[<>|=]?U[0-9]{1,9}")
-_MOST_OF_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
-Arrays = dict[str, NDArray[Any]]
-EncodeOther = Callable[[Any, str, Arrays], Any]
-"""Called as `encode` is for what is no plain value: with the value, its name and the arrays to add to."""
-DecodeOther = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any]
-"""Called with JSON of a kind that is not plain, and the arrays of the file."""
 
 
 class ModelFileError(ValueError):
@@ -65,16 +58,6 @@ class Step(NamedTuple):
     attributes: Mapping[str, Any]
 
 
-def refuse_value(value: Any, where: str, arrays: Arrays) -> Any:
-    """Raise TypeError: the `encode_other` of a caller who stores plain values only."""
-    raise TypeError(f"{where} cannot be stored in a model file: {value!r}")
-
-
-def refuse_kind(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
-    """Raise ValueError: the `decode_other` of a caller who loads plain values only."""
-    raise ValueError(f"unknown kind of value: {sorted(value)}")
-
-
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -89,8 +72,8 @@ def write_model(
 ) -> None:
     """Write a model file that `dimargin.load` reads; it is there whole or not at all.
 
-    The last of the `steps` is the machine. Their values are numbers, text, None, lists, tuples and dictionaries of
-    these, and arrays of numbers or labels; `encode_other` takes others. What they mean is checked when the file is
+    The last of the `steps` is the machine. Their values are numbers, text, None, arrays of numbers or labels, CSR rows,
+    and lists, tuples and dictionaries of these; `encode_other` takes others. What they mean is checked when the file is
     loaded, not here. `notes`, kept in the header, are anything that JSON holds. `dimargin.load` gives a pipeline if
     `pipeline` is true, by default if there is more than one step; `durable` is as in
     `dimargin.system.writing.write_file`.
@@ -208,68 +191,3 @@ def _checksum(header: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.data)
     return digest.hexdigest()
-
-
-# ---- values to JSON and arrays, and back -----------------------------------------------------------------------------
-
-
-def encode(value: Any, where: str, arrays: Arrays, encode_other: EncodeOther = refuse_value) -> Any:
-    """Return JSON for a value; what JSON does not know becomes an object with the single key of its kind.
-
-    Messages and the arrays in the value, which are added to `arrays`, name it by `where`. By default, a TypeError
-    refuses what is no plain value.
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-
-    def inner(item: Any, where: str) -> Any:
-        return encode(item, where, arrays, encode_other)
-
-    if isinstance(value, (list, tuple)):
-        kind = "list" if isinstance(value, list) else "tuple"
-        return {kind: [inner(item, f"{where}.{k}") for k, item in enumerate(value)]}
-    if isinstance(value, dict):
-        return {"dict": [[inner(a, where), inner(b, f"{where}.{k}")] for k, (a, b) in enumerate(value.items())]}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        arrays[where] = np.ascontiguousarray(value)
-        return {"array": where}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "OU":
-        return {"labels": [inner(item, where) for item in value.tolist()], "dtype": value.dtype.str}
-    return encode_other(value, where, arrays)
-
-
-def encode_parts(
-    parts: Mapping[str, Any], where: str, arrays: Arrays, encode_other: EncodeOther = refuse_value
-) -> dict[str, Any]:
-    """Return JSON for each part of a value, which is named by its key behind the name of the whole."""
-    return {key: encode(part, f"{where}.{key}", arrays, encode_other) for key, part in parts.items()}
-
-
-def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeOther = refuse_kind) -> Any:
-    """Return the value that `encode` made JSON of; `decode_other` is called for kinds that are not plain."""
-    if not isinstance(value, dict):
-        return value
-
-    def inner(item: Any) -> Any:
-        return decode(item, arrays, decode_other)
-
-    if "list" in value:
-        return [inner(item) for item in value["list"]]
-    if "tuple" in value:
-        return tuple(inner(item) for item in value["tuple"])
-    if "dict" in value:
-        return {inner(a): inner(b) for a, b in value["dict"]}
-    if "array" in value:
-        return arrays[value["array"]]
-    if "labels" in value:
-        labels = np.empty(len(value["labels"]), dtype=object)
-        labels[:] = [inner(item) for item in value["labels"]]
-        if not _TYPE_OF_LABELS.fullmatch(value["dtype"]):  # numpy parses more than types, and fails in many ways
-            raise ValueError(f"labels of type {value['dtype']!r}")
-        dtype = np.dtype(value["dtype"])
-        if dtype.kind == "U" and dtype.itemsize * len(labels) > _MOST_OF_LABELS:
-            raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MOST_OF_LABELS} bytes")
-        return labels.astype(dtype)
-    return decode_other(value, arrays)

@@ -38,8 +38,8 @@ class LiveSite:
 
     No message of another site ends the run. The sender of a message that is invalid, or at which the program fails, is
     ignored from then on, and the program undoes what that sender has contributed. The site's own messages are checked
-    by the same rules, and those that break them, or are too long, are not sent. The log takes a limited number of lines about other sites
-    and messages.
+    by the same rules, and those that break them, or are too long, are not sent. The log takes a limited number of lines
+    about other sites and messages.
 
     Parameters
     ----------
@@ -148,9 +148,10 @@ class LiveSite:
         dict
             The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its state), why it
             has `finished` or None, its `neighbours`, messages `flooded` (dropped since they came too fast)
-            and `waiting` (held back), why messages to a neighbour were `withheld` in the last minute, facts of the `link`, and `traffic` by the other's name: `messages_in`,
-            `bytes_in`, `messages_out`, `bytes_out`, how many were `lost` on the way here, `dropped` on this side and
-            `undecodable`, and how many seconds ago the other was `heard`, or None.
+            and `waiting` (held back), why messages to a neighbour were `withheld` in the last minute, facts of the
+            `link`, and `traffic` by the other's name: `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, how many
+            were `lost` on the way here, `dropped` on this side and `undecodable`, and how many seconds ago the other
+            was `heard`, or None.
         """
         link, now = self._link.status(), self._now()
         traffic: dict[str, dict[str, Any]] = {name: dict(counts) for name, counts in list(self._traffic.items())}

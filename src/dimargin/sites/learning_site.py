@@ -16,7 +16,7 @@ import numpy as np
 from dimargin.data_files.chunks import DataFileError, DataSet
 from dimargin.data_files.growing import GrowingFile
 from dimargin.model_files.model_format import model_content
-from dimargin.model_files.model_values import encode_rows
+from dimargin.model_files.model_values import encode_transform
 from dimargin.network.live import LiveSite
 from dimargin.network.program import Action, Report, Wake
 from dimargin.network.programs.agreement import Agreement
@@ -118,7 +118,7 @@ class LearningSite(Agreement):
         status = "converged" if self._has_finished else "learning"
         machine = machine._replace(attributes={**machine.attributes, "status_": status})
         steps = [*scaler(self.schema, self.n_rows), machine]
-        content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_rows)
+        content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_transform)
         if durable or content != self._written or not self.folder.model.exists():
             write_file(self.folder.model, content, durable)
             self._written = content

@@ -1,0 +1,143 @@
+"""Values as JSON with arrays beside it, in which nothing can be executed: in model files and checkpoints of Spark.
+
+What JSON does not know becomes an object with the single key of its kind. Kinds that only some files have are encoded
+and decoded by functions that the caller gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TYPE_OF_LABELS = re.compile(r"\|?O|[<>|=]?U[0-9]{1,9}")
+_MOST_OF_LABELS = 64 * 2**20  # bytes that labels of fixed width may take
+_CONTAINERS = (list, tuple, dict)
+Arrays = dict[str, NDArray[Any]]
+EncodeOther = Callable[[Any, str, Arrays], Any]
+"""Called as `encode` is for a value of another kind: with the value, its name and the arrays to add to."""
+DecodeOther = Callable[[Mapping[str, Any], Mapping[str, NDArray[Any]]], Any]
+"""Called with JSON of another kind, and the arrays."""
+
+
+def refuse_value(value: Any, where: str, arrays: Arrays) -> Any:
+    """Raise TypeError: the `encode_other` of a caller who stores no other values."""
+    raise TypeError(f"{where} cannot be stored in a model file: {value!r}")
+
+
+def refuse_kind(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """Raise ValueError: the `decode_other` of a caller who reads no other values."""
+    raise ValueError(f"unknown kind of value: {sorted(value)}")
+
+
+def encode(
+    value: Any, where: str, arrays: Arrays, encode_other: EncodeOther = refuse_value, *, exact: bool = False
+) -> Any:
+    """Return JSON for a number, a text, None, an array, CSR rows, or a list, tuple or dictionary of these.
+
+    Parameters
+    ----------
+    value : object
+    where : str
+        Name of the value in messages, and of the arrays in it.
+    arrays : dict
+        Arrays of numbers are added to it.
+    encode_other : callable
+        Called for other values; by default a TypeError refuses them.
+    exact : bool, default=False
+        Whether numpy's scalars keep their type and arrays of text their memory, which would become Python's own numbers
+        and JSON; instances of subclasses of list, tuple and dict are then other values.
+    """
+
+    def inner(item: Any, where: str) -> Any:
+        return encode(item, where, arrays, encode_other, exact=exact)
+
+    if isinstance(value, np.generic):
+        if exact:
+            return _in_arrays("scalar", np.asarray(value), where, arrays)
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    kind = type(value) if exact else next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
+    if kind in (list, tuple):
+        return {kind.__name__: [inner(item, f"{where}.{k}") for k, item in enumerate(value)]}
+    if kind is dict:
+        return {"dict": [[inner(a, where), inner(b, f"{where}.{k}")] for k, (a, b) in enumerate(value.items())]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in ("biufU" if exact else "biuf"):
+        return _in_arrays("array", value if exact else np.ascontiguousarray(value), where, arrays)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OU" and not exact:
+        return {"labels": [inner(item, where) for item in value.tolist()], "dtype": value.dtype.str}
+    if getattr(value, "format", None) == "csr":
+        parts = {"data": value.data, "indices": value.indices, "indptr": value.indptr}
+        return {"csr": encode_parts(parts, where, arrays), "shape": list(value.shape)}
+    return encode_other(value, where, arrays)
+
+
+def _in_arrays(kind: str, value: NDArray[Any], where: str, arrays: Arrays) -> dict[str, str]:
+    arrays[where] = value
+    return {kind: where}
+
+
+def encode_parts(
+    parts: Mapping[str, Any], where: str, arrays: Arrays, encode_other: EncodeOther = refuse_value
+) -> dict[str, Any]:
+    """Return JSON for each part of a value, which is named by its key behind the name of the whole."""
+    return {key: encode(part, f"{where}.{key}", arrays, encode_other) for key, part in parts.items()}
+
+
+def decode(value: Any, arrays: Mapping[str, NDArray[Any]], decode_other: DecodeOther = refuse_kind) -> Any:
+    """Return the value that `encode` made JSON of; `decode_other` is called for other kinds.
+
+    Raises ValueError, KeyError or TypeError for what cannot have been made by `encode`.
+    """
+    if not isinstance(value, dict):
+        return value
+
+    def inner(item: Any) -> Any:
+        return decode(item, arrays, decode_other)
+
+    if "list" in value:
+        return [inner(item) for item in value["list"]]
+    if "tuple" in value:
+        return tuple(inner(item) for item in value["tuple"])
+    if "dict" in value:
+        return {inner(a): inner(b) for a, b in value["dict"]}
+    if "array" in value:
+        return arrays[str(value["array"])]  # a number in the first checkpoints
+    if "scalar" in value:
+        return arrays[str(value["scalar"])][()]
+    if "labels" in value:
+        return _labels([inner(item) for item in value["labels"]], value["dtype"])
+    if "csr" in value:
+        parts = value["csr"]
+        if "tuple" in parts:  # in the first checkpoints
+            return _rows(inner(parts))
+        return _rows((*(inner(parts[key]) for key in ("data", "indices", "indptr")), value["shape"]))
+    return decode_other(value, arrays)
+
+
+def _labels(values: list[Any], kind: str) -> NDArray[Any]:
+    labels = np.empty(len(values), dtype=object)
+    labels[:] = values
+    if not _TYPE_OF_LABELS.fullmatch(kind):  # numpy parses more than types, and fails in many ways
+        raise ValueError(f"labels of type {kind!r}")
+    dtype = np.dtype(kind)
+    if dtype.kind == "U" and dtype.itemsize * len(labels) > _MOST_OF_LABELS:
+        raise ValueError(f"{len(labels)} labels of type {dtype}, which may take {_MOST_OF_LABELS} bytes")
+    return labels.astype(dtype)
+
+
+def _rows(parts: tuple[Any, ...]) -> Any:
+    """Return the CSR array of data, indices, offsets and shape."""
+    import scipy.sparse as sp  # a process that writes linear machines starts lighter without it
+
+    data, indices, indptr, shape = parts
+    # SciPy does not check these where the last of them is zero, and then writes beyond the ends
+    if indptr.dtype.kind != "i" or indptr.ndim != 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise ValueError("the offsets of sparse rows do not rise from zero")
+    rows = sp.csr_array((data, indices, indptr), shape=tuple(shape))
+    rows.check_format(full_check=True)
+    return rows
