@@ -62,7 +62,7 @@ def data(draw, most_rows=60, least_rows=2):
     n, d = draw(st.integers(least_rows, most_rows)), draw(st.integers(1, 4))
     n_classes = draw(st.sampled_from([2, 2, 2, 3]))
     X = rng.normal(size=(n, d))
-    shape = draw(st.sampled_from(["any", "ties", "duplicates", "constant", "far", "columns"]))
+    shape = draw(st.sampled_from(["any", "ties", "duplicates", "constant", "far", "columns", "equal"]))
     if shape == "ties":
         X = np.round(X)
     if shape == "duplicates":
@@ -73,6 +73,8 @@ def data(draw, most_rows=60, least_rows=2):
         X += 100.0
     if shape == "columns":
         X *= 10.0 ** rng.uniform(-3, 3, d)
+    if shape == "equal":
+        X[:] = X[0]
     X *= draw(powers)
     noise = draw(st.sampled_from([0.1, 1.0, 10.0]))
     y = np.digitize(

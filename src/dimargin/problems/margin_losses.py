@@ -149,7 +149,7 @@ class MarginLosses:
         if errors is not None:
             reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
             # terms of the gap are convex in their margins: largest at one of the ends
-            ends = (self.values(moved) + dual * moved for moved in (shifted - reach, shifted + reach))
+            ends = (self.values(moved) + dual * moved for moved in _ends(shifted, reach))
             change = np.maximum(np.maximum(*ends) - (losses + products), 0.0)
             terms = losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half)
             rounded = ROUNDINGS * terms.sum(axis=1)
@@ -160,3 +160,10 @@ class MarginLosses:
             slopes = dual * np.abs(margins + conjugate.slopes(dual))
             classes = [(own * (self.labels == sign)).sum(axis=1) for own in (dual, slopes) for sign in (1, -1)]
         return ObjectiveSums(primal, gap + outside, gap_rounding, dual_rounding, *classes)
+
+
+def _ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:
+    """Return the ends of intervals around margins, rounded outwards: a narrow one would be rounded to nothing."""
+    is_exact = reach == 0
+    below, above = (np.nextafter(margins + side * reach, side * np.inf) for side in (-1, 1))
+    return np.where(is_exact, margins, below), np.where(is_exact, margins, above)
