@@ -352,20 +352,19 @@ def _judge_one(problem, gram, labels, signed, intercept):
     b = dual * labels
     quadratic = (b * (gram * b[None]).sum(axis=1)).sum() * 0.5
     objective = -quadratic - problem.loss.conjugate(dual, problem.weights).sum()
-    error = (
-        problem.value_error
-        * float(abs(a).sum())
-        * (float(abs(a).sum()) + _steepness(problem, labels, scores, intercept))
-    )
+    size = float(abs(a).sum())
+    error = problem.value_error * size**2
+    if error:
+        error += _change(problem, (scores + intercept) * labels, problem.value_error * size)
     down, up = float(primal) - error, float(primal) + error
     return Truth(*(np.array([value]) for value in (down, float(objective) + error, up, moved)))
 
 
-def _steepness(problem, labels, scores, intercept):
-    """By how much losses change with all margins, at most, beside what is due to the coefficients."""
-    margins, step = (scores + intercept) * labels, 1e-6
-    ends = [problem.loss.value(margins + sign * step, problem.weights).sum() for sign in (-1, 1)]
-    return abs(float(ends[0] - ends[1])) / step
+def _change(problem, margins, step):
+    """By how much the sum of the losses changes with all margins, in either direction, at most."""
+    here = problem.loss.value(margins, problem.weights)
+    ends = [problem.loss.value(margins + sign * step, problem.weights) for sign in (-1, 1)]
+    return sum(float(abs(end - here).sum()) for end in ends)
 
 
 def _feasible(problem, labels, dual):
@@ -404,7 +403,7 @@ def complaints(claimed, truth, best=None):
     upper = truth.upper if best is None else np.minimum(truth.upper, best)
     size = np.maximum(np.abs(primal), np.finfo(float).tiny)
     for q in range(len(primal)):
-        if abs(primal[q] - truth.primal[q]) > gap * size[q]:
+        if max(truth.primal[q] - primal[q], primal[q] - truth.upper[q]) > gap * size[q]:
             found.append(f"output {q}: an objective of {primal[q]!r} that is {truth.primal[q]!r}, at a gap of {gap}")
         if dual[q] > upper[q]:
             found.append(f"output {q}: lower bound {dual[q]!r} above an objective that is reached, {upper[q]!r}")

@@ -109,6 +109,27 @@ def test_lies_do_not(what):
     assert lie(what, *honest(Hinge(0.7), True))
 
 
+def test_what_the_judge_does_not_know_excuses_nobody_and_blames_nobody():
+    """Between what is reached at least and at most, a claim is neither false nor true."""
+    problem, signed, intercepts, claims = honest(Hinge(0.7), True)
+    truth = judge(problem, signed, intercepts)
+    claims.duality_gap_, size = 1e-9, abs(truth.primal)
+    truth = replace(truth, primal=truth.primal - 1e-6 * size, dual=truth.dual - size, upper=truth.upper + 1e-6 * size)
+    for factor, is_false in ((1 - 2e-6, True), (1 - 5e-7, False), (1 + 5e-7, False), (1 + 2e-6, True)):
+        claims.objective_ = float(truth.primal[0] + truth.upper[0]) / 2 * factor
+        assert any("objective of" in text for text in complaints(claims, truth, truth.upper * 2)) == is_false
+
+
+def test_the_error_of_the_judge_is_that_of_its_kernel_values():
+    """Steep losses that are flat at these margins cost next to nothing."""
+    problem = Problem(np.array([[12.0], [-13.0]]), np.array([[-1.0, 1.0]]), np.ones(2), Odm(1e8, 0.05, 0.9),
+                      {"kernel": "rbf", "gamma": 0.1})  # fmt: skip
+    machine = ODMClassifier(gamma=0.1, lam=1e8, upsilon=0.05, theta=0.9, tol=0.1).fit(problem.X, [0, 1])
+    truth = judge(problem, signed_coefficients(problem, machine.support_, machine.dual_coef_), np.zeros(1))
+    assert truth.upper - truth.primal <= 1e-16 * truth.upper
+    assert not complaints(machine, truth)
+
+
 def test_another_machine_shows_that_a_bound_is_wrong():
     problem, signed, intercepts, claims = honest(Hinge(0.7), True)
     truth = judge(problem, signed, intercepts)
