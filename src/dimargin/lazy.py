@@ -18,7 +18,7 @@ def lazily(
 
     The names are those that the package imports under ``if TYPE_CHECKING``, where type checkers see them; they are
     read from its source. A name whose module needs an extra that is not installed raises `MissingExtra` when it is
-    used. The package is told by its ``__name__``; `modules` become attributes of it, beside those that names come from.
+    used. The package is given by its ``__name__``; `modules` become its attributes, beside those that names come from.
 
     Examples
     --------

@@ -176,14 +176,14 @@ def read_alike(
 
 def certificate(machine: Any) -> dict[str, Any]:
     """Return the certificate of a machine, as far as its file holds it, and the facts about its size."""
-    told = {
+    attributes = {
         "status": getattr(machine, "status_", None),
         "relative_duality_gap": getattr(machine, "duality_gap_", None),
         "certificate": getattr(machine, "certificate_", None),
         "objective": getattr(machine, "objective_", None),
     }
     return {
-        **{name: np.asarray(value).tolist() for name, value in told.items() if value is not None},
+        **{name: np.asarray(value).tolist() for name, value in attributes.items() if value is not None},
         **{name: value for name, value in machine._facts.items() if name != "privacy"},
     }
 

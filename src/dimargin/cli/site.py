@@ -150,7 +150,8 @@ def _site(
     with _lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
-        with _told_to_stop() as stop, single_threaded_blas():  # sums alike at all sites; and there is other work here
+        # one thread: sums are alike at all sites, and there is other work here
+        with _stop_on_signals() as stop, single_threaded_blas():
             live.run(stop, max_time)
         learning.write_model(durable=True)
         learning.write_status()
@@ -222,7 +223,7 @@ def _lines(log: Path | None) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _told_to_stop() -> Iterator[threading.Event]:
+def _stop_on_signals() -> Iterator[threading.Event]:
     """Yield an event that SIGTERM and Ctrl-C set."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -238,7 +239,7 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts))
         return
-    told = {
+    lines = {
         "site": facts["site"], "round": facts["round"], "steps": facts["steps"],
         "neighbours": ", ".join(facts["neighbours"]) or "none",
         "refused": ", ".join(f"{name} ({why})" for name, why in facts["refused"].items()) or "none",
@@ -252,8 +253,8 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
         "schema": f"{facts['schema']}, {'agreed' if facts['sealed'] else 'not agreed yet'}",
     }  # fmt: skip
     if facts.get("trouble"):
-        told["trouble"] = facts["trouble"]
-    for what, value in told.items():
+        lines["trouble"] = facts["trouble"]
+    for what, value in lines.items():
         print(f"{what:20} {value}")
 
 

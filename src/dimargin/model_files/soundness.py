@@ -43,13 +43,13 @@ def check_step(step: Any) -> None:
     _check_certificate(vars(step))
 
 
-def _check_certificate(told: dict[str, Any]) -> None:
-    history = told.get("history_", [])
+def _check_certificate(attributes: dict[str, Any]) -> None:
+    history = attributes.get("history_", [])
     sound = (
-        all(isinstance(told.get(name, ""), str) for name in ("status_", "certificate_"))
-        and _is_amount(told.get("duality_gap_", 0.0))
-        and all(_is_amount(told.get(name, 0.0)) for name in ("objective_", "dual_objective_"))
-        and _is_whole(told.get("n_iter_", 1))
+        all(isinstance(attributes.get(name, ""), str) for name in ("status_", "certificate_"))
+        and _is_amount(attributes.get("duality_gap_", 0.0))
+        and all(_is_amount(attributes.get(name, 0.0)) for name in ("objective_", "dual_objective_"))
+        and _is_whole(attributes.get("n_iter_", 1))
         and isinstance(history, list)
         and all(isinstance(entry, dict) for entry in history)
     )

@@ -98,7 +98,7 @@ def _is_known(key: Any) -> bool:
 
 
 def _scheme(key: Any) -> tuple[Any, ...]:
-    """Return what signatures by a kind of key need to be told: padding and hash."""
+    """Return the padding and the hash that signatures by a kind of key need."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 

@@ -9,7 +9,7 @@
     6  refine: solve the support vectors of level 1 alone
     7  solve the whole problem from there
 
-Clusters are pieces of the whole: local problems have the global coefficients (C; with the ODM loss W c), and local
+Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W c), and local
 solutions put together solve the problem whose kernel is zero between clusters (Lemma 1). So nothing is rescaled, unlike
 in DiODM: local coefficients led 500 times further from the optimum. theorem_1.py bounds what is missing to it.
 

@@ -60,10 +60,10 @@ def average(level: Level[Summary], total: float) -> Objectives:
 
 
 def model(level: Level[Summary], total: float, rule: KernelClusters | None = None) -> LevelModel:
-    """Return ``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where parts are pieces of mass W.
+    """Return ``f = sum_k (W_k / W) f_k`` as one set of coefficients: a mean, or a sum where each part has mass W.
 
-    Intercepts are averaged by mass, and those of pieces by the weight of their rows. With a rule that takes rows to
-    parts each part keeps its own intercept.
+    Intercepts are averaged by mass or, where each part has mass W, by the weight of its rows. With a rule that takes
+    rows to parts each part keeps its own intercept.
     """
     found = level.parts.collect(_machine, total)
     order = np.argsort(np.concatenate([machine.indices for machine in found]))
@@ -73,9 +73,8 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
         clusters = np.repeat(np.arange(len(found)), [len(machine.indices) for machine in found])
         router, intercept = Router(rule, clusters[order], intercepts=intercepts), np.zeros(intercepts.shape[1])
     else:
-        # pieces all have the mass of the whole
-        pieces = sum(part.mass for part in level.results) > 1.5 * total
-        share = np.array([part.weight if pieces else part.mass for part in level.results])
+        each_is_whole = sum(part.mass for part in level.results) > 1.5 * total
+        share = np.array([part.weight if each_is_whole else part.mass for part in level.results])
         intercept = share / share.sum() @ intercepts
     return LevelModel(
         np.concatenate([machine.indices for machine in found])[order],

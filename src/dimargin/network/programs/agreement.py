@@ -341,9 +341,11 @@ class Agreement(SiteProgram):
         self.sealed = bool(state["sealed"])
         self.schema = before.union(own, limits=not self.sealed)
         # an earlier version of this program may have accepted counts, of this site too, that are none
-        told = {name: [version, count] for name, (version, count) in state["rows"].items() if _is_count(version, count)}
-        version, count = told.pop(self.name, [0, -1])
-        self.rows = dict(islice(told.items(), limits.SITES - 1))
+        counts = {
+            name: [version, count] for name, (version, count) in state["rows"].items() if _is_count(version, count)
+        }
+        version, count = counts.pop(self.name, [0, -1])
+        self.rows = dict(islice(counts.items(), limits.SITES - 1))
         self.rows[self.name] = [version + (count != len(self.y)), len(self.y)]
         if state["learner"] is not None:
             self.learner = self._made()

@@ -63,13 +63,13 @@ class Spoken:
     """State of the exchange with a neighbour.
 
     `theirs` is the digest of the core-set that it had in round `heard`, and `sent` of the last that it was sent, in
-    round `told`.
+    round `sent_at`.
     """
 
     theirs: str = ""
     heard: int = -_PATIENCE - 1
     sent: str = ""
-    told: int = -_PATIENCE - 1
+    sent_at: int = -_PATIENCE - 1
 
 
 class CoreSetConsensus(Listener):
@@ -229,7 +229,7 @@ class CoreSetConsensus(Listener):
             yield Report("rows shared", {"rows": new, "all": len(self.given), "output": self.settings.output})
         for name in near.spoken_to:
             if name in lacking:
-                self._spoken[name] = replace(self._known(name), sent=points.digest, told=self.rounds)
+                self._spoken[name] = replace(self._known(name), sent=points.digest, sent_at=self.rounds)
             yield Send(name, whole if name in lacking else short)
 
     def _may_lack(self, name: str, digest: str) -> bool:
@@ -240,7 +240,7 @@ class CoreSetConsensus(Listener):
             patience = max(patience, round(seconds / settings.interval))
         elif self.rounds - spoken.heard > patience:
             return True
-        is_on_its_way = spoken.sent == digest and self.rounds - spoken.told < patience
+        is_on_its_way = spoken.sent == digest and self.rounds - spoken.sent_at < patience
         return spoken.theirs != digest and not is_on_its_way
 
     def _known(self, name: str) -> Spoken:
