@@ -10,19 +10,21 @@ SOURCES := pyproject.toml CMakeLists.txt README.md LICENSE $(shell find cpp src 
 # Of make fuzz; TARGETS are names of targets, by default all.
 SECONDS ?= 60
 SEED ?= 0
+# Of make test-versions: names of files in .ci/versions.
+VERSIONS ?= oldest scikit-learn-1.7 scikit-learn-1.8 newest
 BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all coverage fuzz sanitize lint format types doctest wheel bench clean
+.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint format types doctest wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
-test test-slow test-all coverage sanitize doctest: export SCIPY_ARRAY_API := 1
-test test-slow test-all coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test test-slow test-all coverage fuzz doctest demo bench: export MPLBACKEND := Agg
+test test-slow test-all test-versions coverage sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-all test-versions coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-all test-versions coverage fuzz doctest demo bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
@@ -40,6 +42,21 @@ test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out
 
 test-all: $(VENV)/.ready-test  ## run all tests
 	$(PY) -m pytest -n auto --dist worksteal -q
+
+test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other versions of what they build on
+	@mkdir -p build/versions && rm -f build/versions/*.whl
+	@$(PY) -m pip wheel --quiet --no-deps $(PIP_BUILD) --wheel-dir build/versions .
+	@for name in $(VERSIONS); do \
+		at=build/versions/$$name && constraints=.ci/versions/$$name.txt && \
+		$(PY) -m venv --clear $$at && \
+		$$at/bin/python -m pip install --quiet --disable-pip-version-check -c $$constraints \
+			build/versions/dimargin-*.whl msgspec networkx joblib matplotlib pandas polars array-api-strict \
+			pytest pytest-xdist hypothesis qpsolvers clarabel && \
+		echo "== $$name: $$($$at/bin/python -c 'import numpy, scipy, sklearn, sys; print("Python", *sys.version.split()[:1], "numpy", numpy.__version__, "scipy", scipy.__version__, "scikit-learn", sklearn.__version__)')" && \
+		$$at/bin/python -m pytest -n auto --dist worksteal -q -p no:cacheprovider -m "not slow" tests/estimators \
+			tests/search tests/displays tests/model_files tests/problems tests/solvers tests/strategies tests/partition \
+			tests/kernels tests/test_callbacks.py tests/test_seams.py || exit; \
+	done
 
 coverage: $(VENV)/.ready-test  ## print the share of lines that make test reaches, and that all tests do
 	@$(PIP_INSTALL) "pytest-cov>=7" "coverage>=7.10"

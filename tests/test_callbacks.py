@@ -3,7 +3,6 @@ import pytest
 import scipy.sparse as sp
 from joblib import parallel_config
 from sklearn.base import clone
-from sklearn.callback import ProgressBar
 from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -12,6 +11,8 @@ from sklearn.preprocessing import MinMaxScaler
 
 from dimargin import DiODM, ODMClassifier, SVMClassifier
 from dimargin.callbacks import LevelScores
+
+ProgressBar = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9").ProgressBar
 
 X_ALL, Y_ALL = make_moons(3000, noise=0.4, random_state=0)
 X, Y, X_TEST, Y_TEST = X_ALL[:2400], Y_ALL[:2400], X_ALL[2400:], Y_ALL[2400:]

@@ -21,17 +21,23 @@ TREE = ODMClassifier(strategy=DiODM(early_stop=False), branching=2, n_levels=2, 
 from_estimator = ConvergenceDisplay.from_estimator
 
 
+def level_scores(*data, **parameters):
+    """Scores, where there are callbacks."""
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
+    return LevelScores(*data, **parameters)
+
+
 @pytest.fixture(scope="module")
 def tree():
     """A fit of three levels and the scores of its levels."""
-    scores = LevelScores(X_TEST, Y_TEST)
+    scores = level_scores(X_TEST, Y_TEST)
     return ODMClassifier(**TREE.get_params(deep=False)).set_callbacks(scores).fit(X, Y), scores
 
 
 @pytest.fixture(scope="module")
 def exact():
     """A fit of one level with many checks of the gap."""
-    scores = LevelScores(X_TEST, Y_TEST)
+    scores = level_scores(X_TEST, Y_TEST)
     return ODMClassifier(strategy="exact", tol=1e-2, random_state=0).set_callbacks(scores).fit(X, Y), scores
 
 
@@ -49,7 +55,7 @@ def column(machine, key):
 
 @pytest.mark.parametrize("strategy", ["dc", "cascade"])
 def test_clusters_and_cascades(strategy):
-    scores = LevelScores(X_TEST, Y_TEST)
+    scores = level_scores(X_TEST, Y_TEST)
     machine = SVMClassifier(strategy=strategy, n_levels=1, random_state=0).set_callbacks(scores).fit(X, Y)
     display = from_estimator(machine, scores=scores)
     # rounds of a cascade are entries of level 0
@@ -133,7 +139,7 @@ def test_the_machine_inside_a_search_over_a_pipeline():
 
 
 def test_named_scores_and_style():
-    scores = LevelScores(X_TEST, Y_TEST, scoring="roc_auc")
+    scores = level_scores(X_TEST, Y_TEST, scoring="roc_auc")
     machine = ODMClassifier(**TREE.get_params(deep=False)).set_callbacks(scores).fit(X, Y)
     display = from_estimator(machine, scores=scores, curve_kwargs={"c": "red", "ls": "--"})
     assert display.axes_[0].get_ylabel() == "roc_auc"
@@ -165,7 +171,7 @@ def test_clear_errors(tree, exact):
     with pytest.raises(ValueError, match=r"levels are \[0\]; got scores of levels \[2, 1, 0\]"):
         from_estimator(exact[0], scores=scores)
     with pytest.raises(ValueError, match=r"levels are \[2, 1, 0\]; got scores of levels \[\]"):
-        from_estimator(machine, scores=LevelScores(X, Y))
+        from_estimator(machine, scores=level_scores(X, Y))
     with pytest.raises(ValueError, match=r"ax must be 3 axes \(accuracy, objective, relative gap\), got 2"):
         from_estimator(machine, scores=scores, ax=from_estimator(machine).axes_)
 

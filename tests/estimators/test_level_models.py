@@ -126,6 +126,8 @@ def test_scores_of_levels_are_those_of_models_that_stopped_there(prediction):
 
 
 def test_a_callback_stops_at_a_level_with_its_router():
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
+
     class Stop:
         def setup(self, estimator, context): ...
 

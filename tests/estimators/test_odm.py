@@ -109,6 +109,16 @@ def test_class_weight_is_a_sample_weight(moons):
     assert_allclose(balanced.dual_coef_, by_row.dual_coef_, rtol=1e-9)
 
 
+def test_balanced_classes_have_the_same_weight_whatever_that_of_their_rows(moons):
+    """The factor of a class is half the weight of all rows, over that of its own."""
+    X, y, rng = moons[0][:250], moons[1][:250], np.random.default_rng(0)
+    weights = rng.uniform(0.5, 2, 250) * np.where(y == 1, 5.0, 1.0)
+    balanced = ODMClassifier(class_weight="balanced").fit(X, y, sample_weight=weights)
+    factors = weights.sum() / 2 / np.array([weights[y == label].sum() for label in (0, 1)])
+    by_row = ODMClassifier().fit(X, y, sample_weight=weights * factors[y])
+    assert_allclose(balanced.dual_coef_, by_row.dual_coef_, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     "labels",
     [np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object), np.array([False, True]), np.array([-7, 3])],

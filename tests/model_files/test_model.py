@@ -348,3 +348,18 @@ def test_a_device_is_written_to_and_stays_one():
     X, y = moons(40)
     dm.save(dm.ODMClassifier().fit(X, y), "/dev/null")
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize(("value", "is_known"), [(False, True), (None, True), (True, False)])
+def test_a_scaler_of_a_newer_scikit_learn_loads_where_what_is_new_is_switched_off(tmp_path, value, is_known):
+    X, y = make_moons(60, random_state=0)
+    path = tmp_path / "m"
+    dm.save(make_pipeline(MinMaxScaler(), dm.LinearODMClassifier()).fit(X, y), path)
+    header, arrays = model_format.read_raw(path)
+    header["steps"][0]["parameters"]["sharpen"] = value
+    path.write_bytes(model_format.file_content(header, arrays))
+    if is_known:
+        assert dm.load(path).score(X, y) > 0.8
+        return
+    with pytest.raises(ModelFileError, match=r"MinMaxScaler has sharpen=True, which scikit-learn .* does not know"):
+        dm.load(path)

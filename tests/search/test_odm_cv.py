@@ -161,6 +161,7 @@ class Listener:
 
 
 def test_callbacks_hear_of_rounds_units_and_the_last_fit(moons):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
     listener = Listener()
     ODMClassifierCV(**SMALL).set_callbacks(listener).fit(*moons)
     assert listener.tasks.count("kernel and fold") in (3 + 3, 3 + 6)

@@ -8,10 +8,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from dimargin.displays.margin_values import WeightedMargins, margins_of
 from dimargin.displays.unwrap import innermost
+from dimargin.estimators.validation import sample_weights
 from dimargin.system.arrays import Floats
 
 
@@ -275,10 +276,7 @@ class MarginDistributionDisplay:
         if y_true_test is not None:
             margins.append(margins_of(y_true_test, y_score_test, classes))
             given.append(sample_weight_test)
-        weights = [
-            _check_sample_weight(w, m, dtype=np.float64, ensure_non_negative=True)
-            for w, m in zip(given, margins, strict=True)
-        ]
+        weights = [sample_weights(w, m) for w, m in zip(given, margins, strict=True)]
         display = cls(margins=margins, weights=weights, name=name, theta=theta, multiclass=len(classes) > 2)
         return display.plot(ax, normalize=normalize, curve_kwargs=curve_kwargs)
 

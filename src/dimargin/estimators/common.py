@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from dimargin.estimators.progress import CallbackProgress, Monitor
+from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.validation import check_number, check_objectives
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of

@@ -12,9 +12,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dimargin.estimators.validation import check_features, check_finite, check_weights, largest_magnitude
+from dimargin.estimators.validation import (
+    check_features,
+    check_finite,
+    check_weights,
+    largest_magnitude,
+    sample_weights,
+)
 from dimargin.kernels.columns import largest_column, narrowed
 from dimargin.kernels.user import Transform
 from dimargin.problems.one_vs_rest import labels_of
@@ -150,7 +156,7 @@ def training_data(
     go_on = classes is not None and hasattr(estimator, "classes_")
     X, y = validated(estimator, X, y, linear, reset=not go_on)
     check_classification_targets(y)
-    given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    given = sample_weights(sample_weight, X)
     kept = np.flatnonzero(given > 0)
     present = np.unique(y[kept])
     if classes is not None:
@@ -164,7 +170,7 @@ def training_data(
         raise ValueError(f"{name} needs at least two classes; y has one class only{trimmed}: {label!r}")
     codes, weights = np.searchsorted(present, y[kept]), given[kept]
     if estimator.class_weight is not None:
-        factors = compute_class_weight(estimator.class_weight, classes=present, y=y[kept], sample_weight=weights)
+        factors = _class_weights(estimator.class_weight, present, y[kept], weights)
         weights = weights * factors[codes]
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise ValueError(f"class_weight must be positive for every class, got {estimator.class_weight!r}")
@@ -185,10 +191,19 @@ def class_factors(given: Any, classes: NDArray[Any], weights: Floats | None, nam
 
     `weights` are those of the classes, without factors. Raises ValueError naming the parameter, `name`.
     """
-    factors = compute_class_weight(given, classes=classes, y=classes, sample_weight=weights)
+    factors = _class_weights(given, classes, classes, weights)
     if not (np.isfinite(factors).all() and (factors > 0).all()):
         raise ValueError(f"{name} must be positive for every class, got {given!r}")
     return np.asarray(factors, dtype=np.float64)
+
+
+def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: Floats | None) -> Floats:
+    """Return a factor for every class; those of "balanced" count weights, as in the newest scikit-learn."""
+    if isinstance(given, str) and given == "balanced":
+        counts = np.bincount(np.searchsorted(classes, y), weights, len(classes))
+        with np.errstate(divide="ignore"):
+            return np.asarray(counts.sum() / (len(classes) * counts))
+    return np.asarray(compute_class_weight(given, classes=classes, y=y))
 
 
 def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:

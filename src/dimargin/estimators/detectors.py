@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight
 
 from dimargin.estimators.common import HOLDS_ROWS, unchanged_on_failure
 from dimargin.estimators.data import rows_of, validated
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.sites import check_alone, check_named, check_sites
-from dimargin.estimators.validation import check_number, check_objectives, check_weights
+from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
@@ -207,7 +206,7 @@ class CoreSetDetector(KernelEstimator, OutlierMixin, BaseEstimator):
 
     def _rows(self, X: Any, sample_weight: Any) -> tuple[RowsToFit, int]:
         X = validated(self, X, ensure_min_samples=2)
-        given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        given = sample_weights(sample_weight, X)
         kept = np.flatnonzero(given > 0)
         check_weights(given[kept], kept)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

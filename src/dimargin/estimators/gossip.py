@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.callback import with_callbacks
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
@@ -20,6 +19,7 @@ from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.sites import check_sites
+from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.objectives import Objectives

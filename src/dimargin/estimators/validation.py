@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight
 
 from dimargin.problems.losses import LEAST, MOST
 from dimargin.system.arrays import Floats
@@ -45,6 +46,14 @@ def check_number(
     below = number <= high if high_included else number < high
     if not (above and below and math.isfinite(number)):
         raise ValueError(expected)
+
+
+def sample_weights(given: Any, X: Any) -> Floats:
+    """Return weights of the rows of X, or ones; raises ValueError or TypeError if those given cannot be weights."""
+    weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():  # which scikit-learn before version 1.9 lets pass
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return np.asarray(weights)
 
 
 def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -> float:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -184,7 +186,10 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     unknown = set(step["attributes"]) - {*attributes, *_ANY}
     if unknown:
         raise ValueError(f"unknown attributes {sorted(unknown)}")
-    estimator = make(**_decode_parts(step["parameters"], arrays))
+    parameters = _decode_parts(step["parameters"], arrays)
+    if make.__module__.startswith("sklearn."):
+        parameters = _known(make, parameters)
+    estimator = make(**parameters)
     for key, value in _decode_parts(step["attributes"], arrays).items():
         setattr(estimator, key, value)
     check_step(estimator)
@@ -197,6 +202,18 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
     else:
         check_scaler(estimator, attributes)
     return estimator
+
+
+def _known(make: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a scaler that the installed scikit-learn knows; others must be switched off."""
+    known = {name: value for name, value in parameters.items() if name in signature(make).parameters}
+    for name in parameters.keys() - known.keys():
+        if parameters[name] not in (None, False):
+            raise ValueError(
+                f"{make.__name__} has {name}={parameters[name]!r}, which scikit-learn {sklearn.__version__} does not "
+                "know: load it with the version that the model was trained with, or a later one"
+            )
+    return known
 
 
 def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:

@@ -167,6 +167,13 @@ def _transform(sample: Part, wide: bool) -> Transform:
     return transform if given.stationary and not sp.issparse(X) else transform.in_float64()
 
 
+def _with_short_indices(X: Any) -> Any:
+    """Return CSR rows with indices of 32 bits, which L1 distances of scikit-learn 1.6 need."""
+    X = narrowed(X)[0]
+    short = (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32))
+    return X if X.indices.dtype == np.int32 else sp.csr_array(short, shape=X.shape)
+
+
 def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
     """Return one over the median of the positive distances between rows, or gamma if that is less."""
     some = slice(None, None, -(-X.shape[0] // _FOR_A_MEDIAN))
@@ -174,7 +181,7 @@ def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
     if kernel.order == 2:
         distances = euclidean_distances(narrowed(X)[0] if sp.issparse(X) else X - X.mean(axis=0), squared=True)
     else:
-        distances = manhattan_distances(X)
+        distances = manhattan_distances(_with_short_indices(X) if sp.issparse(X) else X)
     positive = distances > _ROUNDING * distances.max()
     if not positive.any():
         return kernel.gamma

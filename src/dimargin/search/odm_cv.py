@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid, StratifiedKFold, check_cv
@@ -23,6 +22,7 @@ from dimargin.estimators import LinearODMClassifier, MarginClassifier, ODMClassi
 from dimargin.estimators.common import unchanged_on_failure
 from dimargin.estimators.data import TrainingData, gamma_value, training_data
 from dimargin.estimators.progress import Monitor
+from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.validation import check_number
 from dimargin.search.folds import Fold, nested_order
 from dimargin.search.halving import plan, successive_halving

@@ -247,6 +247,8 @@ class PrimalSolver(Solver[Shards[Shard], State, PrimalSolution], Generic[State])
         return products if self.factor is None else self._solved(products.T, "N").T
 
     def _solved(self, right: Floats, trans: str) -> Floats:
+        if not len(right):  # LAPACK of SciPy before version 1.14 refuses what is empty
+            return right
         return np.asarray(solve_triangular(self.factor, right, lower=True, trans=trans, check_finite=False))
 
     def evaluations(self, state: State) -> int:
