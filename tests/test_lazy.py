@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 import dimargin
-from dimargin.cli import app as app_of_all
-from dimargin.cli import dispatch, root
 
 LAZY = [f"dimargin{room}" for room in ("", ".data_files", ".model_files", ".libsvm", ".network", ".simulation")]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
@@ -93,58 +91,3 @@ def test_modules_are_reachable_through_their_package():
     assert run("import dimargin; print(dimargin.data_files.chunks.CHUNK, dimargin.__version__)") == (
         f"{2**20} {dimargin.__version__}"
     )
-
-
-COMMAND = """
-import sys
-from dimargin.cli import main, root
-assert not {"dimargin.cli.app", "rich", "sklearn"} & set(sys.modules)
-sys.path.insert(0, sys.argv[1])
-root.ALONE["site"] = "site_command"
-sys.argv = ["dimargin", *sys.argv[2:]]
-try:
-    main()
-finally:
-    print("all" if "dimargin.cli.app" in sys.modules else "alone", *sorted({"sklearn", "pyarrow"} & set(sys.modules)))
-"""
-SITE = """
-from typing import Annotated
-import typer
-
-def _site(rows: str, max_rounds: Annotated[int, typer.Option()] = 1) -> None:
-    if rows == "none":
-        raise ValueError("no rows")
-    print(rows, max_rounds)
-
-def register(app):
-    app.command("site")(_site)
-"""
-
-
-def command(folder, *arguments):
-    (folder / "site_command.py").write_text(SITE)
-    return subprocess.run([sys.executable, "-c", COMMAND, folder, *arguments], capture_output=True, text=True)
-
-
-def test_a_command_that_runs_alone(tmp_path):
-    done = command(tmp_path, "site", "rows.csv", "--max_rounds", "7")
-    assert (done.returncode, done.stdout) == (0, "rows.csv 7\nalone\n"), done.stderr
-    done = command(tmp_path, "site", "none")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "alone\n", "dimargin: no rows\n")
-    done = command(tmp_path, "site")
-    assert done.returncode == 2 and "Usage: dimargin site [OPTIONS]" in done.stderr
-
-
-def test_a_command_that_runs_alone_is_also_among_the_others(tmp_path, monkeypatch):
-    (tmp_path / "site_command.py").write_text(SITE)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(root, "ALONE", {"site": "site_command"})
-    app = root.new_app()
-    root.register_alone(app)
-    assert [entry.name for entry in app.registered_commands] == ["site"]
-
-
-@pytest.mark.parametrize("arguments", [["train", "site"], ["sites"], []])
-def test_other_commands_come_with_all(arguments, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["dimargin", *arguments])
-    assert dispatch._app() is app_of_all.app

@@ -1,10 +1,14 @@
-"""The command line of a plain installation: every command is there, and names the extra that it needs."""
+"""What is loaded for a command, and the command line of a plain installation."""
 
 import subprocess
 import sys
 
 import pytest
+import typer
 
+import dimargin
+from dimargin.cli.app import app as app_of_all
+from dimargin.cli.root import COMMANDS, overview
 from dimargin.system.extras import EXTRA_OF
 
 PLAIN = f"""
@@ -71,3 +75,51 @@ def test_pictures_are_refused_before_the_work(csv, tmp_path, command):
     extra = "peers" if command[0] == "simulate" else "report"
     assert (status, out) == (2, "") and err.endswith(f'needs the extra "{extra}": pip install "dimargin[{extra}]"\n')
     assert not picture.exists() and model.exists() == (command[0] == "evaluate")
+
+
+# ---- a command waits for no other ------------------------------------------------------------------------------------
+
+LOADED = """
+import sys
+from dimargin.cli import main
+sys.argv = ["dimargin", *sys.argv[1:]]
+try:
+    main()
+finally:
+    print("loaded:", *sorted({"sklearn", "pyarrow", "dimargin.cli.train", "dimargin.cli.tune"} & set(sys.modules)))
+"""
+
+
+def loaded(*arguments):
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True)
+    before, _, names = done.stdout.rpartition("loaded:")
+    return done.returncode, before, done.stderr, names.split()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], [], ["--version"], ["trian"], ["site", "--help"]])
+def test_what_trains_nothing_loads_nothing_that_trains(arguments):
+    status, out, err, names = loaded(*arguments)
+    assert not names and status == (0 if "--" in "".join(arguments) else 2)
+    if arguments == ["--version"]:
+        assert out == f"dimargin {dimargin.__version__}\n"
+    if arguments == ["trian"]:
+        assert "No such command 'trian'. Did you mean 'train'?" in err
+
+
+def test_a_command_is_loaded_without_the_others():
+    status, out, _, names = loaded("tune", "--help")
+    assert status == 0 and "dimargin tune [OPTIONS]" in out and names == ["dimargin.cli.tune", "pyarrow", "sklearn"]
+    assert "svm-scale [OPTIONS]" in loaded("svm_scale", "--help")[1]
+
+
+def helps(app):
+    """The first sentence, or all before a colon, that each command says of itself, in the order of the list."""
+    return {
+        name: " ".join((command.help or "").split("\n\n")[0].split())
+        for name, command in typer.main.get_command(app).commands.items()
+    }
+
+
+def test_the_list_says_what_commands_say_of_themselves():
+    own = helps(app_of_all)
+    assert helps(overview()) == {name: own[name] for name in COMMANDS} and own.keys() == COMMANDS.keys()

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
-from importlib import import_module
 from typing import NoReturn
 
 import typer
 
-from dimargin.cli.root import ALONE, new_app
+from dimargin.cli.root import COMMANDS, new_app, overview, register
 from dimargin.system.extras import MissingExtra
 
+COMPLETION = "_DIMARGIN_COMPLETE"  # set by a shell that completes a line
 _ABORTED = 130  # what typer makes of Ctrl-C
 _WRONG_USAGE = 2  # of typer too
 _MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line, not a traceback
 
 
 def _app() -> typer.Typer:
-    """Return the command line, with only the command that was asked for where it runs alone, else with all."""
-    module = ALONE.get(sys.argv[1]) if len(sys.argv) > 1 else None
-    if module is None:
+    """Return the command line with the command that was asked for, or a list of all."""
+    if COMPLETION in os.environ:
         from dimargin.cli.app import app  # loads everything
 
         return app
+    command = COMMANDS.get(sys.argv[1].replace("_", "-")) if len(sys.argv) > 1 else None
+    if command is None:
+        return overview()
     alone = new_app()
-    alone.callback()(lambda: None)  # or typer would take an only command for the whole command line, without its name
-    import_module(module).register(alone)
+    register(alone, command.module)
     return alone
 
 

@@ -1,0 +1,137 @@
+"""``dimargin predict | evaluate | info``: what is done with a model file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from dimargin.cli.flags import existing_file, usage_checked
+from dimargin.cli.parameters import parameters
+from dimargin.cli.shared import (
+    DataArgument,
+    JsonOption,
+    LabelOption,
+    ModelArgument,
+    Output,
+    QuietOption,
+    certificate,
+    check_plot,
+    draw,
+    machine_of,
+    open_model,
+    plot_option,
+    read_for,
+    refuse_detector,
+    scaled,
+    scalers_of,
+    scores,
+)
+from dimargin.displays import MarginDistributionDisplay
+from dimargin.estimators import CoreSetDetector
+from dimargin.model_files import load_with_header, save
+from dimargin.system.writing import write_file
+
+
+def _predict(
+    model: ModelArgument,
+    data: DataArgument,
+    output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="File for the labels.")] = None,
+    decision_values: Annotated[bool, typer.Option(help="Decision values after each label, tab-separated.")] = False,
+    label: LabelOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Predict a label a line; with an outlier detector, 1 for what is usual and -1 for an outlier.
+
+    Example: dimargin predict spam.dimargin new.csv --output labels.txt
+    """
+    out = Output(False, quiet)
+    trained, notes = open_model(model)
+    rows = read_for(trained, notes, data, label, needs_label=False)
+    began = time.perf_counter()
+    lines = [str(name) for name in trained.predict(rows.X).tolist()]
+    seconds = time.perf_counter() - began
+    if decision_values:
+        values = trained.decision_function(rows.X).reshape(len(lines), -1)
+        lines = ["\t".join([name, *(f"{v:.9g}" for v in row)]) for name, row in zip(lines, values, strict=True)]
+    text = "\n".join(lines) + "\n"
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_file(output, text.encode())
+    out.say(f"{len(lines)} rows in {seconds:.3g} s, {len(lines) / max(seconds, 1e-9):.3g} rows per second")
+
+
+def _evaluate(
+    model: ModelArgument,
+    data: DataArgument,
+    label: LabelOption = None,
+    plot: Annotated[Path | None, plot_option("Draw the margin distribution")] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Score a model on labelled data.
+
+    Example: dimargin evaluate spam.dimargin test.csv --plot margins.png
+    """
+    out = Output(as_json, quiet)
+    with usage_checked():
+        check_plot(plot)
+    trained, notes = open_model(model)
+    refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
+    rows = read_for(trained, notes, data, label)
+    facts = scores(trained, data, rows)
+    draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
+    if as_json or quiet:
+        return out.result(facts)
+    classes, confusion = facts.pop("classes"), facts.pop("confusion")
+    out.result(facts)
+    table = Table("true \\ predicted", *map(str, classes))
+    for name, counts in zip(classes, confusion, strict=True):
+        table.add_row(str(name), *map(str, counts))
+    out.console.print(table)
+
+
+def _info(
+    model: ModelArgument,
+    certify: Annotated[
+        Path | None,
+        existing_file(help="Training data: compute the global certificate and store it."),
+    ] = None,
+    label: LabelOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what a model file says of itself: its certificate above all.
+
+    Example: dimargin info spam.dimargin --certify train.csv
+    """
+    out = Output(as_json, quiet=False)
+    trained, header = load_with_header(model)
+    machine, scalers = machine_of(trained), scalers_of(trained)
+    if certify is not None:
+        refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
+        rows = read_for(trained, header["notes"], certify, label)
+        machine.certify(scaled(scalers, rows.X), rows.y)
+        save(trained, model, header["notes"])
+    values = {name: getattr(machine, name) for name in parameters(type(machine))}
+    facts = {
+        "machine": type(machine).__name__,
+        **certificate(machine),
+        **({} if isinstance(machine, CoreSetDetector) else {"classes": machine.classes_.tolist()}),
+        "features": int(machine.n_features_in_),
+        "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers) or "none",
+        "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
+        "written_by": f"dimargin {header['dimargin_version']}, format {header['format_version']}",
+        "privacy": machine._facts["privacy"],
+    }
+    out.result(facts)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for name, command in (("predict", _predict), ("evaluate", _evaluate), ("info", _info)):
+        app.command(name)(command)
