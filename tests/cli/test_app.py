@@ -47,6 +47,17 @@ def csv(tmp_path):
     return write_moons(tmp_path / "train.csv", 300)
 
 
+def test_the_work_that_begins_is_described(dimargin, csv, tmp_path):
+    said = {
+        (): "training ODMClassifier, strategy exact; how long it takes is not known, and --max-time would limit it",
+        ("--strategy", "diodm", "--max-time", 60): "training ODMClassifier, strategy diodm, for at most 60 s",
+        ("--loss", "linear_odm", "--max-time", 0.5): "training LinearODMClassifier, for at most 0.5 s",
+    }
+    for flags, words in said.items():
+        _, _, err = dimargin("train", csv, "--model", tmp_path / "m", *flags)
+        assert f"{csv}: 300 rows, 2 features\n{words}\n" in err
+
+
 def test_from_a_file_to_predictions_that_python_agrees_with(dimargin, csv, tmp_path):
     model, test = tmp_path / "spam.dimargin", write_moons(tmp_path / "test.csv", 200, seed=1)
     status, out, _ = dimargin("train", csv, "--model", model, "--validate", test, "--json", "--random-state", 0)

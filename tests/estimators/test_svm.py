@@ -11,6 +11,7 @@ from qpsolvers import solve_qp
 from scipy.sparse import csc_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_svmlight_file, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
@@ -285,3 +286,30 @@ def test_text_stays_sparse(data_folder):
     assert sp.issparse(machine.support_vectors_)
     assert machine.objective_ == pytest.approx(optimum, rel=2e-4)
     assert machine.score(X_test, y_test) == pytest.approx(svc.score(X_test, y_test), abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({}, "With loss='squared_hinge', strategy='landmark' the time is linear in the rows"),
+        ({"fit_intercept": True}, "With loss='squared_hinge', fit_intercept=False, strategy='landmark' the time"),
+        ({"loss": "squared_hinge"}, "With strategy='landmark' the time is linear in the rows"),
+        ({"tol": 0.9}, None),  # not far from it
+        ({"kernel": lambda X, Z: X @ Z.T}, None),
+    ],
+)
+def test_what_to_do_where_many_rows_take_too_long(parameters, words):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 2))
+    machine = SVMClassifier(**({"strategy": "diodm", "max_time": 1e-9, "random_state": 0} | parameters))
+    with pytest.warns(ConvergenceWarning) as found:
+        machine.fit(X, X[:, 0] + rng.normal(size=20_000) > 0)
+    (warning,) = [str(one.message) for one in found]
+    assert words in warning if words else "linear in the rows" not in warning
+
+
+def test_few_rows_need_no_advice():
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    with pytest.warns(ConvergenceWarning) as found:
+        SVMClassifier(max_time=1e-9, random_state=0).fit(X, X[:, 0] > 0)
+    assert "linear in the rows" not in str(found[0].message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import Annotated, Any
 
 import typer
@@ -36,9 +36,14 @@ def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> 
 def with_flags(
     command: Callable[..., None], flags: Sequence[inspect.Parameter], before: str | None = None
 ) -> Callable[..., None]:
-    """Give a command flags in place of its ``**`` parameter, behind its own ones or before the one that is named."""
+    """Return a command with flags in place of its ``**`` parameter, behind its own or before the one that is named."""
     signature = inspect.signature(command, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     at = len(own) if before is None else list(signature.parameters).index(before)
-    command.__signature__ = signature.replace(parameters=[*own[:at], *flags, *own[at:]])  # type: ignore[attr-defined]
-    return command
+
+    @wraps(command)
+    def run(*arguments: Any, **given: Any) -> None:
+        command(*arguments, **given)
+
+    run.__signature__ = signature.replace(parameters=[*own[:at], *flags, *own[at:]])  # type: ignore[attr-defined]
+    return run

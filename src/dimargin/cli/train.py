@@ -162,8 +162,17 @@ def _check_file(data: str) -> None:
 def _train_here(machine: Any, data: Path, label: str | None, scale: Scale, out: Output) -> Trained:
     rows = read_data(data, label)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
+    out.say(_plan_of(machine, rows.X.shape[0]))
     scalers = fitted_scalers(scale, rows.X, getattr(machine, "memory_limit", None))
     return fitted(machine, scalers, rows, scaled(scalers, rows.X), FitDisplay(out.errors, machine.tol, out.quiet))
+
+
+def _plan_of(machine: Any, n_rows: int) -> str:
+    """Return what is about to be done, and for how long."""
+    plan = ", ".join(filter(None, (f"training {type(machine).__name__}", machine._plan(n_rows))))
+    if machine.max_time is None:
+        return f"{plan}; how long it takes is not known, and --max-time would limit it"
+    return f"{plan}, for at most {machine.max_time:g} s"
 
 
 def _go_on(machine: Any, data: Path, label: str | None, previous: Any, notes: dict[str, Any], out: Output) -> Trained:

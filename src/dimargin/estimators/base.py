@@ -18,6 +18,7 @@ from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit
 from dimargin.estimators.data import Origin, TrainingData, training_data
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.validation import check_number
+from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
@@ -30,6 +31,7 @@ from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
+_FAR, _MANY_ROWS = 10.0, 20_000  # times the tolerance, and rows, from which landmarks are worth a word
 _MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are counted
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
@@ -207,6 +209,21 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         # a tree that was asked for is built, however few the rows
         tree = self.n_levels is not None or self.stop_level > 0
         return STRATEGIES["diodm" if tree or n_rows > _AUTO_EXACT_ROWS else "exact"]()
+
+    def _advice(self) -> str:
+        """Return how to use landmarks where many rows have left the gap far from its tolerance."""
+        is_far = self.duality_gap_ > _FAR * self.tol and self._n_given >= _MANY_ROWS
+        if not is_far or self.certificate_ == "landmark" or self.kernel not in KERNEL_NAMES:
+            return ""
+        changes: dict[str, Any] = {"loss": "squared_hinge"} if not self._loss().smooth else {}
+        changes |= {"fit_intercept": False} if self._has_intercept else {}
+        settings = ", ".join(f"{name}={value!r}" for name, value in (changes | {"strategy": "landmark"}).items())
+        return f" With {settings} the time is linear in the rows, and prediction faster by far."
+
+    def _plan(self, n_rows: int) -> str:
+        """Return the name of the strategy that a fit of so many rows takes."""
+        chosen = type(self._choose(self._check_strategy(), n_rows))
+        return f"strategy {next((name for name, own in STRATEGIES.items() if own is chosen), chosen.__name__)}"
 
     def _memory_needed(self, n_rows: int, n_values: int, n_outputs: int) -> int:
         """Return the bytes that a solve of `n_rows` rows with `n_values` stored numbers takes beside the data."""

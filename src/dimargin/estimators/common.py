@@ -171,10 +171,19 @@ class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC
         if self.status_ in ("max_iter", "max_time", "precision"):
             warnings.warn(
                 f"{type(self).__name__} stopped before the tolerance was reached: {reason}. The model is the "
-                f"best so far, with a relative duality gap of {self.duality_gap_:.2e} ({self.certificate_}).",
+                f"best so far, with a relative duality gap of {self.duality_gap_:.2e} ({self.certificate_})."
+                f"{self._advice()}",
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+    def _plan(self, n_rows: int) -> str:
+        """Return how a fit of so many rows is done, in a few words."""
+        return ""
+
+    def _advice(self) -> str:
+        """Return what to do instead, as a sentence behind others, where a fit has ended far from its tolerance."""
+        return ""
 
     @abstractmethod
     def _check_parameters(self) -> None:
