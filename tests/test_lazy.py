@@ -12,7 +12,10 @@ import pytest
 
 import dimargin
 
-LAZY = [f"dimargin{room}" for room in ("", ".data_files", ".model_files", ".libsvm", ".network", ".simulation")]
+LAZY = [
+    f"dimargin{room}"
+    for room in ("", ".data_files", ".estimators", ".model_files", ".libsvm", ".network", ".simulation")
+]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
 
 

@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances
 
 from dimargin.kernels.columns import narrowed, row_chunks
 from dimargin.kernels.functions import Kernel
@@ -176,6 +175,8 @@ def _with_short_indices(X: Any) -> Any:
 
 def _wide_gamma(X: Any, kernel: Kernel, weights: Floats) -> float:
     """Return one over the median of the positive distances between rows, or gamma if that is less."""
+    from sklearn.metrics.pairwise import euclidean_distances, manhattan_distances  # a twentieth of a class's import
+
     some = slice(None, None, -(-X.shape[0] // _FOR_A_MEDIAN))
     X, weights = X[some], weights[some]
     if kernel.order == 2:

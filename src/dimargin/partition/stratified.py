@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
@@ -80,6 +79,8 @@ class InputClusterPartition(Partition):
 
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestCentre, int]:
         """Return strata by the nearest centre of a cluster, which take no kernel values."""
+        from sklearn.cluster import KMeans  # which few fits need, and which takes a twentieth of the package's import
+
         size = min(max(n_rows // 2, 1), _LARGEST_SAMPLE) if self.sample_size is None else min(self.sample_size, n_rows)
         sample = first_rows(rows, size, n_rows)
         seed = int(rng.integers(2**31))

@@ -1,0 +1,16 @@
+"""The machines that have a name: that of their loss, on the command line, in model files and on Spark."""
+
+from __future__ import annotations
+
+from dimargin.estimators.common import MarginClassifier
+from dimargin.estimators.linear_odm import LinearODMClassifier
+from dimargin.estimators.odm import ODMClassifier
+from dimargin.estimators.svm import SVMClassifier
+
+MACHINES: dict[str, type[MarginClassifier]] = {
+    "odm": ODMClassifier,
+    "hinge": SVMClassifier,
+    "squared_hinge": SVMClassifier,
+    "linear_odm": LinearODMClassifier,
+}
+"""Machines by the name of their loss; the first is the command line's default."""
