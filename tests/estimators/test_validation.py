@@ -5,6 +5,7 @@ import signal
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -289,3 +290,32 @@ def test_a_ball_refuses_damaged_sparse_points(how):
 def test_whole_numbers_beyond_all_bounds(parameters):
     with pytest.raises(ValueError, match=f"{next(iter(parameters))} must be a whole number in"):
         ODMClassifier(**parameters).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", [ODMClassifier, LinearODMClassifier])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        (["1", "b", "a", "c"], "'b' (row 1)"),
+        (pd.Categorical(["a", "b", "a", "c"]), "'a' (row 0)"),
+        (pd.to_datetime(["2020-01-01"] * 4), "'2020-01-01T00:00:00"),
+        ([1.0, None, "x", 2.0], "None (row 1)"),
+    ],
+)
+def test_a_column_that_holds_no_numbers_is_named(make, column, value):
+    frame = pd.DataFrame({"age": [1.0, 2, 3, 4], "town": column})
+    with pytest.raises(
+        ValueError, match=f"column 'town' holds {re.escape(value)}.*where numbers are expected"
+    ) as error:
+        make().fit(frame, [0, 1, 0, 1])
+    assert f"['town']), remainder='passthrough'), {make.__name__}())" in str(error.value)
+    machine = make().fit(frame.assign(town=[1.0, 2, 3, 4]), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="column 'town' holds"):
+        machine.predict(frame)
+
+
+def test_columns_of_texts_that_are_numbers_are_numbers():
+    frame = pd.DataFrame({"age": ["1", "2", "3", "4"], "size": [True, False, True, False]})
+    assert ODMClassifier().fit(frame, [0, 1, 0, 1]).n_features_in_ == 2
+    with pytest.raises(ValueError, match="y contains NaN"):  # its own error, where all columns are numbers
+        ODMClassifier().fit(frame, [0, np.nan, 0, 1])

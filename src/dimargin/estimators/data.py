@@ -18,6 +18,7 @@ from dimargin.estimators.validation import (
     check_features,
     check_finite,
     check_weights,
+    columns_named,
     largest_magnitude,
     sample_weights,
 )
@@ -116,10 +117,11 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = F
     their own. `options` are those of scikit-learn's `validate_data`.
     """
     pairwise = getattr(estimator, "kernel", None) == "precomputed"
-    found = validate_data(
-        estimator, X, y, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
-        ensure_all_finite=False, accept_large_sparse=True, **options,
-    )  # fmt: skip
+    with columns_named(X, type(estimator).__name__):
+        found = validate_data(
+            estimator, X, y, accept_sparse=False if pairwise else "csr", dtype=STORED_DTYPES, order="C",
+            ensure_all_finite=False, accept_large_sparse=True, **options,
+        )  # fmt: skip
     X, *labels = found if isinstance(found, tuple) else (found,)
     if pairwise and X.shape[0] != X.shape[1]:
         raise ValueError(f"kernel='precomputed' needs a square matrix of kernel values, got shape {X.shape}")
@@ -134,9 +136,10 @@ def validated(estimator: Any, X: Any, y: Any = "no_validation", linear: bool = F
 def queries(estimator: Any, X: Any, order: str | None = "C") -> Any:
     """Return rows for prediction that scikit-learn and the checks of this package accept."""
     check_is_fitted(estimator)
-    X = validate_data(
-        estimator, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order=order, ensure_all_finite=False
-    )
+    with columns_named(X, type(estimator).__name__):
+        X = validate_data(
+            estimator, X, reset=False, accept_sparse="csr", dtype=STORED_DTYPES, order=order, ensure_all_finite=False
+        )
     check_finite(X, columns=getattr(estimator, "feature_names_in_", None))
     return X
 

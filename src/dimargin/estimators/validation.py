@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,39 @@ def sample_weights(given: Any, X: Any) -> Floats:
     if not weights.any():  # which scikit-learn before version 1.9 lets pass
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return np.asarray(weights)
+
+
+@contextmanager
+def columns_named(X: Any, estimator: str) -> Iterator[None]:
+    """Turn an error of the block, where a column of a data frame holds no numbers, into one that names the column."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        found = _first_of_no_number(X)
+        if found is None:
+            raise
+        name, row, value = found
+        raise ValueError(
+            f"column {name!r} holds {value!r} (row {row}), where numbers are expected. Turn it into numbers first, "
+            f"such as by make_pipeline(make_column_transformer((OneHotEncoder(handle_unknown='ignore'), [{name!r}]), "
+            f"remainder='passthrough'), {estimator}())"
+        ) from error
+
+
+def _first_of_no_number(X: Any) -> tuple[Any, int, Any] | None:
+    """Return column, row and value of the first value of a data frame that is no number; None for anything else."""
+    if not hasattr(X, "columns") or not hasattr(X, "__getitem__"):
+        return None
+    for name in X.columns:
+        values = np.asarray(X[name])
+        if values.ndim != 1 or values.dtype.kind in "biuf":
+            continue
+        for row, value in enumerate(values.tolist() if values.dtype.kind != "M" else values.astype(str).tolist()):
+            try:
+                float(value)
+            except (ValueError, TypeError):
+                return name, row, value
+    return None
 
 
 def check_finite(X: Any, name: str = "X", columns: NDArray[Any] | None = None) -> float:
