@@ -57,6 +57,26 @@ def test_candidates_of_several_grids_leave_holes():
     assert np.isnan(display.scores).sum() == 3 and len(display.ax_.texts) == 3
 
 
+def test_the_choice_is_the_darkest(search):
+    display = TuningDisplay.from_estimator(search)
+    shades = display.image_.get_array()
+    assert shades[display.best] == shades.max() == 1
+    for number in range(1, display.rounds.max() + 1):
+        earlier, later = shades[display.rounds < number], shades[display.rounds >= number]
+        assert earlier.max() < later.min()
+        scores = display.scores[display.rounds == number].round(4)
+        assert (np.argsort(scores, kind="stable") == np.argsort(shades[display.rounds == number], kind="stable")).all()
+
+
+def test_a_worse_score_of_more_rows_is_darker():
+    scores, rounds = np.array([[0.99, 0.97, 0.96]]), np.array([[0, 1, 1]])
+    display = TuningDisplay(
+        scores=scores, rounds=rounds, row_values=[1.0], column_values=[1.0, 2.0, 3.0], row_name="gamma",
+        column_name="lam", best=(0, 1),
+    ).plot()  # fmt: skip
+    assert display.image_.get_array().tolist() == [[0.0, 1.0, 0.5]]
+
+
 def test_cells_of_the_same_written_score_have_the_same_shade():
     scores, indices = np.array([[0.98541, 0.98543, 0.97]]), np.zeros((1, 3), dtype=int)
     display = TuningDisplay(

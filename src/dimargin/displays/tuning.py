@@ -18,8 +18,8 @@ class TuningDisplay:
     """Scores of the candidates of a successive halving, over two of their parameters.
 
     A cell shows the best candidate with these two values: its score, in percent, in the last round that it took part
-    in, and below it that round. Scores of later rounds are of more rows, and higher for that. The frame is around the
-    choice.
+    in, and below it that round. A later round is darker than an earlier one, whose scores are of fewer rows and cannot
+    be compared with its own; within a round, the better is the darker. The frame is around the choice.
 
     All parameters are stored as attributes.
 
@@ -86,10 +86,11 @@ class TuningDisplay:
             size = (max(4.5, 1.6 + 0.9 * n_columns), max(2.2, 1.3 + 0.5 * n_rows))
             _, ax = plt.subplots(figsize=size, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        # by rank of what is written: the few good ones lie close together, and the bad ones anywhere
+        # by rank of round and score as written: the few good ones lie close together, and the bad ones anywhere
         known = np.isfinite(self.scores)
         shades = np.full(self.scores.shape, np.nan)
-        order = np.unique(self.scores[known].round(4), return_inverse=True)[1]
+        pairs = np.column_stack([self.rounds[known], self.scores[known].round(4)])
+        order = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
         shades[known] = order / max(order.max(initial=0), 1)
         self.image_ = ax.imshow(np.ma.masked_invalid(shades), cmap="Blues", vmin=0, vmax=1.3, aspect="auto")
         for row, column in np.argwhere(known):
@@ -102,7 +103,7 @@ class TuningDisplay:
         ax.set_xticks(range(n_columns), [_label(value) for value in self.column_values])
         ax.set_yticks(range(n_rows), [_label(value) for value in self.row_values])
         ax.set(xlabel=self.column_name, ylabel=self.row_name)
-        ax.set_title(f"{self.score_name}, %, and the last round", fontsize="medium")
+        ax.set_title(f"{self.score_name}, %, and the last round; darker: later, then better", fontsize="medium")
         return self
 
     @classmethod
