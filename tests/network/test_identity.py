@@ -1,5 +1,6 @@
 """Who has signed what, judged by certificates as OpenSSL makes them."""
 
+import datetime
 import subprocess
 
 import pytest
@@ -64,6 +65,30 @@ def test_authorities_in_between(pki):
     assert north.checked("east", east.chain + north.chain, east.sign(b"x"), b"x") == east.chain
     with pytest.raises(LinkError, match=r"none of the authority's.*basicConstraints"):
         Identity.of("eve", pki("eve", by="east"))  # a member is no authority
+
+
+def test_an_authority_in_between_that_was_renewed(tmp_path):
+    """It is younger than the certificates that it has signed."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    keys = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("root", "region", "north")}
+    day = datetime.datetime(2025, 1, 1, tzinfo=datetime.UTC)
+
+    def certificate(name, by, age):
+        subject, issuer = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)]) for text in (name, by))
+        builder = x509.CertificateBuilder(issuer, subject, keys[name].public_key(), x509.random_serial_number())
+        began = day - datetime.timedelta(days=age)
+        builder = builder.not_valid_before(began).not_valid_after(day + datetime.timedelta(days=30))
+        builder = builder.add_extension(x509.BasicConstraints(name != "north", None), critical=True)
+        return builder.sign(keys[by], hashes.SHA256())
+
+    chain = [certificate("north", "region", 90), certificate("region", "root", 5)]
+    north = Identity("north", b"".join(one.public_bytes(Encoding.PEM) for one in chain), keys["north"],
+                     (certificate("root", "root", 900),))  # fmt: skip
+    assert north.checked("north", north.chain, north.sign(b"x"), b"x") == north.chain
 
 
 def test_an_authority_with_an_ed25519_key():

@@ -149,7 +149,8 @@ def _path(own: Certificate, between: list[Certificate], authority: tuple[Certifi
 
     anything = v.ExtensionPolicy.permit_all()  # as of certificates for TLS here: no name of a host is needed
     signs = anything.require_present(BasicConstraints, v.Criticality.AGNOSTIC, _check_is_authority)
-    policy = v.PolicyBuilder().store(v.Store(list(authority))).time(own.not_valid_before_utc)
+    began = max(one.not_valid_before_utc for one in (own, *between))  # one between may have been renewed
+    policy = v.PolicyBuilder().store(v.Store(list(authority))).time(began)
     policy = policy.extension_policies(ca_policy=signs, ee_policy=anything)
     return policy.build_client_verifier().verify(own, between).chain[:-1]
 
