@@ -232,11 +232,11 @@ def test_damaged_checkpoints_are_refused(frame, folder, monkeypatch):
         train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
     text = text_of(folder, "0000")
     written = json.loads(text.read_text())
-    written["manifest"]["format"] = 2
+    written["manifest"]["format"] = 1
     written["sha256"] = checkpoints._digest(checkpoints._text(written["manifest"]).encode())
     text.write_text(json.dumps(written))
     text.with_name(f".{text.name}.crc").unlink(missing_ok=True)
-    with pytest.raises(ValueError, match="format 2, and this dimargin reads 1"):
+    with pytest.raises(ValueError, match="format 1, and this dimargin reads 2"):
         train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
 
 

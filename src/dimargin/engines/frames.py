@@ -1,6 +1,6 @@
 """Work of the Spark engine on the executors, where tasks run on items that come and go as frames.
 
-A frame is a row of the columns place, sender, chunk and data: at most 128 KiB of a pickled item. Rows and Arrow batches
+A frame is a row of the columns index, sender, chunk and data: at most 128 KiB of a pickled item. Rows and Arrow batches
 stay small with it, however large an item is. Only frames that this module has written, in a job, are ever unpickled;
 those in files hold packed items (`dimargin.engines.packing`).
 
@@ -33,13 +33,13 @@ from dimargin.sharding.shards import Node, added, in_tree, tree_sum
 from dimargin.system.threads import single_threaded_blas
 
 Batches = Iterator[pa.RecordBatch]
-Item = tuple[int, int, Any]  # with its place and sender
+Item = tuple[int, int, Any]  # with its index and sender
 Record = tuple[int, int, bytes]  # the same, pickled
 Calls = Sequence[bytes]  # pickled tasks, each with its value, of which each is run on the result of the one before
 
 _BYTES_OF_CHUNK, _CHUNKS_OF_BATCH = 1 << 17, 64
 _CODEC, _COMPRESSED = pa.Codec("lz4_raw"), b"lz4 "  # no pickle begins so
-COLUMNS = pa.schema([("place", pa.int64()), ("sender", pa.int64()), ("chunk", pa.int32()), ("data", pa.binary())])
+COLUMNS = pa.schema([("index", pa.int64()), ("sender", pa.int64()), ("chunk", pa.int32()), ("data", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Layout:
     n_partitions: int
 
     def indices(self, partition: int) -> range:
-        """Return the shards of a partition, at places with ``place * n_partitions // n_shards == partition``."""
+        """Return the shards of a partition, of the indices with ``index * n_partitions // n_shards == partition``."""
         return range(*(-(-p * self.n_shards // self.n_partitions) for p in (partition, partition + 1)))
 
 
@@ -164,7 +164,7 @@ def records_of(table: pa.Table) -> list[tuple[int, bytes]]:
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, Any]]:
-    numbers = [batch.column(name).to_pylist() for name in ("place", "sender", "chunk")]
+    numbers = [batch.column(name).to_pylist() for name in ("index", "sender", "chunk")]
     return zip(*numbers, (value.as_buffer() for value in batch.column("data")), strict=True)
 
 
@@ -259,7 +259,7 @@ def summed(n_shards: int, calls: Calls, batches: Batches) -> Batches:
 
 
 def dealt(call: bytes, n_shards: int, calls: Calls, batches: Batches) -> Batches:
-    """Return frames of what ``split(item, value)`` sends, with the place where it goes and its sender."""
+    """Return frames of what ``split(item, value)`` sends, with the index that it goes to and its sender."""
     return _dealt(call, n_shards, _made(calls, batches))
 
 

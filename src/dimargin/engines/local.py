@@ -47,7 +47,7 @@ class LocalEngine:
             Called with an item and the number of threads that it may use.
         items : sequence
         done : callable
-            Called in the caller's thread with the place and the result of every item that has ended.
+            Called in the caller's thread with the index and the result of every item that has ended.
         """
         workers = min(self.n_threads, len(items))
         if workers <= 1:

@@ -20,7 +20,7 @@ from dimargin.engines.frames import Batches, Calls, Layout
 from dimargin.engines.jobs import Jobs, other_bytes_again, plain_plans
 from dimargin.engines.record import Record, Saved
 
-SCHEMA = StructType().add("place", "long").add("sender", "long").add("chunk", "integer").add("data", "binary")
+SCHEMA = StructType().add("index", "long").add("sender", "long").add("chunk", "integer").add("data", "binary")
 _FEW_PARTITIONS = 8  # whose sums the driver takes
 _LONGEST_CHAIN = 8  # steps without a shuffle: Spark serialises them nested, and the stack of an executor is finite
 
@@ -188,7 +188,7 @@ class Stored:
             if isinstance(made._make, bytes):
                 calls.insert(0, made._make)
             else:
-                indices = F.col("place").between(made._make[0], made._make[-1])
+                indices = F.col("index").between(made._make[0], made._make[-1])
             made = cast(Stored, made.parent)
         frame = made.frame() if indices is None else made.frame().where(indices)
         return frame.mapInArrow(partial(function, calls), SCHEMA)
@@ -258,6 +258,6 @@ def joined(layout: Layout, sent: DataFrame, join: bytes) -> DataFrame:
 
 
 def dealt(layout: Layout, frame: DataFrame, size: int = 1) -> DataFrame:
-    """Move frames to their partitions, groups of `size` indices in the place of one, and sort them."""
-    partition = F.expr(f"cast((place div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
-    return frame.repartitionById(layout.n_partitions, partition).sortWithinPartitions("place", "sender", "chunk")
+    """Move frames to their partitions, groups of `size` indices as one, and sort them."""
+    partition = F.expr(f"cast((index div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
+    return frame.repartitionById(layout.n_partitions, partition).sortWithinPartitions("index", "sender", "chunk")

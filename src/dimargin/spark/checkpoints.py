@@ -35,7 +35,7 @@ from dimargin.estimators.common import MarginClassifier  # which imports every s
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.strategies import Resumption
 
-_FORMAT = 1
+_FORMAT = 2
 _UNREADABLE = (PySparkException, Py4JJavaError)  # what Spark raises where a file is damaged
 _SECONDS = 60.0  # between checkpoints of steps that are not levels
 _FREE = {"max_time", "memory_limit"}  # parameters that another run may change
