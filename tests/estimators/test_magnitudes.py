@@ -180,6 +180,7 @@ def test_strategies_at_the_ends(parameters):
 def test_rows_so_large_that_no_step_helps_end_at_once():
     """A thousand passes were made, each like the first."""
     rows = np.random.default_rng(0).normal(size=(30, 3))
-    with pytest.warns(ConvergenceWarning, match="the relative gap stays at"):
+    gap = "1.00e" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else ""  # OpenBLAS of older ones rounds otherwise
+    with pytest.warns(ConvergenceWarning, match=f"stays at {gap}"):
         found = CoreSetSVMClassifier(kernel="linear").fit(1e20 * rows, rows[:, 0] > 0)
     assert found.status_ == "precision" and found.n_iter_ <= 3

@@ -48,6 +48,15 @@ def test_numbers_of_numpy_keep_their_type_where_asked(exact):
         assert back == [value] and type(back[0]) is (type(value) if exact else type(plain))
 
 
+def test_keys_of_numpy_do_not_take_one_another_s_place():
+    value = {np.int64(1): np.int64(10), np.int64(2): np.int64(20), (np.float32(3),): np.ones(2), "4": {np.int8(5): 6}}
+    for exact in (False, True):
+        arrays = {}
+        back = decode(encode(value, "here", arrays, exact=exact), arrays)
+        assert repr(back) == repr(value) if exact else list(back) == [1, 2, (3.0,), "4"]
+        assert back[1] == 10 and back[2] == 20 and back[(3.0,)].tolist() == [1, 1] and back["4"] == {5: 6}
+
+
 def test_rows_come_back():
     X = sp.csr_array(np.array([[0.0, 1.5], [2.0, 0.0], [0.0, 0.0]], dtype=np.float32))
     for exact in (False, True):

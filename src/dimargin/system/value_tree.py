@@ -65,7 +65,8 @@ def encode(
     if kind in (list, tuple):
         return {kind.__name__: [inner(item, f"{where}.{k}") for k, item in enumerate(value)]}
     if kind is dict:
-        return {"dict": [[inner(a, where), inner(b, f"{where}.{k}")] for k, (a, b) in enumerate(value.items())]}
+        pairs = enumerate(value.items())
+        return {"dict": [[inner(a, f"{where}.key{k}"), inner(b, f"{where}.{k}")] for k, (a, b) in pairs]}
     if isinstance(value, np.ndarray) and value.dtype.kind in ("biufU" if exact else "biuf"):
         return _in_arrays("array", value if exact else np.ascontiguousarray(value), where, arrays)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OU" and not exact:
