@@ -21,11 +21,13 @@ from dimargin.sites.gossip_options import GossipOptions
 
 try:
     from ..authority import identities
-    from .hostile_messages import Listening, hostile, plain, together
+    from .hostile_messages import hostile, plain
+    from .listening import Listening, together
 except ImportError:  # as a module of a test
     from authority import identities
 
-    from fuzz.hostile_messages import Listening, hostile, plain, together
+    from fuzz.hostile_messages import hostile, plain
+    from fuzz.listening import Listening, together
 
 NAMES = ("north", "south")
 _QUICK = {"interval": 0.05, "lease": 2.0}

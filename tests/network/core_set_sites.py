@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from fuzz.hostile_messages import heard
+from fuzz.listening import heard
 
 from dimargin.network.programs.candidates import Candidates, points_of
 from dimargin.network.programs.core_set_consensus import CoreSetConsensus

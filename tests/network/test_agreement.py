@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fuzz.hostile_messages import heard
+from fuzz.listening import heard
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal

@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fuzz.hostile_messages import heard
+from fuzz.listening import heard
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
 

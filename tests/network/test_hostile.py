@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse as sp
 from contract_transport import Counting, Number, Site
 from fuzz import fuzz_messages
-from fuzz.hostile_messages import KINDS, Listening, array, hostile, packed, plain, together, values_of
+from fuzz.hostile_messages import KINDS, array, hostile, packed, plain, values_of
+from fuzz.listening import Listening, together
 from numpy.testing import assert_array_equal
 
 from dimargin.network import limits
