@@ -1,7 +1,9 @@
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import same_color
 from sklearn.datasets import load_digits, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -96,8 +98,8 @@ def test_the_scope_of_every_level_is_drawn(tree):
 def test_one_level_is_a_solid_line_with_one_disc(exact):
     display = from_estimator(exact[0])
     assert len(display.axes_) == 2
-    assert legend(display.axes_[0]) == ["whole problem"]
-    assert legend(display.axes_[1]) == ["whole problem", "tol 0.01"]
+    assert legend(display.axes_[0]) == ["ODMClassifier, level 0: whole problem"]
+    assert legend(display.axes_[1]) == ["tol 0.01"]
     assert [line.get_linestyle() for line in display.lines_] == ["-", "-"]
     assert [text.get_text() for text in display.axes_[1].texts] == ["0"]
     np.testing.assert_allclose(display.axes_[1].texts[0].xy[1], exact[0].duality_gap_)
@@ -158,6 +160,72 @@ def test_plain_arrays_with_a_gap_of_zero_and_a_wide_objective():
     assert display.axes_[0].get_yscale() == "log"
     assert display.axes_[1].get_xlabel() == "kernel evaluations"
     np.testing.assert_array_equal(display.lines_[1].get_xydata(), [[10, 1], [30, np.finfo(float).eps]])
+
+
+def tick_labels(axes):
+    axes.figure.canvas.draw()
+    low, high = axes.get_ylim()
+    texts = [text.get_text() for text in axes.get_yticklabels()]
+    return {at: text for at, text in zip(axes.get_yticks(), texts, strict=True) if low <= at <= high}
+
+
+@pytest.mark.parametrize(("tol", "end"), [(1e-3, 1e-4), (5e-3, 1e-4), (1e-8, 1e-9)])
+def test_the_axis_of_the_gap_ends_a_power_of_ten_below_the_tolerance(tol, end):
+    display = plain(relative_gap=[0.5, 1e-18], tol=tol).plot()
+    np.testing.assert_allclose(display.lines_[1].get_ydata(), [0.5, end])
+    low, high = display.axes_[1].get_ylim()
+    assert end / 100 < low < end and 0.5 < high < 50
+    labels = tick_labels(display.axes_[1])
+    assert [np.isclose(at, end) for at, text in labels.items() if "leq" in text] == [True]
+    assert min(labels) == pytest.approx(end) and len(labels) >= 2
+
+
+def test_gaps_of_another_fit_end_where_its_own_tolerance_says():
+    display = plain(relative_gap=[1.0, 1e-17], tol=1e-3).plot()
+    plain(relative_gap=[1.0, 1e-17], tol=1e-6).plot(display.axes_)
+    ends = [line.get_ydata()[-1] for line in display.axes_[1].lines if line.get_gid() == "fit"]
+    np.testing.assert_allclose(ends, [1e-4, 1e-7])
+    assert 1e-9 < display.axes_[1].get_ylim()[0] < 1e-7
+    assert sum("leq" in text for text in tick_labels(display.axes_[1]).values()) >= 1
+
+
+def note(axes):
+    return axes.get_legend().get_title().get_text()
+
+
+def test_an_objective_that_rises_with_the_levels_is_explained(tree):
+    machine, scores = tree
+    ends = column(machine, "objective")
+    assert ends[0] < ends[1], "parts of a quarter of the rows fit them at a lower objective"
+    display = from_estimator(machine, scores=scores)
+    assert "each level is another problem" in note(display.axes_[1])
+    assert not note(display.axes_[0]) and not note(display.axes_[2])
+    falling = plain(level=[1, 0], partitions=[2, 1]).plot()
+    assert not note(falling.axes_[0])
+
+
+@pytest.mark.parametrize("values", [[np.nan, 1.0], [np.nan, np.nan], [np.inf, 2.0]])
+def test_values_that_are_not_finite_are_left_out(values):
+    display = plain(objective=values, relative_gap=values, tol=1e-3).plot()
+    display.figure_.canvas.draw()
+    assert all(np.isfinite(axes.get_ylim()).all() for axes in display.axes_)
+
+
+def test_no_legend_lies_on_its_axes_and_all_are_in_the_picture(tree):
+    display = from_estimator(tree[0])
+    display.figure_.canvas.draw()
+    for axes in display.axes_:
+        legend, panel = axes.get_legend().get_window_extent(), axes.get_window_extent()
+        assert legend.y0 >= panel.y1 - 1
+        assert legend.x1 <= display.figure_.bbox.x1 and legend.y1 <= display.figure_.bbox.y1
+
+
+@pytest.mark.parametrize("look", ["default", "dark_background"])
+def test_discs_are_filled_with_the_color_of_the_style(look):
+    with plt.style.context(look):
+        display = plain(level=[1, 0], partitions=[2, 1]).plot()
+        faces = [line.get_markerfacecolor() for line in display.axes_[0].lines if line.get_gid() == "partitioned"]
+        assert all(same_color(face, plt.rcParams["axes.facecolor"]) for face in faces) and faces
 
 
 def test_clear_errors(tree, exact):

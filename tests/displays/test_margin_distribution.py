@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from matplotlib.colors import same_color
+from matplotlib.path import Path
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -59,7 +60,7 @@ def test_curves_are_sorted_margins_against_their_rank(machine):
         assert display.variance_[i] == pytest.approx(margins.var(), rel=1e-12)
         assert display.error_[i] == pytest.approx(1 - machine.score(rows, labels), abs=1e-12)
         title = f"{type(machine).__name__} {('train', 'test')[i]}"
-        described = f"mean {margins.mean():.2f}, variance {margins.var():.3f}, errors {display.error_[i]:.1%}"
+        described = f"mean {margins.mean():.3g}, variance {margins.var():.3g}, errors {display.error_[i]:.1%}"
         assert f"{title}: {described}" in legend(display)
     assert display.zero_.get_xdata() == [0, 0]
 
@@ -153,13 +154,28 @@ def test_machines_share_axes():
     theirs = from_estimator(SVC().fit(X, Y), X, Y, X_test=X_TEST, y_test=Y_TEST, name="SVM", ax=ours.ax_)
     assert theirs.figure_ is ours.figure_ and theirs.zero_ is ours.zero_
     assert [text.split(":")[0].split("$")[0].strip() for text in legend(ours)] == [
-        "ODM train", "ODM test", "ODM", "SVM train", "SVM test"
+        "ODM train", "ODM test", "ODM", "SVM train", "SVM test", "zero"
     ]  # fmt: skip
     for display in ours, theirs:
         train, test = display.lines_
         assert same_color(train.get_color(), test.get_color())
         assert (train.get_linestyle(), test.get_linestyle()) == ("--", "-")
     assert not same_color(ours.lines_[0].get_color(), theirs.lines_[0].get_color())
+
+
+@pytest.mark.parametrize("scores", [[1.0, 2.0, 3.0], [-3e6, -2e6, -1e6], [-1e-9, 0.0, 1e-9], [-80.0, 0.1, 90.0]])
+def test_no_text_lies_on_a_curve_or_on_the_zero_line(scores):
+    display = from_predictions([1, 1, 1], scores, classes=[0, 1], theta=0.2)
+    display.figure_.canvas.draw()
+    legend, picture = display.ax_.get_legend(), display.figure_.bbox
+    labels = [*legend.get_texts(), display.ax_.xaxis.label, display.ax_.yaxis.label, *display.ax_.texts]
+    boxes = [text.get_window_extent() for text in labels]
+    for line in [*display.ax_.lines]:
+        points = line.get_transform().transform(line.get_xydata())
+        path = Path(np.linspace(points[:-1], points[1:], 50).reshape(-1, 2))
+        assert not any(path.intersects_bbox(box) for box in boxes)
+    assert all(picture.x0 <= box.x0 and box.x1 <= picture.x1 and box.y1 <= picture.y1 for box in boxes)
+    assert "misclassified" in legend.get_texts()[-1].get_text()
 
 
 def test_style_may_be_abbreviated():

@@ -122,6 +122,31 @@ def test_runs_share_axes(profile):
     assert low < column(profile, "accuracy_min").min() and high <= 1.01
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"accuracy_max": [0.9] * 3, "objective": [3.0, 2.0, 1.0], "worst_objective": [4.0, 2.0, 1.0]}, [2, 2]),
+        ({"objective": [3.0, 2.0, 1.0], "worst_objective": [3.0, 2.0, 1.0]}, [1, 1]),  # all sites are alike
+        ({"accuracy_max": [0.9] * 3, "objective": [np.nan] * 3, "worst_objective": [np.nan] * 3}, [2, 0]),
+    ],
+)
+def test_every_entry_of_a_legend_is_in_the_picture(columns, expected):
+    display = from_history(entries(**columns), central_accuracy=0.99, central_objective=0.1)
+    display.figure_.draw_without_rendering()
+    for axes, count in zip(display.axes_, expected, strict=True):
+        assert len(legend(axes)) == count + 1 and legend(axes)[-1].startswith("centralised")
+        (central,) = [line.get_ydata()[0] for line in axes.lines if line.get_gid() == "central"]
+        assert axes.get_ylim()[0] < central < axes.get_ylim()[1]
+        shown = [line for line in axes.lines if line.get_gid() == "run" and np.isfinite(line.get_ydata()).any()]
+        colors = [handle.get_color() for handle in axes.get_legend().get_lines()[:-1]]
+        assert colors == [line.get_color() for line in shown], "the line of the legend looks as the one in the axes"
+
+
+def test_one_entry_has_no_band():
+    display = from_history(entries()[:1])
+    assert legend(display.axes_[0]) == ["mean of 3 sites"]
+
+
 def test_nothing_overlaps():
     display = from_history(
         entries(objective=[900.0, 2.0, 1.0], worst_objective=[1e3, 5.0, 1.5], accuracy_max=[1.0, 1.0, 1.0]),

@@ -11,10 +11,13 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.callbacks import LevelScores
+from dimargin.displays.gap_axis import end_of_axis, set_ticks
+from dimargin.displays.style import ABOVE, MARKERS, spans_a_power_of_ten
 from dimargin.displays.unwrap import innermost
 from dimargin.system.arrays import Floats
 
-_SMALLEST_GAP = float(np.finfo(np.float64).eps)
+_GREY = "0.5"  # of what belongs to all fits, in light and dark styles
+_OTHER_PROBLEMS = "each level is another problem: a part fits fewer rows, at a lower objective"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -26,6 +29,9 @@ class ConvergenceDisplay:
     level 0, where both are of the whole problem. With strategy "landmark" they are of the problem in the space of the
     landmarks, above level 0 on a part of the rows. The other entries, checks of the gap within a level, are dots.
 
+    The objective may rise from level to level, because each level is another problem: a part fits its own rows only,
+    and what the parts need on average is at most what one machine needs for all rows. A note above the panel says so.
+
     Use `from_estimator`; all parameters are stored as attributes.
 
     Parameters
@@ -35,8 +41,9 @@ class ConvergenceDisplay:
     seconds, kernel_evaluations : ndarray of shape (n_entries,)
         Cost until the end of each entry.
     objective, relative_gap : ndarray of shape (n_entries,)
-        For more than two classes the sum of the objectives and the gap of the worst class. Gaps below
-        rounding (2.2e-16) are drawn there, because the axis is logarithmic.
+        For more than two classes the sum of the objectives and the gap of the worst class. The logarithmic axis of the
+        gap ends a power of ten below `tol` (without one at rounding, 2.2e-16), and smaller gaps are drawn there: once
+        a solver meets its tolerance, the gap that it happens to have says nothing.
     scores : dict of int to float, default=None
         Score of the model of each level.
     score_name : str, default="score"
@@ -119,27 +126,26 @@ class ConvergenceDisplay:
 
         _check_x(x)
         ends = np.flatnonzero(np.r_[np.diff(self.level) != 0, True])
-        gap = np.maximum(self.relative_gap, _SMALLEST_GAP)
         every = np.arange(len(self.level))
+        gap = np.maximum(self.relative_gap, end_of_axis(self.tol))
         panels = [("objective", every, self.objective), ("relative gap", every, gap)]
         if self.scores is not None:
             values = np.array([self.scores[int(level)] for level in self.level[ends]])
             panels.insert(0, (self.score_name, ends, values))
         if ax is None:
-            _, ax = plt.subplots(
-                len(panels), 1, sharex=True, figsize=(6.4, 1 + 1.9 * len(panels)), layout="constrained"
-            )
+            size = (6.4, 1 + 2.2 * len(panels))
+            _, ax = plt.subplots(len(panels), 1, sharex=True, figsize=size, layout="constrained")
         self.axes_ = np.ravel(np.asarray(ax, dtype=object))
         if len(self.axes_) != len(panels):
-            raise ValueError(
-                f"ax must be {len(panels)} axes ({', '.join(p[0] for p in panels)}), got {len(self.axes_)}"
-            )
+            expected = f"{len(panels)} axes ({', '.join(p[0] for p in panels)})"
+            raise ValueError(f"ax must be {expected}, got {len(self.axes_)}")
         self.figure_, self.lines_ = self.axes_[0].figure, []
         squares = x == "kernel_evaluations" and self.n_samples is not None
         cost = getattr(self, x) / (self.n_samples**2 if squares and self.n_samples else 1)
+        fits = len(_fits(self.axes_[0]))
         # dotted between levels, because they are different problems
-        style = {"marker": ".", "linewidth": 1, "linestyle": ":" if len(ends) > 1 else "-"}
-        style |= normalize_kwargs(curve_kwargs or {}, Line2D)
+        style = {"marker": MARKERS[fits % len(MARKERS)], "markersize": 3, "linewidth": 1, "gid": "fit"}
+        style |= {"linestyle": ":" if len(ends) > 1 else "-"} | normalize_kwargs(curve_kwargs or {}, Line2D)
         for axes, (label, indices, values) in zip(self.axes_, panels, strict=True):
             self.lines_ += axes.plot(cost[indices], values, **style)
             style.setdefault("color", self.lines_[0].get_color())
@@ -152,16 +158,31 @@ class ConvergenceDisplay:
             axes.autoscale(axis="x")
             right = axes.get_xlim()[1]
             axes.set_xlim(-0.03 * right, right)
-        low, high = np.min(self.objective), np.max(self.objective)
-        if 0 < 10 * low < high:
+        if spans_a_power_of_ten(self.objective):
             self.axes_[-2].set_yscale("log")
         unit = {"seconds": "seconds", "kernel_evaluations": f"kernel evaluations{' / n²' if squares else ''}"}
         self.axes_[-1].set(xlabel=unit[x], yscale="log")
+        self._draw_tolerance()
         self._legends(ends, name or self.name)
         return self
 
+    def _draw_tolerance(self) -> None:
+        """Draw a line at the tolerance, and end the axis of the gap below that and those of fits before this one."""
+        axes = self.axes_[-1]
+        gid = f"tol {self.tol:g}" if self.tol else None
+        if gid and gid not in [line.get_gid() for line in axes.lines]:
+            axes.axhline(self.tol, color=_GREY, linestyle="--", linewidth=1, gid=gid, label=gid)
+        ends = [end_of_axis(line.get_ydata()[0]) for line in axes.lines if str(line.get_gid()).startswith("tol")]
+        drawn = np.concatenate([line.get_ydata() for line in _fits(axes)])
+        drawn = drawn[np.isfinite(drawn)]
+        if self.tol and len(drawn):
+            low, high = min(*ends, drawn.min()), max(self.tol, drawn.max())
+            room = 0.12 * np.log10(high / low)  # for half a disc
+            axes.set_ylim(low / 10**room, high * 10**room)
+            set_ticks(axes, ends, high)
+
     def _legends(self, ends: NDArray[np.intp], name: str | None) -> None:
-        """Add legends: the levels above the first panel, and in the last two what objective and gap belong to."""
+        """Add legends above the panels: the levels, and in the last two what objective and gap belong to."""
         from matplotlib.lines import Line2D
 
         count = [f"{self.level[i]}: {self.partitions[i]}" if self.level[i] else "0: whole problem" for i in ends]
@@ -170,11 +191,8 @@ class ConvergenceDisplay:
         if above.any():
             count[0] = f"{self.level[ends[0]]}: part of the rows" if in_part else f"{count[0]} partitions"
         self.lines_[0].set_label(f"{name + ', ' if name else ''}level {', '.join(count)}")
-        outside = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False}
-        self.axes_[0].legend(fontsize="small", **outside)
-        gid = f"tol {self.tol:g}" if self.tol else None
-        if gid and gid not in [line.get_gid() for line in self.axes_[-1].lines]:
-            self.axes_[-1].axhline(self.tol, color="0.4", linestyle="--", linewidth=1, gid=gid, label=gid)
+        self.axes_[0].legend(handles=_fits(self.axes_[0]), **ABOVE)
+        rises = bool((np.diff(self.objective[ends]) > 0).any())
         # proxies for the discs that are there, of earlier fits in the same axes too
         for index, of_partitions in (-2, "of the partitions"), (-1, "worst partition"):
             of_partitions = "part of the rows" if in_part else of_partitions
@@ -182,12 +200,18 @@ class ConvergenceDisplay:
             gids = {line.get_gid() for line in axes.lines}
             texts = {"partitioned": of_partitions, "global": "whole problem"}
             proxies = [
-                Line2D([], [], label=text, **_disc(gid, "0.4") | {"markersize": 8})
+                Line2D([], [], label=text, **_disc(gid, _GREY, axes) | {"markersize": 8})
                 for gid, text in texts.items()
-                if gid in gids
+                if gid in gids and "partitioned" in gids
             ]
             lines = [line for line in axes.lines if str(line.get_gid()).startswith("tol")]
-            axes.legend(handles=proxies + lines, fontsize="small", loc="best")
+            note = axes.get_gid() == _OTHER_PROBLEMS or (index == -2 and rises)
+            axes.set_gid(_OTHER_PROBLEMS if note else None)
+            title = {"title": _OTHER_PROBLEMS, "title_fontsize": "small", "alignment": "left"} if note else {}
+            fits = _fits(axes) if axes is self.axes_[0] else []
+            handles = fits + proxies + lines
+            if handles:
+                axes.legend(handles=handles, ncols=1 if fits else len(handles), **ABOVE | title)
 
     @classmethod
     def from_estimator(
@@ -262,13 +286,18 @@ def _check_x(x: str) -> None:
         raise ValueError(f"x must be 'seconds' or 'kernel_evaluations', got {x!r}")
 
 
-def _disc(gid: str, color: Any) -> dict[str, Any]:
+def _fits(axes: Any) -> list[Any]:
+    return [line for line in axes.lines if line.get_gid() == "fit"]
+
+
+def _disc(gid: str, color: Any, axes: Any) -> dict[str, Any]:
     return {
         "gid": gid, "marker": "o", "markersize": 12, "linestyle": "", "color": color,
-        "markerfacecolor": color if gid == "global" else "white",
+        "markerfacecolor": color if gid == "global" else axes.get_facecolor(),
     }  # fmt: skip
 
 
 def _numbered_disc(axes: Any, x: float, y: float, level: int, color: Any) -> None:
-    axes.plot(x, y, **_disc("partitioned" if level else "global", color))
-    axes.annotate(str(level), (x, y), ha="center", va="center_baseline", fontsize=8, color=color if level else "white")
+    axes.plot(x, y, **_disc("partitioned" if level else "global", color, axes))
+    number = color if level else axes.get_facecolor()
+    axes.annotate(str(level), (x, y), ha="center", va="center_baseline", fontsize=8, color=number)

@@ -8,7 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils._optional_dependencies import check_matplotlib_support
+from sklearn.utils.validation import check_is_fitted
 
+from dimargin.displays.style import ABOVE, foreground
+from dimargin.displays.unwrap import innermost
 from dimargin.system.arrays import Floats
 
 _NEEDED = ("round", "core_sets", "radius_min", "radius_mean", "radius_max", "farthest")
@@ -45,12 +48,20 @@ class CoreSetConsensusDisplay:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dimargin.displays import CoreSetConsensusDisplay
     >>> entry = {"round": 1, "core_sets": 3, "radius_min": 0.5, "radius_mean": 0.6, "radius_max": 0.7, "farthest": 2.0}
     >>> last = {"round": 2, "core_sets": 1, "radius_min": 1.0, "radius_mean": 1.0, "radius_max": 1.0, "farthest": 1.0}
     >>> display = CoreSetConsensusDisplay.from_history([entry, last], best=1.0, epsilon=0.1)
     >>> [axes.get_ylabel() for axes in display.axes_]
     ['relative to the smallest ball', 'different core-sets']
+
+    >>> from dimargin import CoreSetSVDD
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> detector = CoreSetSVDD(C=float("inf"), n_sites=5, topology="ring", random_state=0).fit(X)
+    >>> display = CoreSetConsensusDisplay.from_estimator(detector)
+    >>> bool(display.core_sets[-1] == 1), round(display.radius_mean[-1] / display.best, 3)
+    (True, 1.0)
     """
 
     round: Floats
@@ -83,7 +94,7 @@ class CoreSetConsensusDisplay:
         """
         check_matplotlib_support(f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt
-        from matplotlib.ticker import FuncFormatter, MaxNLocator
+        from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
         if ax is None:
             _, ax = plt.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained", height_ratios=(3, 2))
@@ -98,25 +109,21 @@ class CoreSetConsensusDisplay:
             alpha=_SHADE, linewidth=0, label="smallest to largest",
         )  # fmt: skip
         above.plot(self.round, self.farthest / self.best, marker="s", markersize=4, label="farthest point")
-        above.axhline(1.0, color="black", linewidth=1, label="ball around all points")
+        thin = {"color": foreground(), "linewidth": 1}
+        above.axhline(1.0, **thin, label="ball around all points")
         if self.epsilon is not None:
-            above.axhline(
-                1 + self.epsilon,
-                color="black",
-                linestyle="--",
-                linewidth=1,
-                label=f"1 + epsilon = {1 + self.epsilon:g}",
-            )
+            above.axhline(1 + self.epsilon, **thin, linestyle="--", label=f"1 + epsilon = {1 + self.epsilon:g}")
         above.set_ylabel("relative to the smallest ball")
         below.plot(self.round, self.core_sets, marker="o", markersize=4)
         below.set_yscale("log")
         below.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        below.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.4)))
         below.set_ylabel("different core-sets")
         below.set_xlabel("round")
         below.xaxis.set_major_locator(MaxNLocator(integer=True))
         for axes in self.axes_:
             axes.grid(alpha=0.3)
-        above.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, fontsize="small")
+        above.legend(ncols=3, **ABOVE)
         return self
 
     @classmethod
@@ -151,3 +158,35 @@ class CoreSetConsensusDisplay:
             raise ValueError(f"history must have entries with {', '.join(_NEEDED)}; got none")
         columns = {key: np.array([float(entry[key]) for entry in entries]) for key in _NEEDED}
         return cls(**columns, best=best, epsilon=epsilon).plot(ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the ``history_`` of a detector that sites have fitted together.
+
+        Parameters
+        ----------
+        estimator : fitted CoreSetSVDD with `n_sites` above one
+            The detector, or a pipeline or search around one. Radii, and distances from centres, are in the space of its
+            kernel; with a finite `C` they count the softness, and points may stay outside of all balls.
+        ax
+            See `plot`.
+
+        Returns
+        -------
+        CoreSetConsensusDisplay
+            Its ``best`` is the radius that belongs to the detector's ``dual_objective_``.
+
+        Raises
+        ------
+        NotFittedError, TypeError
+            If `estimator` is not fitted; if its ``history_`` has no radii of several sites.
+        """
+        check_matplotlib_support(f"{cls.__name__}.from_estimator")
+        check_is_fitted(estimator)
+        inner = innermost(estimator)
+        history: Sequence[dict[str, Any]] = getattr(inner, "history_", [])
+        if not any("radius_mean" in entry for entry in history):
+            name, sites = type(inner).__name__, getattr(inner, "n_sites", None)
+            given = f"a {name}" if sites is None else f"a {name} with n_sites={sites}"
+            raise TypeError(f"estimator must be a CoreSetSVDD with n_sites above one, which has radii; got {given}")
+        return cls.from_history(history, best=float(inner.dual_objective_) ** 0.5, ax=ax)

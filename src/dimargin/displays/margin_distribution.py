@@ -11,6 +11,7 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.displays.margin_values import WeightedMargins, margins_of
+from dimargin.displays.style import ABOVE
 from dimargin.displays.unwrap import innermost
 from dimargin.estimators.validation import sample_weights
 from dimargin.system.arrays import Floats
@@ -50,7 +51,7 @@ class MarginDistributionDisplay:
     lines_ : list of matplotlib Line2D of length n_sets
         Abscissae are the sorted margins, the first one twice; ordinates the share of weight up to them.
     zero_ : matplotlib Line2D
-        The vertical line at zero.
+        The vertical line at zero, which the legend explains.
     band_ : matplotlib Rectangle or None
         From ``1 - theta`` to ``1 + theta``, divided as the margins are.
     mean_, variance_, error_ : ndarray of shape (n_sets,)
@@ -117,7 +118,7 @@ class MarginDistributionDisplay:
         sets = [WeightedMargins(m / scale, w) for m, w in zip(self.margins, weights, strict=True)]
         self.mean_, self.variance_, self.error_ = np.array([(s.mean, s.variance, s.error) for s in sets]).T
         if ax is None:
-            _, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+            _, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
         self.ax_, self.figure_, self.lines_, self.band_ = ax, ax.figure, [], None
         name = self.name if name is None else name
         style = normalize_kwargs(curve_kwargs or {}, Line2D)
@@ -139,7 +140,8 @@ class MarginDistributionDisplay:
         definition = "decision of the true class minus the best other" if self.multiclass else "$y\\,f(x)$"
         divided = ", divided by its mean on the training rows" if normalize else ""
         ax.set(xlabel=f"margin: {definition}{divided}", ylabel="share of rows with at most this margin")
-        ax.legend(loc="upper left", fontsize="small", framealpha=1)
+        handles = [line for line in ax.get_legend_handles_labels()[0] if line is not self.zero_]
+        ax.legend(handles=[*handles, self.zero_], **ABOVE)
         return self
 
     def _scale(self, normalize: str | None, weights: Floats) -> float:
@@ -282,8 +284,5 @@ class MarginDistributionDisplay:
 
 
 def _zero_line(ax: Any) -> Any:
-    ax.annotate(
-        "misclassified", (0, 0.3), (-3, 0), xycoords=("data", "axes fraction"), textcoords="offset points",
-        rotation=90, ha="right", va="center", fontsize="small", color="0.4",
-    )  # fmt: skip
-    return ax.axvline(0, color="0.4", linewidth=1, gid="zero margin")
+    label = "zero: rows up to here are misclassified"
+    return ax.axvline(0, color="0.5", linewidth=1, gid="zero margin", label=label)

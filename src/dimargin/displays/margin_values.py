@@ -42,7 +42,7 @@ class WeightedMargins:
         return self.margins[np.r_[order[:1], order]], np.r_[0.0, share]
 
     def __str__(self) -> str:
-        return f"mean {self.mean:.2f}, variance {self.variance:.3f}, errors {self.error:.1%}"
+        return f"mean {self.mean:.3g}, variance {self.variance:.3g}, errors {self.error:.1%}"
 
 
 def margins_of(y_true: Any, y_score: Any, classes: NDArray[Any]) -> Floats:

@@ -12,12 +12,12 @@ from sklearn.utils import check_array
 from sklearn.utils._optional_dependencies import check_matplotlib_support
 
 from dimargin.displays.site_accuracies import accuracies_of_sites
+from dimargin.displays.style import ABOVE, MARKERS, foreground, spans_a_power_of_ten
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.system.arrays import Floats
 
 _AXES = {"round": "round", "seconds": "seconds", "bytes": "bytes sent by all sites"}
 _NEEDED = (*_AXES, "accuracy_min", "accuracy_mean", "accuracy_max")
-_OF_ALL_RUNS = "0.45"  # grey: what a legend says of the runs of all colours
 _SHADE = 0.22  # of a band, so that two of them and what is behind can be told apart
 
 
@@ -137,18 +137,31 @@ class PerformanceProfileDisplay:
         self.figure_, self.lines_, self.bands_ = self.axes_[0].figure, [], []
         shown = (cost > 0) | (not wide)
         runs = sum(line.get_gid() == "run" for line in self.axes_[0].lines)
-        style = {"marker": "os^Dv"[runs % 5], "markersize": 4, "linewidth": 1.5, "gid": "run"}
+        style = {"marker": MARKERS[runs % len(MARKERS)], "markersize": 4, "linewidth": 1.5, "gid": "run"}
         style |= normalize_kwargs(curve_kwargs or {}, Line2D)
         for axes, (label, line, low, high) in zip(self.axes_, panels, strict=True):
             self.lines_ += axes.plot(cost[shown], line[shown], **style)
             style.setdefault("color", self.lines_[0].get_color())
-            shade = {"color": style["color"], "alpha": _SHADE, "linewidth": 0}
+            shade = {"color": style["color"], "alpha": _SHADE, "linewidth": 0, "gid": "band"}
             self.bands_.append(axes.fill_between(cost[shown], low[shown], high[shown], **shade))
+            if not (np.diff(cost[shown]).any() and (high[shown] > low[shown]).any()):
+                self.bands_[-1].set_gid("empty band")
             axes.set_ylabel(label)
             axes.grid(alpha=0.3)
+        self._draw_central()
         self._scale(x, wide)
         self._legends(name or self.name)
         return self
+
+    def _draw_central(self) -> None:
+        """Draw lines at what a machine has that has all rows in one place, once for all runs."""
+        for axes, central, text in (
+            (self.axes_[0], self.central_accuracy, "centralised, {:.1%}"),
+            (self.axes_[-1], self.central_objective, "centralised, {:.4g}"),
+        )[: len(self.axes_)]:
+            label = None if central is None else text.format(central)
+            if label is not None and label not in [line.get_label() for line in axes.lines]:
+                axes.axhline(central, color=foreground(), linestyle="--", linewidth=1, gid="central", label=label)
 
     def _scale(self, x: str, wide: bool) -> None:
         from matplotlib.ticker import EngFormatter, FuncFormatter, NullFormatter
@@ -163,32 +176,30 @@ class PerformanceProfileDisplay:
         accuracy.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g}%"))
         accuracy.autoscale(axis="y")  # for the runs before this one, too
         accuracy.set_ylim(top=min(accuracy.get_ylim()[1], 1.005))
-        if self.objective is not None and 0 < 10 * np.min(self.objective) < np.max(self.objective):
+        if self.objective is not None and spans_a_power_of_ten(self.objective):
             self.axes_[-1].set_yscale("log")
 
     def _legends(self, name: str | None) -> None:
-        """Add legends above the panels, which name the runs and explain lines and bands."""
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Patch
+        """Add legends above the panels, which name the runs and explain the lines and bands that there are."""
+        from matplotlib.legend_handler import HandlerTuple
 
         mean = f"mean of {'all' if self.n_sites is None else self.n_sites} sites"
         self.lines_[0].set_label(f"{name}, {mean}" if name else mean)
-        band: dict[str, Any] = {"color": _OF_ALL_RUNS, "alpha": _SHADE, "linewidth": 0}
-        for axes, central, text in (
-            (self.axes_[0], self.central_accuracy, "centralised, {:.1%}"),
-            (self.axes_[-1], self.central_objective, "centralised, {:.4g}"),
-        )[: len(self.axes_)]:
-            label = None if central is None else text.format(central)
-            if label is not None and label not in [line.get_label() for line in axes.lines]:
-                axes.axhline(central, color="black", linestyle="--", linewidth=1, gid="central", label=label)
-            runs = [line for line in axes.lines if line.get_gid() == "run"]
-            handles = [*runs, Patch(label="worst site to best", **band)]
+        for axes in self.axes_:
+            runs = [line for line in axes.lines if line.get_gid() == "run" and np.isfinite(line.get_ydata()).any()]
+            bands = tuple(band for band in axes.collections if band.get_gid() == "band")
+            central = [line for line in axes.lines if line.get_gid() == "central"]
+            entries: list[tuple[Any, str]] = [(line, str(line.get_label())) for line in runs]
+            of_bands = "worst site to best"
             if axes is not self.axes_[0]:
-                consensus = Line2D([], [], color=_OF_ALL_RUNS, linewidth=1.5, label="consensus of all sites")
-                handles = [consensus, Patch(label="up to the worst site", **band)]
-            handles += [line for line in axes.lines if line.get_gid() == "central"]
-            location = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon": False}
-            axes.legend(handles=handles, ncols=2 if axes is self.axes_[0] else 3, fontsize="small", **location)
+                entries, of_bands = [(tuple(runs), "consensus of all sites")] if runs else [], "up to the worst site"
+            entries += [(bands, of_bands)] if bands else []
+            entries += [(line, str(line.get_label())) for line in central]
+            if entries:
+                handles, labels = zip(*entries, strict=True)
+                side_by_side = {tuple: HandlerTuple(ndivide=None, pad=0.3)}
+                columns = 2 if axes is self.axes_[0] else 3
+                axes.legend(handles, labels, ncols=columns, handler_map=side_by_side, **ABOVE)
 
     @classmethod
     def from_history(

@@ -96,14 +96,14 @@ class TuningDisplay:
         for row, column in np.argwhere(known):
             text = f"{100 * self.scores[row, column]:.2f}\nround {self.rounds[row, column]}"
             color = "white" if shades[row, column] > 0.8 else "black"
-            ax.text(column, row, text, ha="center", va="center", fontsize="x-small", color=color)
+            ax.text(column, row, text, ha="center", va="center", fontsize="small", color=color)
         if self.best is not None:
             corner = self.best[1] - 0.48, self.best[0] - 0.48
             ax.add_patch(Rectangle(corner, 0.96, 0.96, fill=False, edgecolor="tab:orange", linewidth=2.5))
         ax.set_xticks(range(n_columns), [_label(value) for value in self.column_values])
         ax.set_yticks(range(n_rows), [_label(value) for value in self.row_values])
         ax.set(xlabel=self.column_name, ylabel=self.row_name)
-        ax.set_title(f"{self.score_name}, %, and the last round; darker: later, then better", fontsize="medium")
+        ax.set_title(f"{self.score_name}, %, and the last round;\ndarker: later, then better", fontsize="medium")
         return self
 
     @classmethod
