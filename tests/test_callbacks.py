@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import rich.progress
 import scipy.sparse as sp
 from joblib import parallel_config
 from sklearn.base import clone
@@ -9,8 +12,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from dimargin import DiODM, ODMClassifier, SVMClassifier
+from dimargin import DiODM, LinearODMClassifier, ODMClassifier, SVMClassifier
 from dimargin.callbacks import LevelScores
+from dimargin.strategies import Exact, Progress
 
 ProgressBar = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9").ProgressBar
 
@@ -45,6 +49,20 @@ class Stop:
     def on_fit_task_end(self, estimator, context):
         self.ended.append(context.task_name)
         return self.ended.count(self.task_name) == self.count
+
+
+class Stalls(Exact):
+    """Reports the same gap so many times before it begins, unless it is asked to stop."""
+
+    def __init__(self, n_checks=0):
+        self.n_checks = n_checks
+
+    def train(self, training):
+        outcome = super().train(replace(training, progress=Progress()))
+        training.progress.level_begin(0, None)
+        stop = any(training.progress.check({"relative_gap": 0.5, "seconds": 0.0}) for _ in range(self.n_checks))
+        training.progress.level_end(outcome.history[-1], lambda: outcome.model)
+        return replace(outcome, status="stopped") if stop else outcome
 
 
 def test_scores_are_those_of_models_that_stopped_at_the_level():
@@ -156,13 +174,14 @@ def test_in_a_pipeline_rows_are_what_the_classifier_sees():
 def test_tasks_of_a_tree_and_of_an_exact_fit():
     watched = Stop()
     tree(n_jobs=1).set_callbacks(watched).fit(X, Y)
-    parts = [name for name in watched.ended if name != "check"]
+    parts = [name for name in watched.ended if name not in ("progress", "check")]
     assert parts == [*["partition"] * 4, "level 2", *["partition"] * 2, "level 1", "level 0", "fit"]
     assert sorted(watched.begun) == sorted(watched.ended) and watched.begun[:2] == ["fit", "level 2"]
     exact = Stop()
     machine = ODMClassifier(strategy="exact").set_callbacks(exact).fit(X, Y)
     # the check that ends the solve is told as the end of its level
-    assert exact.ended == [*["check"] * (len(machine.history_) - 1), "level 0", "fit"]
+    ended = [name for name in exact.ended if name != "progress"]
+    assert ended == [*["check"] * (len(machine.history_) - 1), "level 0", "fit"]
 
 
 @pytest.mark.parametrize(("strategy", "lower"), [("dc", 2), ("cascade", 2)])
@@ -170,7 +189,7 @@ def test_tasks_of_the_other_trees(strategy, lower):
     watched, scores = Stop(), LevelScores(X_TEST, Y_TEST)
     machine = SVMClassifier(strategy=strategy, branching=2, n_levels=2, n_jobs=1, gamma=5.0, random_state=0)
     machine.set_callbacks(watched, scores).fit(X, Y)
-    parts = [name for name in watched.ended if name != "check"]
+    parts = [name for name in watched.ended if name not in ("progress", "check")]
     assert parts == [*["partition"] * 4, "level 2", *["partition"] * lower, "level 1", "level 0", "fit"]
     assert sorted(watched.begun) == sorted(watched.ended)
     assert [entry["level"] for entry in scores.scores_] == [2, 1, 0]
@@ -194,6 +213,75 @@ def test_a_callback_stops_the_solve_at_a_check(machine):
     assert (machine.status_, machine.certificate_) == ("stopped", "global")
     assert machine.duality_gap_ > machine.tol and machine.history_[-1]["level"] == 0
     assert np.isfinite(machine.decision_function(X_TEST)).all()
+
+
+class Bar:
+    """Records after every check how far the bar of a level is, and its gap."""
+
+    def __init__(self):
+        self.shares, self.gaps, self.ended = [], [], {}
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context):
+        level = context.parent
+        if level is not None and level.task_name == "level 0":
+            self.ended[level.task_id] = self.ended.get(level.task_id, 0) + 1
+            if context.task_name == "check":
+                self.shares.append(self.ended[level.task_id] / level.max_subtasks)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-5])
+def test_the_bar_of_a_level_moves_by_the_logarithm_of_the_gap(tol):
+    bar = Bar()
+    machine = ODMClassifier(strategy="exact", tol=tol, lam=1e6, random_state=0).set_callbacks(bar).fit(X, Y)
+    gaps = np.array([entry["relative_gap"] for entry in machine.history_[:-1]])
+    assert len(bar.shares) == len(gaps) > 10
+    way = np.maximum.accumulate(np.log(gaps[0] / gaps) / np.log(gaps[0] / tol))
+    # a check that brings nothing moves the bar by a thousandth, until the gap has caught up
+    stalled, ahead = 0, []
+    for before, after in zip([-1.0, *way], way, strict=False):
+        stalled = stalled + 1 if after - before < 1e-3 else 1
+        ahead.append(stalled / 1000)
+    difference = np.array(bar.shares) - np.clip(way, 0, 1)
+    assert (difference >= -1.5e-3).all() and (difference <= np.array(ahead) + 1.5e-3).all()
+    assert (np.diff(bar.shares) > 0).all() and bar.shares[-1] < 1
+
+
+def test_checks_without_progress_end_no_more_tasks_than_there_are():
+    watched, bar = Stop(), Bar()
+    machine = ODMClassifier(strategy=Stalls(1500), random_state=0).set_callbacks(watched, bar).fit(X[:50], Y[:50])
+    assert machine.status_ == "converged" and watched.ended.count("check") == 1500
+    assert watched.ended[-3:] == ["further checks", "level 0", "fit"]
+    assert bar.ended == {0: 1000} and max(bar.shares) < 1
+    stopped = ODMClassifier(strategy=Stalls(1500), random_state=0)
+    stop = Stop("check", count=1400)
+    assert stopped.set_callbacks(stop).fit(X[:50], Y[:50]).status_ == "stopped" and stop.ended.count("check") == 1400
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize("machine", [EXACT, LinearODMClassifier(random_state=0), tree()])
+def test_scikit_learns_bar_is_never_still_nor_beyond_its_end(machine, monkeypatch):
+    shown = {}
+
+    def update(self, task_id, *, total=None, completed=None, **fields):
+        plain(self, task_id, total=total, completed=completed, **fields)
+        task = self.tasks[task_id]
+        shown.setdefault(task.description.strip(), []).append(task.percentage)
+
+    plain = rich.progress.Progress.update
+    monkeypatch.setattr(rich.progress.Progress, "update", update)
+    clone(machine).set_callbacks(ProgressBar()).fit(X, Y)
+    levels = {name: values for name, values in shown.items() if " - level 0" in name}
+    assert len(levels) == 1
+    for name, values in shown.items():
+        assert values[-1] == 100 and (np.diff(values) >= 0).all() and max(values) <= 100, name
+    (values,) = levels.values()
+    assert sum(0 < value < 100 for value in values) > 3
 
 
 @pytest.mark.slow_after(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from dimargin.estimators.progress import Monitor
+from dimargin.estimators.progress import GapWay, Monitor
 
 
 class FitDisplay(Monitor):
@@ -32,6 +31,7 @@ class FitDisplay(Monitor):
             disable=quiet or not console.is_terminal,
         )  # fmt: skip
         self._task = self._progress.add_task("preparing", total=None, state="")
+        self._way = GapWay(tol)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -58,6 +58,7 @@ class FitDisplay(Monitor):
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
         """Start a new bar, of the partitions if there are several, else of the gap on its way down."""
+        self._way = GapWay(self._tol)
         what = "whole problem" if n_tasks is None else f"{n_tasks} partitions"
         self._progress.reset(
             self._task, total=n_tasks or 1.0, description=f"level {level}, {what}", state="" if n_tasks else "gap 1"
@@ -70,14 +71,14 @@ class FitDisplay(Monitor):
         self._progress.update(self._task, state=f"{done.completed:.0f} done")
 
     def check(self, entry: dict[str, Any]) -> bool:
-        """Move the bar to where the gap is between one and the tolerance, on a logarithmic scale."""
-        gap = min(max(entry["relative_gap"], self._tol), 1.0)
-        done = math.log(gap) / math.log(self._tol) if self._tol < 1 else 1.0
-        self._progress.update(self._task, completed=done, state=f"gap {entry['relative_gap']:.1e}")
+        """Move the bar to where the gap is between the first one and the tolerance, on a logarithmic scale."""
+        done, gap = self._way.update(entry["relative_gap"]), entry["relative_gap"]
+        self._progress.update(self._task, completed=done, state=f"gap {gap:.1e}")
         return False
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
-        """Print a line about the level."""
+        """Fill the bar, and print a line about the level."""
+        self._progress.update(self._task, completed=self._progress.tasks[0].total)
         parts = entry["partitions"]
         scope = f"worst of {parts} partitions" if parts > 1 else entry["scope"]
         self.say(f"level {entry['level']}: relative gap {entry['relative_gap']:.1e} ({scope})")

@@ -60,8 +60,8 @@ class CoreSetConsensusDisplay:
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> detector = CoreSetSVDD(C=float("inf"), n_sites=5, topology="ring", random_state=0).fit(X)
     >>> display = CoreSetConsensusDisplay.from_estimator(detector)
-    >>> bool(display.core_sets[-1] == 1), round(display.radius_mean[-1] / display.best, 3)
-    (True, 1.0)
+    >>> int(display.core_sets[-1]), f"{display.radius_mean[-1] / display.best:.3f}"
+    (1, '1.000')
     """
 
     round: Floats

@@ -1,16 +1,45 @@
 """Reports of a strategy's progress to scikit-learn's callbacks and to the terminal.
 
-The task tree of a fit: ``fit`` / ``level l`` / one task a partition, or one a check of the gap where the level is a
-single problem. A callback whose ``on_fit_task_end`` returns True at a level or at a check stops the fit there.
+The task tree of a fit: ``fit`` / ``level l`` / one task a partition. Where the level is a single problem, nobody knows
+how many checks of the gap there will be, and its tasks are thousandths of the way of the gap to its tolerance, on a
+logarithmic scale, so that a progress bar moves with the gap. A check ends as many as the way has become longer, at
+least one: the last of them has the name ``check``, the others ``progress``. Should checks without progress use up the
+thousand, a task ``further checks`` has the rest of them. A callback whose ``on_fit_task_end`` returns True at a level
+or at a check stops the fit there.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from threading import Event
 from typing import Any
 
 from dimargin.strategies import Progress
+
+_STEPS = 1000  # tasks of a level that is a single problem
+
+
+class GapWay:
+    """Way of a gap to its tolerance on a logarithmic scale, from 0 at the first known gap to 1; it is never shortened.
+
+    Parameters
+    ----------
+    tol : float
+        Positive.
+    """
+
+    def __init__(self, tol: float) -> None:
+        self._tol, self._first, self.share = tol, math.nan, 0.0
+
+    def update(self, gap: float) -> float:
+        """Take note of another gap, and return the share of the way that is done."""
+        if math.isfinite(gap):
+            gap = max(gap, self._tol)
+            self._first = gap if math.isnan(self._first) else self._first
+            whole = math.log(self._first / self._tol)
+            self.share = max(self.share, math.log(self._first / gap) / whole if whole > 0 else 1.0)
+        return self.share
 
 
 class Monitor(Progress):
@@ -59,19 +88,23 @@ class CallbackProgress(Progress):
         self._reconstruct = reconstruct
         self._monitor = monitor
         self._level: Any = None
+        self._further: Any = None  # task of the checks for which the level has no more tasks
         self._single = False
 
     def level_begin(self, level: int, n_tasks: int | None) -> None:
         """Open the level's task."""
         self._monitor.level_begin(level, n_tasks)
         self._single = n_tasks is None
+        self._way, self._steps, self._further = GapWay(self._estimator.tol), 0, None
+        n_tasks = _STEPS if n_tasks is None else n_tasks
         self._level = self._context.subcontext(
             task_name=f"level {level}", task_id=level, max_subtasks=n_tasks, sequential_subtasks=self._single
         )
         self._level.call_on_fit_task_begin(**self._data)
 
     def _subtask(self, name: str, index: int | None = None) -> bool:
-        task = self._level.subcontext(task_name=name, task_id=index)
+        self._steps += 1
+        task = (self._further or self._level).subcontext(task_name=name, task_id=index)
         task.call_on_fit_task_begin(**self._data)
         return bool(task.call_on_fit_task_end(**self._data))
 
@@ -85,7 +118,14 @@ class CallbackProgress(Progress):
         """Report a check of the gap."""
         if self._estimator.verbose > 1:
             print(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
-        return self._subtask("check") | self._monitor.check(entry)
+        done = min(int(self._way.update(entry["relative_gap"]) * _STEPS), _STEPS - 1)
+        stop = False
+        while self._steps + 1 < done:
+            stop |= self._subtask("progress")
+        if self._steps == _STEPS - 1 and self._further is None:
+            self._further = self._level.subcontext(task_name="further checks", max_subtasks=None)
+            self._further.call_on_fit_task_begin(**self._data)
+        return stop | self._subtask("check") | self._monitor.check(entry)
 
     def level_end(self, entry: dict[str, Any], found: Callable[[], Any]) -> bool:
         """Report the outcome of the level, and close its task."""
@@ -97,6 +137,8 @@ class CallbackProgress(Progress):
                 f"[dimargin] level {entry['level']}: {what}, {entry['seconds']:.2f} s, "
                 f"relative gap {entry['relative_gap']:.2e} ({scope})"
             )
+        if self._further is not None:
+            self._further.call_on_fit_task_end(**self._data)
         stop = self._level.call_on_fit_task_end(
             **self._data, reconstruction_attributes=lambda: self._reconstruct(found())
         )
