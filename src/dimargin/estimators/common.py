@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.validation import check_number, check_objectives
@@ -63,7 +64,7 @@ class PreparedFit:
     train: Callable[[Limits, Progress], tuple[dict[str, Any], str]]
 
 
-class MarginClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
+class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base class of all classifiers, with the parameters and attributes that they have.
 
     Parameters

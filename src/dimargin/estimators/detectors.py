@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from dimargin.estimators.common import HOLDS_ROWS, unchanged_on_failure
 from dimargin.estimators.data import rows_of, validated
+from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights
@@ -94,7 +95,7 @@ def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
 
 
 @dataclass(eq=False, repr=False)
-class CoreSetDetector(KernelEstimator, OutlierMixin, BaseEstimator):
+class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEstimator):
     """Base class of the detectors; subclasses define what is minimised, and what a row's score is.
 
     Parameters

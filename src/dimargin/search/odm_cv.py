@@ -21,6 +21,7 @@ from dimargin.engines import LocalEngine
 from dimargin.estimators import LinearODMClassifier, MarginClassifier, ODMClassifier
 from dimargin.estimators.common import unchanged_on_failure
 from dimargin.estimators.data import TrainingData, gamma_value, training_data
+from dimargin.estimators.diagram import CertificateDiagram, visual_block
 from dimargin.estimators.progress import Monitor
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.validation import check_number
@@ -34,7 +35,7 @@ _BANDS = [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]  # upsilon and theta of the defaul
 _LINEAR_BANDS = [(0.5, 0.95)]  # wide: a linear machine cannot draw all margins near one
 
 
-class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """Optimal margin Distribution Machine whose parameters are chosen by cross-validation.
 
     In successive halving, all candidates are scored on few rows of a fold, the best third of them on three times as
@@ -278,6 +279,15 @@ class ODMClassifierCV(CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin,
             train, test = (rows[nested_order(data.y[rows], rng)] for rows in (train, test))
             folds.append(Fold(train, test))
         return folds
+
+    def _sk_visual_block_(self) -> Any:
+        """Return the block of scikit-learn's diagram: around the best machine or, before, the one that is given."""
+        own = vars(self)
+        name = "best_estimator_" if "best_estimator_" in own else "estimator"
+        machine = own[name]
+        if machine is None:
+            return super()._sk_visual_block_()
+        return visual_block("parallel", [machine], [f"{name}: {type(machine).__name__}"], [str(machine)])
 
     # ---- the tuned machine ---------------------------------------------------------------------------------------
 
