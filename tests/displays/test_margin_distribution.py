@@ -1,3 +1,4 @@
+import itertools
 import subprocess
 import sys
 
@@ -164,12 +165,17 @@ def test_machines_share_axes():
 
 
 @pytest.mark.parametrize("scores", [[1.0, 2.0, 3.0], [-3e6, -2e6, -1e6], [-1e-9, 0.0, 1e-9], [-80.0, 0.1, 90.0]])
-def test_no_text_lies_on_a_curve_or_on_the_zero_line(scores):
-    display = from_predictions([1, 1, 1], scores, classes=[0, 1], theta=0.2)
+@pytest.mark.parametrize("font", [6, 10, 12])
+def test_no_text_lies_on_a_curve_or_on_the_zero_line(scores, font):
+    with plt.rc_context({"font.size": font}):
+        display = from_predictions([1, 1, 1], scores, classes=[0, 1], theta=0.2)
+    display.ax_.set_title("The margins of three rows")
     display.figure_.canvas.draw()
     legend, picture = display.ax_.get_legend(), display.figure_.bbox
-    labels = [*legend.get_texts(), display.ax_.xaxis.label, display.ax_.yaxis.label, *display.ax_.texts]
-    boxes = [text.get_window_extent() for text in labels]
+    axes = display.ax_
+    labels = [*legend.get_texts(), axes.xaxis.label, axes.xaxis.offsetText, axes.yaxis.label, axes.title, *axes.texts]
+    boxes = [text.get_window_extent() for text in labels if text.get_text()]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
     for line in [*display.ax_.lines]:
         points = line.get_transform().transform(line.get_xydata())
         path = Path(np.linspace(points[:-1], points[1:], 50).reshape(-1, 2))

@@ -11,7 +11,7 @@ from sklearn.utils._optional_dependencies import check_matplotlib_support
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.displays.margin_values import WeightedMargins, margins_of
-from dimargin.displays.style import ABOVE
+from dimargin.displays.style import below
 from dimargin.displays.unwrap import innermost
 from dimargin.estimators.validation import sample_weights
 from dimargin.system.arrays import Floats
@@ -141,7 +141,7 @@ class MarginDistributionDisplay:
         divided = ", divided by its mean on the training rows" if normalize else ""
         ax.set(xlabel=f"margin: {definition}{divided}", ylabel="share of rows with at most this margin")
         handles = [line for line in ax.get_legend_handles_labels()[0] if line is not self.zero_]
-        ax.legend(handles=[*handles, self.zero_], **ABOVE)
+        ax.legend(handles=[*handles, self.zero_], **below(ax))
         return self
 
     def _scale(self, normalize: str | None, weights: Floats) -> float:

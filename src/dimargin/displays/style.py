@@ -14,6 +14,16 @@ ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "frameon
 MARKERS = "os^Dv"  # of one fit after the other in the same axes, which tell them apart without their colors
 
 
+def below(ax: Any) -> dict[str, Any]:
+    """Return the place of a legend below the label of the x axis, which leaves room for a title above."""
+    import matplotlib
+    from matplotlib.transforms import ScaledTranslation
+
+    down = ScaledTranslation(0, -(10 + 2.6 * matplotlib.rcParams["font.size"]) / 72, ax.figure.dpi_scale_trans)
+    place = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": ax.transAxes + down, "borderaxespad": 0}
+    return ABOVE | place
+
+
 def foreground() -> str:
     """Return the color of text, which stands out in light and dark styles."""
     import matplotlib
