@@ -55,7 +55,7 @@ test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other ve
 		echo "== $$name: $$($$at/bin/python -c 'import numpy, scipy, sklearn, sys; print("Python", *sys.version.split()[:1], "numpy", numpy.__version__, "scipy", scipy.__version__, "scikit-learn", sklearn.__version__)')" && \
 		$$at/bin/python -m pytest -n auto --dist worksteal -q -p no:cacheprovider -m "not slow" tests/estimators \
 			tests/search tests/displays tests/model_files tests/problems tests/solvers tests/strategies tests/partition \
-			tests/kernels tests/test_callbacks.py tests/test_seams.py || exit; \
+			tests/kernels tests/preprocessing tests/test_callbacks.py tests/test_seams.py || exit; \
 	done
 
 coverage: $(VENV)/.ready-test  ## print the share of lines that make test reaches, and that all tests do

@@ -1,8 +1,8 @@
 """Run what the given Markdown files show.
 
 Python blocks: doctests where they show a prompt, else plain code. Console blocks: the lines behind "$ ", in a temporary
-folder with train.csv and test.csv, which have a label column "class", and the same rows as LIBSVM text in train.libsvm
-and test.libsvm.
+folder with train.csv and test.csv, which have a label column "class", the same rows as LIBSVM text in train.libsvm and
+test.libsvm, and people.csv, which has columns of text and dates and a missing value.
 """
 
 import doctest
@@ -22,6 +22,12 @@ def run_console(text, folder):
         rows = "".join(f"{a},{b},{('lower', 'upper')[k]}\n" for (a, b), k in zip(X, y, strict=True))
         pathlib.Path(folder, f"{name}.csv").write_text("left,right,class\n" + rows)
         dump_svmlight_file(X, y, str(pathlib.Path(folder, f"{name}.libsvm")), zero_based=False)
+    people = [
+        f"p{k},{'NA' if k == 7 else 20 + k % 60},{'nurse' if k % 3 else 'smith'},2020-01-{1 + k % 31:02}"
+        for k in range(99)
+    ]
+    lines = ["id,age,job,since,class", *(f"{row},{('in', 'out')[k % 3 > 0]}" for k, row in enumerate(people))]
+    pathlib.Path(folder, "people.csv").write_text("\n".join(lines) + "\n")
     path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
     commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
     for command in commands:

@@ -31,9 +31,14 @@ COMMANDS = {
         ("train train.csv --label class --loss hinge --model hinge.dimargin", None),
         ("train train.libsvm --scale none --model libsvm.dimargin", None),
         ("train train.parquet --loss linear_odm --model parquet.dimargin", None),
+        ("train people.csv --missing mean --categories --dates iso --drop id --model people.dimargin", None),
         ("train train.csv --label class --model m --engine spark", "spark"),
     ],
-    "evaluate": [("evaluate csv.dimargin test.csv", None), ("evaluate parquet.dimargin train.parquet --json", None)],
+    "evaluate": [
+        ("evaluate people.dimargin people.csv", None),
+        ("evaluate csv.dimargin test.csv", None),
+        ("evaluate parquet.dimargin train.parquet --json", None),
+    ],
     "predict": [("predict csv.dimargin test.csv --output labels.txt", None)],
     "info": [("info csv.dimargin", None), ("info libsvm.dimargin --certify train.libsvm", None)],
     "tune": [("tune train.csv --label class --model t --grid '{\"gamma\": [1, 4]}' --cv 2", None)],
@@ -68,6 +73,11 @@ def write_files(folder):
         Path(folder, f"{name}.csv").write_text("\n".join(["left,right,class", *rows]) + "\n")
         text = "".join(f"{2 * k - 1} 1:{a!r} 2:{b!r}\n" for (a, b), k in zip(X.tolist(), y, strict=True))
         Path(folder, f"{name}.libsvm").write_text(text)
+        people = [
+            f"p{k},{k if k % 9 else ''},{'nurse' if k % 2 else 'smith'},2020-01-{1 + k % 31:02},{k % 2}"
+            for k in range(n)
+        ]
+        Path(folder, "people.csv").write_text("\n".join(["id,age,job,since,class", *people]) + "\n")
         table = pa.table({"left": X[:, 0], "right": X[:, 1], "label": y})
         pa.parquet.write_table(table, Path(folder, f"{name}.parquet"))
 

@@ -24,7 +24,7 @@ RANKS = [
     {"strategies", "network"},
     {"simulation"},
     {"estimators"},
-    {"search"},
+    {"search", "preprocessing"},
     {"callbacks", "model_files"},
     {"libsvm", "sites", "displays", "spark"},
     {"cli"},

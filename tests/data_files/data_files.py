@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from dimargin.data_files import DataFileError, libsvm, read_data, tables
+from dimargin.data_files import DataFileError, libsvm, read_data
 from dimargin.data_files import csv_text as csv_reader
+from dimargin.data_files import parquet as parquet_reader
 
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 DENSE = np.random.default_rng(0).normal(size=(60, 5)).round(3)
@@ -28,7 +29,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False, width=64)
 def small_chunks(monkeypatch, size):
     """Chunks of so many bytes for each module that reads by chunks."""
     monkeypatch.setattr(libsvm, "CHUNK", size)
-    monkeypatch.setattr(tables, "CHUNK", size)
+    monkeypatch.setattr(parquet_reader, "CHUNK", size)
     monkeypatch.setattr(csv_reader, "CHUNK", size)
 
 

@@ -8,14 +8,19 @@ import json
 import warnings
 
 import numpy as np
+import pyarrow as pa
 import scipy.sparse as sp
 import typer.main
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, QuantileTransformer, StandardScaler
 
 import dimargin as dm
 from dimargin.cli.app import app
 from dimargin.model_files import ModelFileError, load_with_header, model_format, save
+from dimargin.preprocessing import CalendarFeatures
+from dimargin.preprocessing.tables import columns_of
 
 from .inputs import check_refusal, file, folder, mutated
 
@@ -91,9 +96,27 @@ def _fitted():
         dm.GossipSVMClassifier(n_sites=2, max_iter=3).fit(X, y),
         *(
             Pipeline([("scaler", scaler), ("machine", dm.LinearODMClassifier(max_iter=1))]).fit(X, y)
-            for scaler in (MinMaxScaler(), StandardScaler(), MaxAbsScaler())
+            for scaler in (MinMaxScaler(), StandardScaler(), MaxAbsScaler(), QuantileTransformer(n_quantiles=3))
         ),
+        make_pipeline(_columns(), dm.LinearODMClassifier(max_iter=1)).fit(_table(X), y),
     ]
+
+
+def _columns():
+    return ColumnTransformer(
+        [
+            ("numbers", SimpleImputer(add_indicator=True), ["a"]),
+            ("categories", OneHotEncoder(handle_unknown="ignore"), ["b"]),
+            ("dates", CalendarFeatures(), ["c"]),
+        ]
+    )
+
+
+def _table(X):
+    """Rows as a table of numbers, texts and dates."""
+    first = [None, *X[1:, 0].tolist()]
+    dates = (np.datetime64("2020-01-01") + np.arange(len(X))).astype(str)
+    return pa.table({"a": first, "b": np.where(X[:, 1] > 0, "x", "y"), "c": dates})
 
 
 def _indices(value, path=()):
@@ -124,6 +147,16 @@ def _other(rng, array):
         with np.errstate(all="ignore"), contextlib.suppress(ValueError, OverflowError):
             array.flat[rng.randrange(array.size)] = rng.choice(odd)
     return array
+
+
+def _table_for(model):
+    """A table of the columns that a model takes, if it takes tables."""
+    transformer = model[0] if isinstance(model, Pipeline) else None
+    if not isinstance(transformer, ColumnTransformer):
+        return None
+    texts = columns_of(transformer)[1]
+    values = {name: ["2020-01-01" if name in texts else 1.0] * 3 for name in transformer.feature_names_in_}
+    return pa.table(values)
 
 
 def generate(rng):
@@ -159,7 +192,9 @@ def check(data):
         width = model.n_features_in_
         if width < 10_000:
             rng = np.random.default_rng(0)
-            for X in (rng.normal(size=(3, width)), sp.random_array((3, width), density=0.3, format="csr", rng=rng)):
+            sparse = sp.random_array((3, width), density=0.3, format="csr", rng=rng)
+            table = _table_for(model)
+            for X in (rng.normal(size=(3, width)), sparse) if table is None else (table,):
                 try:
                     model.predict(X)
                 except ValueError as error:  # numbers too large for the kernel, sparse rows for a scaler that centres

@@ -1,9 +1,11 @@
 """Files of every class, written once by `tests/data/make_old_models.py`, which load and predict the same for ever."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -41,7 +43,16 @@ def test_an_old_model_predicts_the_same(name, tmp_path):
 
 def test_there_is_an_old_model_of_every_class():
     steps = [getattr(machine, "steps", [("", machine)]) for machine in (dm.load(OLD / name) for name in NAMES)]
-    assert {type(step).__name__ for own in steps for _, step in own} == set(model._CLASSES)
+    table = dm.load(DATA / "people.dimargin")
+    kinds = {type(step).__name__ for own in (*steps, table.steps, table[0].transformers) for _, step, *_ in own}
+    assert kinds == set(model._CLASSES)
+
+
+def test_an_old_model_of_tables_predicts_the_same():
+    people, known = pd.read_csv(DATA / "people.csv"), json.loads((DATA / "people.json").read_text())
+    machine = dm.load(DATA / "people.dimargin")
+    assert machine.predict(people).tolist() == known["labels"]
+    np.testing.assert_allclose(machine.decision_function(people), known["values"], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["libsvm_two", "libsvm_three"])

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from dimargin.cli.columns import describe
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
@@ -21,6 +22,7 @@ from dimargin.cli.shared import (
     QuietOption,
     certificate,
     check_plot,
+    columns_step,
     draw,
     machine_of,
     open_model,
@@ -111,7 +113,7 @@ def _info(
     """
     out = Output(as_json, quiet=False)
     trained, header = load_with_header(model)
-    machine, scalers = machine_of(trained), scalers_of(trained)
+    machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
     if certify is not None:
         refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
         rows = read_for(trained, header["notes"], certify, label)
@@ -123,7 +125,8 @@ def _info(
         **certificate(machine),
         **({} if isinstance(machine, CoreSetDetector) else {"classes": machine.classes_.tolist()}),
         "features": int(machine.n_features_in_),
-        "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers) or "none",
+        **({} if transformer is None else {"columns": describe(transformer)}),
+        "scaling": ", ".join(type(scaler).__name__ for _, scaler in scalers if scaler is not transformer) or "none",
         "parameters": {k: v if isinstance(v, (int, float, str, type(None))) else str(v) for k, v in values.items()},
         "written_by": f"dimargin {header['dimargin_version']}, format {header['format_version']}",
         "privacy": machine._facts["privacy"],

@@ -6,7 +6,7 @@ import json
 import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,14 +17,15 @@ import scipy.sparse as sp
 import typer
 from rich.console import Console
 from rich.table import Table
+from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
+from dimargin.cli.columns import read_like
 from dimargin.cli.terminal import FitDisplay
-from dimargin.data_files import DataFileError, DataSet, read_data
-from dimargin.data_files.data import data_format
+from dimargin.data_files import DataFileError, DataSet
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
 from dimargin.system.extras import require
@@ -37,6 +38,7 @@ class Scale(StrEnum):
     none = "none"
     minmax = "minmax"
     standard = "standard"
+    quantile = "quantile"
 
 
 DATA = "LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
@@ -54,6 +56,7 @@ def plot_option(help: str) -> Any:
     return typer.Option(dir_okay=False, help=f"{help} (.png, .svg, .pdf).")
 
 
+_MOST_QUANTILES = 1000
 _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
 
@@ -121,20 +124,35 @@ def refuse_detector(path: Path, model: Any, what: str) -> None:
 
 
 def scaled(scalers: list[tuple[str, Any]], X: Any) -> Any:
-    """Apply the scalers to rows."""
+    """Apply the steps of a pipeline before its machine to rows."""
     for _, scaler in scalers:
         X = scaler.transform(X)
     return X
 
 
-def fitted_scalers(scale: Scale, X: Any, memory_limit: int | None = None) -> list[tuple[str, Any]]:
+def fitted_scalers(
+    scale: Scale, X: Any, memory_limit: int | None = None, seed: int | None = None
+) -> list[tuple[str, Any]]:
     """Fit the scaler that was asked for, and return the steps of a pipeline, at most one.
 
-    Sparse rows stay sparse, so that zero has to stay zero. Raises MemoryError where the scaler, which has numbers for
-    every column, does not fit.
+    Sparse rows stay sparse, so that zero has to stay zero. `seed` is for the sample of rows of which quantiles are
+    taken. Raises MemoryError where the scaler, which has numbers for every column, does not fit, and ValueError for
+    quantiles of sparse rows.
     """
     if scale is Scale.none:
         return []
+    if scale is Scale.quantile:
+        if sp.issparse(X):
+            raise ValueError("--scale quantile does not keep zeros, and sparse rows have to; --scale minmax does")
+        n_quantiles = min(_MOST_QUANTILES, X.shape[0])
+        return [
+            (
+                "scaler",
+                QuantileTransformer(n_quantiles=n_quantiles, output_distribution="normal", random_state=seed or 0).fit(
+                    X
+                ),
+            )
+        ]
     if sp.issparse(X):
         check_memory(8 * _ARRAYS_OF_SCALER * X.shape[1], memory_limit, f"--scale {scale}", "use --scale none")
     if scale is Scale.standard:
@@ -142,36 +160,22 @@ def fitted_scalers(scale: Scale, X: Any, memory_limit: int | None = None) -> lis
     return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
 
 
-def how_read(rows: Any) -> dict[str, Any]:
+def how_read(rows: Any, decimal_comma: bool | None = None) -> dict[str, Any]:
     """Return the notes for a model file that say how its training rows were read."""
-    return {"label": rows.label, "zero_based": rows.zero_based}
+    notes = {"label": rows.label, "zero_based": rows.zero_based}
+    return {**notes, "decimal_comma": True} if decimal_comma else notes
 
 
 def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
     """Read data as the model's training file was read."""
     names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
-    return read_alike(path, notes, names, machine_of(model).n_features_in_, label, needs_label)
+    return read_like(path, notes, names, model.n_features_in_, label, needs_label, columns_step(model))
 
 
-def read_alike(
-    path: Path,
-    notes: dict[str, Any],
-    names: Sequence[str] | None,
-    n_features: int,
-    label: str | None = None,
-    needs_label: bool = True,
-) -> DataSet:
-    """Read data as a file was read with these notes, names of its features and number of them."""
-    if label is None and needs_label and data_format(path) != "libsvm":
-        label = notes.get("label")
-    return read_data(
-        path,
-        label=label,
-        columns=None if names is None else list(names),
-        n_features=n_features,
-        zero_based=notes.get("zero_based"),
-        needs_label=needs_label,
-    )
+def columns_step(model: Any) -> ColumnTransformer | None:
+    """Return the step that makes numbers of a table's columns, if a model has one."""
+    first = model[0] if isinstance(model, Pipeline) else None
+    return first if isinstance(first, ColumnTransformer) else None
 
 
 def certificate(machine: Any) -> dict[str, Any]:
@@ -225,7 +229,7 @@ class Trained:
     """Machine that was trained on a data file, with what its model file holds and what is said of its fit."""
 
     machine: Any
-    scalers: list[tuple[str, Any]]  # steps of a pipeline before the machine
+    scalers: list[tuple[str, Any]]  # steps of a pipeline before the machine, a transformer of columns among them
     notes: dict[str, Any]
     feature_names: list[str] | None
     shape: tuple[int, int]  # rows and features
@@ -235,10 +239,11 @@ class Trained:
 
     def save(self, path: Path | None, out: Output) -> Any:
         """Return the machine with its scalers as a model, saved unless `path` is None, and print the warnings."""
-        if self.feature_names is not None:
-            for step in (self.machine, *(scaler for _, scaler in self.scalers)):
+        steps = [*self.scalers, ("machine", self.machine)]
+        if self.feature_names is not None and not isinstance(steps[0][1], ColumnTransformer):  # which knows them
+            for _, step in steps:
                 step.feature_names_in_ = np.array(self.feature_names, dtype=object)
-        model = Pipeline([*self.scalers, ("machine", self.machine)]) if self.scalers else self.machine
+        model = Pipeline(steps) if self.scalers else self.machine
         if path is not None:
             save(model, path, self.notes)
         for complaint in self.complaints:
@@ -265,14 +270,22 @@ def timed(fit: Callable[[], Any]) -> tuple[Any, float, list[str]]:
     return result, time.perf_counter() - began, [str(warning.message) for warning in caught]
 
 
-def fitted(machine: Any, scalers: list[tuple[str, Any]], rows: DataSet, X: Any, display: FitDisplay) -> Trained:
+def fitted(
+    machine: Any,
+    scalers: list[tuple[str, Any]],
+    rows: DataSet,
+    X: Any,
+    display: FitDisplay,
+    decimal_comma: bool | None = None,
+) -> Trained:
     """Fit a machine, or a search for one, to rows of a data file, of which scalers made `X`, and show how it goes."""
     machine._monitor = display
     with display.running():
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
     del machine._monitor
     interrupted = display.interrupted.is_set()
-    return Trained(machine, scalers, how_read(rows), rows.feature_names, X.shape, seconds, complaints, interrupted)
+    notes = how_read(rows, decimal_comma)
+    return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:

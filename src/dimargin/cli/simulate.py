@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 
+from dimargin.cli.columns import read_like
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.network_conditions import FLAGS, conditions_of, say_what_did_not_happen
 from dimargin.cli.parameters import flags, values_of
@@ -30,7 +31,6 @@ from dimargin.cli.shared import (
     how_read,
     leave_interrupted,
     plot_option,
-    read_alike,
     scaled,
 )
 from dimargin.cli.simulate_core_set import simulate_core_set
@@ -113,7 +113,7 @@ def _gossip(
     rows = read_data(data, label)
     judges = None
     if validate is not None:
-        judges = read_alike(validate, how_read(rows), rows.feature_names, rows.X.shape[1])
+        judges = read_like(validate, how_read(rows), rows.feature_names, rows.X.shape[1])
     out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, dealt to {machine.n_sites} sites")
     done = _run(machine, rows, judges, validate or data, scale, out)
     _finish(done, rows, judges, model, out)

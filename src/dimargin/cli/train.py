@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import typer
 
 from dimargin.cli import spark_engine
+from dimargin.cli.columns import Columns, column_flags, describe
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.shared import (
@@ -37,7 +38,7 @@ from dimargin.cli.shared import (
     validation,
 )
 from dimargin.cli.terminal import FitDisplay
-from dimargin.data_files import DataFileError, read_data
+from dimargin.data_files import DataFileError
 from dimargin.estimators import MACHINES
 
 _where = partial(typer.Option, rich_help_panel="Where it is trained")
@@ -109,8 +110,15 @@ def _train(
     out = Output(as_json, quiet)
     previous, notes = (None, {}) if resume is None else open_model(resume)
     with usage_checked():
+        columns = Columns.of(given)
         if engine == "spark":
             spark_engine.check_flags(given, previous)
+            if columns.first is not None:
+                raise ValueError(
+                    f"{columns.first} cannot be used with --engine spark; pyspark.ml.feature has transformers"
+                )
+            if scale is Scale.quantile:
+                raise ValueError("--scale quantile cannot be used with --engine spark; minmax and standard can")
             settings = spark_engine.settings(spark_conf or [])
         elif master is not None or spark_conf or checkpoint_dir is not None:
             first = "--master" if master is not None else "--spark-conf" if spark_conf else "--checkpoint-dir"
@@ -121,6 +129,8 @@ def _train(
             refuse_detector(resume, previous, "dimargin train cannot go on from")
         if previous is not None and scale is not None:
             raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
+        if previous is not None and columns.first is not None:
+            raise ValueError(f"{columns.first} cannot be changed: the model to resume knows its columns")
         check_folder("--model", model)
         if previous is not None:
             machine_of(previous).set_params(max_time=None)  # a limit is of one run
@@ -131,7 +141,7 @@ def _train(
                 machine, data, label, scale or Scale.minmax, master, settings, checkpoint_dir, out
             )
         elif previous is None:
-            done = _train_here(machine, Path(data), label, scale or Scale.minmax, out)
+            done = _train_here(machine, Path(data), label, columns, scale or Scale.minmax, out)
         else:
             done = _go_on(machine, Path(data), label, previous, notes, out)
     except KeyboardInterrupt:
@@ -159,12 +169,17 @@ def _check_file(data: str) -> None:
         raise ValueError(f"DATA: file {data!r} is not readable")
 
 
-def _train_here(machine: Any, data: Path, label: str | None, scale: Scale, out: Output) -> Trained:
-    rows = read_data(data, label)
-    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
-    out.say(_plan_of(machine, rows.X.shape[0]))
-    scalers = fitted_scalers(scale, rows.X, getattr(machine, "memory_limit", None))
-    return fitted(machine, scalers, rows, scaled(scalers, rows.X), FitDisplay(out.errors, machine.tol, out.quiet))
+def _train_here(machine: Any, data: Path, label: str | None, columns: Columns, scale: Scale, out: Output) -> Trained:
+    rows, steps = columns.read(data, label)
+    X = scaled(steps, rows.X)
+    out.say_shape(data, X.shape, sp.issparse(X))
+    if steps:
+        out.say(describe(steps[0][1]))
+    out.say(_plan_of(machine, X.shape[0]))
+    seed = machine.random_state if isinstance(machine.random_state, int) else None
+    steps += fitted_scalers(scale, X, getattr(machine, "memory_limit", None), seed)
+    display = FitDisplay(out.errors, machine.tol, out.quiet)
+    return fitted(machine, steps, rows, scaled(steps, rows.X), display, columns.decimal_comma)
 
 
 def _plan_of(machine: Any, n_rows: int) -> str:
@@ -190,4 +205,4 @@ def _go_on(machine: Any, data: Path, label: str | None, previous: Any, notes: di
 
 def register(app: typer.Typer) -> None:
     """Add the command, whose flags are also those of the machines."""
-    app.command("train")(with_flags(_train, flags()))
+    app.command("train")(with_flags(_train, [*column_flags(), *flags()]))

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import typer
 from rich.table import Table
 
+from dimargin.cli.columns import Columns, column_flags, describe
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import flags, make_machine, parameters, values_of
 from dimargin.cli.shared import (
@@ -33,7 +34,6 @@ from dimargin.cli.shared import (
     validation,
 )
 from dimargin.cli.terminal import FitDisplay
-from dimargin.data_files import read_data
 from dimargin.displays import TuningDisplay
 from dimargin.estimators import MACHINES
 from dimargin.search import ODMClassifierCV
@@ -104,13 +104,18 @@ def _tune(
         check_plot(plot)
         if loss not in _LOSSES:
             raise ValueError(f"--loss must be {' or '.join(_LOSSES)}, got {loss!r}")
+        columns = Columns.of(given)
         own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _OWN)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = ODMClassifierCV(machine, None if grid is None else json.loads(grid), **values_of(own))
-    rows = read_data(data, label)
-    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
-    scalers = fitted_scalers(scale, rows.X)
-    done = fitted(search, scalers, rows, scaled(scalers, rows.X), SearchDisplay(out.errors, machine.tol, quiet))
+    rows, steps = columns.read(data, label)
+    X = scaled(steps, rows.X)
+    out.say_shape(data, X.shape, sp.issparse(X))
+    if steps:
+        out.say(describe(steps[0][1]))
+    steps += fitted_scalers(scale, X, seed=machine.random_state)
+    display = SearchDisplay(out.errors, machine.tol, quiet)
+    done = fitted(search, steps, rows, scaled(steps, rows.X), display, columns.decimal_comma)
     done = replace(done, machine=search.best_estimator_)
     tuned = done.save(model, out)
     draw(lambda: TuningDisplay.from_estimator(search), plot, out, "what was tried is")
@@ -157,4 +162,4 @@ def register(app: typer.Typer) -> None:
     searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_OWN)
     not_asked = {*_TUNED, *(flag.name for flag in searched)}
     others = [flag for flag in flags([MACHINES[loss] for loss in _LOSSES]) if flag.name not in not_asked]
-    app.command("tune")(with_flags(_tune, [*searched, *others]))
+    app.command("tune")(with_flags(_tune, [*column_flags(), *searched, *others]))

@@ -10,5 +10,5 @@ if TYPE_CHECKING:
     from dimargin.data_files.data import read_data as read_data
     from dimargin.data_files.growing import GrowingFile as GrowingFile
 else:
-    _MODULES = ("csv_text", "libsvm", "tables")
+    _MODULES = ("csv_text", "libsvm", "mixed", "parquet", "tables")
     __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -9,6 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -27,25 +28,34 @@ _WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, wh
 
 
 def read_csv(
-    path: Path, stream: BinaryIO, label: str | int | None, columns: Sequence[str] | None, needs_label: bool
+    path: Path,
+    stream: BinaryIO,
+    label: str | int | None,
+    columns: Sequence[str] | None,
+    needs_label: bool,
+    drop: Sequence[str],
 ) -> DataSet:
     """Read a stream of CSV; parameters as in `read_data`."""
-    import pyarrow as pa
-
     layout = CsvLayout.of(path)
-    taken = TableColumns.choose(path, layout.names, label, columns, needs_label)
+    taken = TableColumns.choose(path, layout.names, label, columns, needs_label, drop)
     texts = TextLabels(path)
-    try:
+    with faults_named(path, layout, taken):
         collected = Chunks(path, layout.chunks(stream, taken, texts, header=layout.header))
-    except pa.ArrowInvalid as error:
-        raise DataFileError(_fault_of(path, layout, taken) or f"{path}: {error}") from error
     return layout.joined(collected, taken, texts)
 
 
-def _fault_of(path: Path, layout: CsvLayout, taken: TableColumns) -> str | None:
-    with open_data(path) as stream:
-        fault = layout.first_fault(stream, taken, layout.header, lambda line, _: f"{path}, line {line}")
-    return f"{path} has no rows" if fault == "" else fault
+@contextmanager
+def faults_named(path: Path, layout: CsvLayout, taken: TableColumns) -> Iterator[None]:
+    """Turn an error of Arrow's reader into one that names the line; features that are `taken` have to be numbers."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        with open_data(path) as stream:
+            fault = layout.first_fault(stream, taken, layout.header, lambda line, _: f"{path}, line {line}")
+        fault = f"{path} has no rows" if fault == "" else fault
+        raise DataFileError(fault or f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -88,8 +98,12 @@ class CsvLayout:
         names = fields if header else [f"column {k}" for k in range(len(fields))]
         return cls(delimiter, header, names, len(start), str(path))
 
-    def chunks(self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, header: bool) -> Iterator[Chunk]:
+    def chunks(
+        self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, header: bool, as_text: bool = False
+    ) -> Iterator[Chunk]:
         """Yield the rows of a stream and codes of their labels; `header` says whether it begins with the names.
+
+        With `as_text`, the rows of a chunk are a record batch of text, whatever it is, and not numbers.
 
         Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
         """
@@ -98,9 +112,12 @@ class CsvLayout:
         blocks = blocks_of_lines(stream, self.path, max(CHUNK, 16 * self.length), b"\r\n")
         start = next(blocks, b"")
         start = start[self.length :] if header else start.removeprefix(BOM)
-        parsed = self._wide if len(self.names) >= _WIDE else self._narrow
+        blocks = chain([start], blocks)
         try:
-            yield from parsed(chain([start], blocks), taken, texts)
+            if as_text or len(self.names) < _WIDE:
+                yield from self._narrow(blocks, taken, texts, as_text)
+            else:
+                yield from self._wide(blocks, taken, texts)
         except (csv.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(str(error)) from error
 
@@ -112,7 +129,9 @@ class CsvLayout:
         y = None if collected.y is None else texts.values(collected.y)
         return DataSet(collected.dense(0, len(taken.wanted)), y, names, label)
 
-    def _narrow(self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels) -> Iterator[Chunk]:
+    def _narrow(
+        self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels, as_text: bool
+    ) -> Iterator[Chunk]:
         """Yield rows by Arrow's reader, a block at a time.
 
         Given the stream, Arrow would read ahead on a thread of its own, which asks for the interpreter's lock. Where an
@@ -126,7 +145,7 @@ class CsvLayout:
             if not block.lstrip(b"\r\n"):
                 continue
             try:
-                table = self._table(block, taken)
+                table = self._table(block, taken, as_text)
             except pa.ArrowInvalid as error:
                 wrong = error
             if b'"' in block and not (table and self._is_plain(block, table.num_rows)) and self._is_open(block):
@@ -139,19 +158,19 @@ class CsvLayout:
                 raise wrong
             kept = b""
             for batch in table.to_batches():
-                X = matrix(batch, taken.wanted)
+                X = batch.select(taken.wanted) if as_text else matrix(batch, taken.wanted)
                 y = None if taken.label is None else texts.codes(batch.column(taken.label))
-                if not np.isfinite(X).all() or (y is not None and (y < 0).any()):
+                if not (as_text or np.isfinite(X).all()) or (y is not None and (y < 0).any()):
                     raise pa.ArrowInvalid("a value is missing, NaN or infinite")
                 yield Chunk(X, y)
         if kept:
             raise pa.ArrowInvalid(UNCLOSED)
 
-    def _table(self, block: bytes, taken: TableColumns) -> Any:
+    def _table(self, block: bytes, taken: TableColumns, as_text: bool) -> Any:
         import pyarrow as pa
         import pyarrow.csv
 
-        types = dict.fromkeys(taken.wanted, pa.float64())
+        types = dict.fromkeys(taken.wanted, pa.string() if as_text else pa.float64())
         if taken.label is not None:
             types[taken.label] = pa.string()
         memory = pa.allocate_buffer(len(block) + 1)  # Arrow's, so that no thread of Arrow's lets go one of Python's

@@ -18,7 +18,7 @@ from pathlib import Path
 from dimargin.data_files.chunks import DataFileError, DataSet, open_data
 from dimargin.data_files.csv_text import read_csv
 from dimargin.data_files.libsvm import read_libsvm
-from dimargin.data_files.tables import arrow_explained, read_parquet
+from dimargin.data_files.tables import arrow_explained
 from dimargin.system.memory import out_of_memory
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
@@ -31,6 +31,7 @@ def read_data(
     n_features: int | None = None,
     zero_based: bool | None = None,
     needs_label: bool = True,
+    drop: Sequence[str] = (),
 ) -> DataSet:
     r"""Read a data file.
 
@@ -52,6 +53,8 @@ def read_data(
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs.
     needs_label : bool, default=True
         Whether a CSV or Parquet file without a label column is an error.
+    drop : sequence of str, optional
+        Names of columns of CSV and Parquet to leave out, by default none.
 
     Returns
     -------
@@ -76,25 +79,29 @@ def read_data(
     ([[120.0, 0.0], [80.0, 7.0]], ['ham', 'spam'], ['length', 'links'])
     """
     path = Path(path)
-    kind = format_taking(path, label)
+    kind = format_taking(path, label, drop)
     with open_data(path) as stream, explained(path):
         if kind == "libsvm":
             data = read_libsvm(path, stream, n_features, zero_based)
         else:
             with arrow_explained(path):
                 if kind == "csv":
-                    data = read_csv(path, stream, label, columns, needs_label)
+                    data = read_csv(path, stream, label, columns, needs_label, drop)
                 else:
-                    data = read_parquet(path, label, columns, needs_label)
+                    from dimargin.data_files.parquet import read_parquet  # which loads pyarrow
+
+                    data = read_parquet(path, label, columns, needs_label, drop)
     check_width(path, data.X.shape[1], n_features)
     return data
 
 
-def format_taking(path: Path, label: str | int | None) -> str:
-    """Return the format of a file; raises DataFileError if it has no label columns, but one was named."""
+def format_taking(path: Path, label: str | int | None, drop: Sequence[str] = ()) -> str:
+    """Return the format of a file; raises DataFileError if it has no named columns, but one was named."""
     kind = data_format(path)
     if kind == "libsvm" and label is not None:
         raise DataFileError(f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line")
+    if kind == "libsvm" and drop:
+        raise DataFileError(f"{path}: column {drop[0]!r} was to be left out, but columns of LIBSVM text have no names")
     return kind
 
 

@@ -1,4 +1,4 @@
-"""Tables of named columns, one of which is the label, and the reader of Parquet files.
+"""Tables of named columns, one of which is the label.
 
 Sites import this module: pyarrow is imported where it is needed.
 """
@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
+from dimargin.data_files.chunks import DataFileError, label_values, short
 from dimargin.system.arrays import Floats
 
-_BUFFER = 2**16  # bytes of a column of a Parquet file read at a time
 _LABEL_NAMES = ("label", "target", "class", "y")
 _MOST_LABELS = 2**20  # of text: each takes some hundred bytes, and is a class
 _SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at its length, for labels of fixed width
@@ -44,18 +43,21 @@ class TableColumns:
         label: str | int | None,
         columns: Sequence[str] | None = None,
         needed: bool = True,
+        drop: Sequence[str] = (),
     ) -> TableColumns:
         """Choose among the names of all columns; parameters as in `read_data`, where `needed` is `needs_label`."""
         known = set(names)
         if len(known) < len(names):
             double = Counter(names).most_common(1)[0][0]
             raise DataFileError(f"{path}: two columns are called {short(double)!r}")
-        missing = [name for name in columns or [] if name not in known]
+        missing = [name for name in (*(columns or []), *drop) if name not in known]
         if missing:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
-        index = _label_index(path, names, label, columns or [], needed)
+        index = _label_index(path, names, label, columns or drop, needed)
+        if index is not None and names[index] in drop:
+            raise DataFileError(f"{path}: column {short(names[index])!r} is the label, but also named to be left out")
         if columns is None:
-            columns = [name for k, name in enumerate(names) if k != index]
+            columns = [name for k, name in enumerate(names) if k != index and name not in drop]
         elif index is not None and names[index] in columns:
             raise DataFileError(
                 f"{path}: column {short(names[index])!r} is the label, but also named among the features"
@@ -165,66 +167,3 @@ def arrow_explained(path: Path) -> Iterator[None]:
         raise
     except pa.ArrowException as error:
         raise DataFileError(f"{path}: {error}") from error
-
-
-def read_parquet(path: Path, label: str | int | None, columns: Sequence[str] | None, needs_label: bool) -> DataSet:
-    """Read a Parquet file; parameters as in `read_data`."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    with pyarrow.parquet.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False) as file:
-        schema = file.schema_arrow
-        names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
-        taken = TableColumns.choose(path, names, label, columns, needs_label)
-        for name in taken.wanted:
-            kind = schema.field(name).type
-            if not _is_numeric(kind):
-                raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected")
-        texts, is_text = TextLabels(path), False
-        if taken.label is not None:
-            kind = schema.field(taken.label).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-            if not (is_text or _is_numeric(kind) or pa.types.is_null(kind)):
-                raise DataFileError(
-                    f"{path}: column {short(taken.label)!r} holds {kind}; numbers or text expected as labels"
-                )
-
-        def chunks() -> Iterator[Chunk]:
-            first = 0
-            for batch in file.iter_batches(max(1, CHUNK // (8 * len(schema.names))), columns=taken.all):
-                X = matrix(batch, taken.wanted)
-                finite = np.isfinite(X)
-                if not finite.all():
-                    row, column = np.argwhere(~finite)[0]
-                    raise DataFileError(
-                        f"{path}, row {first + row}: column {short(taken.wanted[column])!r} is missing, NaN or "
-                        "infinite; a finite number expected"
-                    )
-                y = None
-                if taken.label is not None:
-                    column = batch.column(taken.label)
-                    y = texts.codes(column.cast(pa.string())) if is_text else column.to_numpy(zero_copy_only=False)
-                    missing = y < 0 if is_text else column.is_null().to_numpy(zero_copy_only=False)
-                    if y.dtype.kind == "f":
-                        missing = ~np.isfinite(y)
-                    if missing.any():
-                        raise DataFileError(
-                            f"{path}, row {first + int(missing.argmax())}: the label in column {short(taken.label)!r} "
-                            "is missing, NaN or infinite"
-                        )
-                first += batch.num_rows
-                yield Chunk(X, y)
-                pa.default_memory_pool().release_unused()
-
-        collected = Chunks(path, chunks())
-    y = collected.y
-    if y is not None:
-        y = texts.values(y) if is_text else label_values(y)
-    return DataSet(collected.dense(0, len(taken.wanted)), y, taken.wanted, taken.label)
-
-
-def _is_numeric(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))

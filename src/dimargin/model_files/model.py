@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from inspect import signature
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.data_files.chunks import short
@@ -33,8 +34,18 @@ from dimargin.estimators import (
 from dimargin.kernels.user import UserKernel
 from dimargin.model_files.model_format import ModelFileError, Step, read_raw, write_model
 from dimargin.model_files.model_values import decode_transform, encode_transform
-from dimargin.model_files.soundness import check_detector, check_linear_machine, check_machine, check_scaler, check_step
+from dimargin.model_files.soundness import (
+    check_calendar,
+    check_detector,
+    check_linear_machine,
+    check_machine,
+    check_quantiles,
+    check_scaler,
+    check_step,
+)
+from dimargin.model_files.table_steps import TABLE_STEPS, restored, stored, widths
 from dimargin.partition import KernelClusters, Split
+from dimargin.preprocessing import CalendarFeatures
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, decode, encode, encode_parts
@@ -66,6 +77,9 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "MinMaxScaler": (MinMaxScaler, ("scale_", "min_", "data_min_", "data_max_", "data_range_", "n_samples_seen_")),
     "StandardScaler": (StandardScaler, ("scale_", "mean_", "var_", "n_samples_seen_")),
     "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
+    "QuantileTransformer": (QuantileTransformer, ("quantiles_", "references_", "n_quantiles_")),
+    "CalendarFeatures": (CalendarFeatures, ("days_", "has_times_")),
+    **{name: (step, ()) for name, step in TABLE_STEPS.items()},
 }
 _OPTIONS: dict[str, type[Options]] = {
     options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
@@ -81,8 +95,10 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     Parameters
     ----------
     model : one of the classifiers or outlier detectors, or Pipeline
-        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler or MaxAbsScaler. A kernel that
-        is a function cannot be stored.
+        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler or
+        QuantileTransformer, and the first a ColumnTransformer of these, SimpleImputer, OneHotEncoder and
+        `dimargin.preprocessing.CalendarFeatures`, which was fitted to a data frame. A kernel that is a function cannot
+        be stored.
     path : path-like
         An existing file is replaced. The support vectors of a kernel machine or detector, which are training rows, are
         in it.
@@ -153,6 +169,7 @@ def _check_notes(header: Mapping[str, Any]) -> None:
         and isinstance(notes, dict)
         and isinstance(notes.get("label"), (str, int, type(None)))
         and notes.get("zero_based") in (None, True, False)
+        and notes.get("decimal_comma") in (None, True, False)
     )
     if not sound:
         raise ValueError("its version or notes are none")
@@ -167,7 +184,10 @@ def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
         raise ValueError("the last step is no machine")
     if any(machines[:-1]) or (len(steps) > 1 and not pipeline):
         raise ValueError("steps before the machine are no scalers of a pipeline")
-    if len({step.n_features_in_ for _, step in steps}) > 1:
+    if any(type(step).__name__ in TABLE_STEPS for _, step in steps[1:]):
+        raise ValueError("a step that takes a table is not the first")
+    through = [widths(step) for _, step in steps]
+    if any(given != taken for (_, given), (taken, _) in pairwise(through)):
         raise ValueError("its steps are of different width")
     return Pipeline(steps) if pipeline else steps[0][1]
 
@@ -177,11 +197,18 @@ def _plain_step(name: str, step: Any) -> Step:
     if _CLASSES.get(kind, (None,))[0] is not type(step):
         raise TypeError(f"cannot save a {type(step).__qualname__}; what can be saved: {', '.join(_CLASSES)}")
     check_is_fitted(step)
+    if kind in TABLE_STEPS:
+        return Step(name, kind, *stored(step))
     names = [a for a in _CLASSES[kind][1] + _ANY if hasattr(step, a)]
     return Step(name, kind, step.get_params(deep=False), {key: getattr(step, key) for key in names})
 
 
 def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BaseEstimator:
+    if step["class"] in TABLE_STEPS:
+        parts = (_decode_parts(step[part], arrays) for part in ("parameters", "attributes"))
+        estimator = restored(step["class"], *parts)
+        check_step(estimator)
+        return estimator
     make, attributes = _CLASSES[step["class"]]
     unknown = set(step["attributes"]) - {*attributes, *_ANY}
     if unknown:
@@ -199,6 +226,10 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         check_linear_machine(estimator)
     elif isinstance(estimator, CoreSetDetector):
         check_detector(estimator)
+    elif isinstance(estimator, CalendarFeatures):
+        check_calendar(estimator)
+    elif isinstance(estimator, QuantileTransformer):
+        check_quantiles(estimator)
     else:
         check_scaler(estimator, attributes)
     return estimator
@@ -222,13 +253,21 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, Router):
         parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
         del parts["rule"]
-        return {"router": encode_parts(parts, where, arrays, _encode_other)}
+        return {"router": _encode_parts(parts, where, arrays)}
     if isinstance(value, Split):
-        return {"split": encode_parts(vars(value), where, arrays, _encode_other)}
+        return {"split": _encode_parts(vars(value), where, arrays)}
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
+    if isinstance(value, BaseEstimator):
+        inner = _plain_step(where, value)
+        parts = {"parameters": inner.parameters, "attributes": inner.attributes}
+        return {"step": {"class": inner.class_name, **{k: _encode_parts(v, where, arrays) for k, v in parts.items()}}}
     return encode_transform(value, where, arrays)
+
+
+def _encode_parts(parts: Mapping[str, Any], where: str, arrays: Arrays) -> dict[str, Any]:
+    return encode_parts(parts, where, arrays, _encode_other)
 
 
 def _decode_parts(parts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -244,6 +283,8 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         return (Committee if "slopes" in parts else Router)(rule, **parts)
     if "split" in value:
         return Split(**_decode_parts(value["split"], arrays))
+    if "step" in value:
+        return _decode_step(value["step"], arrays)
     if "strategy" in value:
         return _OPTIONS[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)

@@ -12,8 +12,11 @@ from dimargin.estimators import CoreSetSVDD
 from dimargin.kernels.functions import MOST_DEGREE
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
+from dimargin.preprocessing import CalendarFeatures
+from dimargin.preprocessing.calendar_features import check_format
 from dimargin.strategies import Committee, Router
 
+_MOST_DAYS = 4e6  # since 1970, beyond the year 9999
 _LARGEST = 1e150  # norm of prepared rows: beyond, no kernel's values are computed
 
 
@@ -222,6 +225,27 @@ def _fits_outputs(router: Router, n_outputs: int) -> bool:
 def _whole(values: Any, low: int, high: int) -> bool:
     """Return whether these are whole numbers from `low` to below `high`."""
     return values.dtype == np.int64 and values.ndim == 1 and bool(((low <= values) & (values < high)).all())
+
+
+def check_calendar(step: CalendarFeatures) -> None:
+    """Raise ValueError for attributes that do not fit its columns, or a format of dates that is none."""
+    shape = (step.n_features_in_,)
+    times = step.has_times_
+    if not (_is_real(step.days_, shape) and isinstance(times, np.ndarray) and times.dtype == bool):
+        raise ValueError("attributes of the CalendarFeatures are no numbers")
+    if times.shape != shape or not (np.abs(step.days_) < _MOST_DAYS).all():
+        raise ValueError("attributes of the CalendarFeatures do not fit its columns")
+    check_format(step.format)
+
+
+def check_quantiles(step: Any) -> None:
+    """Raise ValueError for attributes of a QuantileTransformer that do not fit together."""
+    step._validate_params()
+    n, shape = step.n_quantiles_, np.shape(step.quantiles_)
+    if not (_is_whole(n) and n > 0 and shape == (n, step.n_features_in_) and _is_real(step.references_, (n,))):
+        raise ValueError("quantiles of the QuantileTransformer do not fit its columns")
+    if not (_is_real(step.quantiles_) and (np.diff(step.quantiles_, axis=0) >= 0).all()):
+        raise ValueError("quantiles of the QuantileTransformer are no numbers that rise")
 
 
 def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:

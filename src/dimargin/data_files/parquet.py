@@ -1,0 +1,129 @@
+"""Parquet files: their rows batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
+from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, TextLabels, matrix
+
+_BUFFER = 2**16  # bytes of a column of a file read at a time
+
+
+class Batch(NamedTuple):
+    """Some rows of a file, the first of which has this number, and their labels or codes of labels."""
+
+    first: int
+    rows: pa.RecordBatch
+    y: NDArray[Any] | None
+
+
+class ParquetRows:
+    """Rows of a Parquet file; parameters as in `dimargin.data_files.read_data`.
+
+    `types` has the type of each feature, by name.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        label: str | int | None,
+        columns: Sequence[str] | None,
+        needs_label: bool,
+        drop: Sequence[str],
+    ) -> None:
+        self._path, self._texts, self._text_labels = path, TextLabels(path), False
+        with self._file() as file:
+            schema = file.schema_arrow
+        names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+        self.taken = TableColumns.choose(path, names, label, columns, needs_label, drop)
+        self.types = {name: schema.field(name).type for name in self.taken.wanted}
+        self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
+        if self.taken.label is not None:
+            kind = schema.field(self.taken.label).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            self._text_labels = is_text(kind)
+            if not (self._text_labels or is_numeric(kind) or pa.types.is_null(kind)):
+                raise DataFileError(
+                    f"{path}: column {short(self.taken.label)!r} holds {kind}; numbers or text expected as labels"
+                )
+
+    def _file(self) -> pyarrow.parquet.ParquetFile:
+        return pyarrow.parquet.ParquetFile(self._path, buffer_size=_BUFFER, pre_buffer=False)
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the rows, batch by batch."""
+        first = 0
+        with self._file() as file:
+            for rows in file.iter_batches(self._step, columns=self.taken.all):
+                yield Batch(first, rows, self._labels(rows, first))
+                first += rows.num_rows
+                pa.default_memory_pool().release_unused()
+
+    def _labels(self, rows: pa.RecordBatch, first: int) -> NDArray[Any] | None:
+        if self.taken.label is None:
+            return None
+        column = rows.column(self.taken.label)
+        y: NDArray[Any]
+        if self._text_labels:
+            y = self._texts.codes(column.cast(pa.string()))
+            missing = y < 0
+        else:
+            y = column.to_numpy(zero_copy_only=False)
+            missing = ~np.isfinite(y) if y.dtype.kind == "f" else column.is_null().to_numpy(zero_copy_only=False)
+        if missing.any():
+            raise DataFileError(
+                f"{self._path}, row {first + int(missing.argmax())}: the label in column {short(self.taken.label)!r} "
+                "is missing, NaN or infinite"
+            )
+        return y
+
+    def values(self, y: NDArray[Any] | None) -> NDArray[Any] | None:
+        """Return the labels of all batches, joined, as `DataSet` has them."""
+        if y is None:
+            return None
+        return self._texts.values(y) if self._text_labels else label_values(y)
+
+
+def read_parquet(
+    path: Path, label: str | int | None, columns: Sequence[str] | None, needs_label: bool, drop: Sequence[str]
+) -> DataSet:
+    """Read a Parquet file; parameters as in `read_data`."""
+    rows = ParquetRows(path, label, columns, needs_label, drop)
+    names = rows.taken.wanted
+    for name, kind in rows.types.items():
+        if not is_numeric(kind):
+            raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected")
+
+    def chunks() -> Iterator[Chunk]:
+        for batch in rows.batches():
+            X = matrix(batch.rows, names)
+            finite = np.isfinite(X)
+            if not finite.all():
+                row, column = np.argwhere(~finite)[0]
+                raise DataFileError(
+                    f"{path}, row {batch.first + row}: column {short(names[column])!r} is missing, NaN or infinite; a "
+                    "finite number expected"
+                )
+            yield Chunk(X, batch.y)
+
+    collected = Chunks(path, chunks())
+    y = rows.values(collected.y)
+    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label)
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether all readers take values of this type for numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values of this type are texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

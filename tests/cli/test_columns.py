@@ -1,0 +1,161 @@
+"""Data as people have it: missing values, categories, dates and decimal commas, on the command line."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, QuantileTransformer
+
+import dimargin as dm
+from dimargin.preprocessing import CalendarFeatures
+
+ALL = ("--missing", "median", "--categories", "--dates", "iso", "--drop", "id")
+
+
+def people(n, seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "id": [f"p{k}" for k in range(n)],
+            "age": rng.integers(18, 90, n).astype(float),
+            "size": rng.normal(1.7, 0.1, n).round(2),
+            "job": rng.choice(["nurse", "smith", "clerk"], n),
+            "since": pd.date_range("2015-01-01", periods=n).strftime("%Y-%m-%d"),
+        }
+    )
+    frame["class"] = np.where(frame.age + 20 * (frame.job == "nurse") > 60, "ill", "well")
+    frame.loc[::9, "age"] = np.nan
+    return frame
+
+
+@pytest.fixture
+def files(tmp_path):
+    train, test = people(120, 0), people(60, 1)
+    test.loc[3, "job"] = "pilot"  # whom training has not seen
+    train.to_csv(tmp_path / "train.csv", index=False, na_rep="NA")
+    test.to_csv(tmp_path / "test.csv", index=False)
+    return tmp_path, train, test
+
+
+@pytest.mark.parametrize("scale", ["minmax", "quantile"])
+def test_the_model_is_the_pipeline_of_scikit_learn(dimargin, files, scale):
+    folder, train, test = files
+    status, _, err = dimargin("train", folder / "train.csv", "--model", folder / "m", "--scale", scale, *ALL)
+    assert status == 0, err
+    assert "2 numbers, the median where one is missing; 1 dates (iso), as 5 columns; 1 categories, as 3 columns" in err
+    steps = ColumnTransformer(
+        [
+            ("numbers", SimpleImputer(strategy="median"), ["age", "size"]),
+            ("dates", CalendarFeatures(), ["since"]),
+            ("categories", OneHotEncoder(handle_unknown="ignore"), ["job"]),
+        ]
+    )
+    quantiles = QuantileTransformer(n_quantiles=120, output_distribution="normal", random_state=0)
+    scaler = MinMaxScaler() if scale == "minmax" else quantiles
+    ours, theirs = dm.load(folder / "m"), make_pipeline(steps, scaler, dm.ODMClassifier())
+    theirs.fit(train.drop(columns=["id", "class"]), train["class"])
+    assert np.allclose(ours.decision_function(test), theirs.decision_function(test), atol=1e-9)
+    assert dimargin("predict", folder / "m", folder / "test.csv", "-o", folder / "labels")[0] == 0
+    assert (folder / "labels").read_text().split() == theirs.predict(test).tolist()
+    status, out, _ = dimargin("evaluate", folder / "m", folder / "test.csv", "--json")
+    assert json.loads(out)["accuracy"] == np.mean(theirs.predict(test) == test["class"])
+    assert dimargin("info", folder / "m", "--certify", folder / "train.csv")[0] == 0
+    assert "as 3 columns of 0 and 1" in dimargin("info", folder / "m")[1]
+
+
+def test_tune_takes_them_too(dimargin, files):
+    folder, _, test = files
+    grid = '{"gamma": [0.5], "lam": [1e3, 1e5]}'
+    done = dimargin("tune", folder / "train.csv", "--model", folder / "m", "--grid", grid, "--cv", 2, *ALL)
+    assert done[0] == 0, done
+    assert dm.load(folder / "m").score(test, test["class"]) > 0.8
+
+
+def test_decimal_commas(dimargin, tmp_path):
+    frame = people(80, 0)[["age", "size", "class"]].fillna(40.0)
+    frame.to_csv(tmp_path / "points.csv", index=False)
+    frame.to_csv(tmp_path / "commas.csv", index=False, sep=";", decimal=",")
+    status, _, err = dimargin("train", tmp_path / "commas.csv", "--model", tmp_path / "m")
+    assert status == 1 and "--decimal-comma for columns with commas in numbers: 'age' ('" in err
+    for name, flags in (("points", ()), ("commas", ("--decimal-comma",))):
+        assert dimargin("train", tmp_path / f"{name}.csv", "--model", tmp_path / name, *flags)[0] == 0
+    models = [dm.load(tmp_path / name) for name in ("points", "commas")]
+    assert len({str(model.decision_function(frame[["age", "size"]]).tolist()) for model in models}) == 1
+    for name in ("points", "commas"):  # the note of the model says how its files are read; points are points in both
+        assert dimargin("evaluate", tmp_path / "commas", tmp_path / f"{name}.csv")[0] == 0
+
+
+def test_the_refusal_names_what_helps(dimargin, files):
+    folder, *_ = files
+    status, out, err = dimargin("train", folder / "train.csv", "--model", folder / "m")
+    assert (status, out) == (1, "") and not (folder / "m").exists()
+    for part in (
+        "--drop COLUMN for columns of names of rows: 'id' (120 different, 'p0')",
+        "--missing median for columns with missing values: 'age' (14 of 120)",
+        "--categories for columns of text: 'job' ('",
+        "--dates iso for columns of dates: 'since' ('2015-01-01')",
+        "In Python: a pipeline",
+    ):
+        assert part in err
+    assert "--categories" in dimargin("train", folder / "train.csv", "--model", folder / "m", *ALL[:2], *ALL[3:])[2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "message"),
+    [
+        (("--category", "age", "--category", "nobody"), 1, "no feature 'nobody' to encode"),
+        (("--drop", "nobody"), 1, "lacks the columns 'nobody'"),
+        (("--drop", "class", "--label", "class"), 1, "is the label, but also named to be left out"),
+        (("--dates", "%q"), 2, "format must be 'iso'"),
+        (("--engine", "spark", "--categories"), 2, "--categories cannot be used with --engine spark"),
+        (("--engine", "spark", "--scale", "quantile"), 2, "--scale quantile cannot be used with --engine spark"),
+    ],
+)
+def test_flags_that_cannot_be(dimargin, files, flags, status, message):
+    folder, *_ = files
+    done = dimargin("train", folder / "train.csv", "--model", folder / "m", *flags)
+    assert done[0] == status and message in " ".join(done[2].replace("│", "").split())
+
+
+def test_numbers_as_categories(dimargin, tmp_path):
+    rng = np.random.default_rng(0)
+    zips = rng.choice([1067, 80331, 20095], 90)
+    frame = pd.DataFrame({"zip": zips, "class": np.where(zips == 20095, "a", "b"), "noise": rng.normal(size=90)})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    assert dimargin("train", tmp_path / "train.csv", "--model", tmp_path / "m", "--category", "zip")[0] == 0
+    model = dm.load(tmp_path / "m")
+    assert model[0].named_transformers_["categories"].categories_[0].tolist() == ["1067", "20095", "80331"]
+    assert json.loads(dimargin("evaluate", tmp_path / "m", tmp_path / "train.csv", "--json")[1])["accuracy"] == 1
+
+
+def test_what_training_had_everywhere_must_be_there(dimargin, files):
+    folder, train, test = files
+    train.fillna({"age": 40}).to_csv(folder / "whole.csv", index=False)
+    flags = ("--categories", "--dates", "iso", "--drop", "id")
+    assert dimargin("train", folder / "whole.csv", "--model", folder / "m", *flags)[0] == 0
+    status, _, err = dimargin("predict", folder / "m", folder / "test.csv")
+    assert status == 1 and "test.csv, row 0: column 'age' is missing" in err and "without --missing" in err
+    test.assign(age="old").to_csv(folder / "words.csv", index=False)
+    status, _, err = dimargin("predict", folder / "m", folder / "words.csv")
+    assert status == 1 and "words.csv, row 0: column 'age' is 'old'; a finite number expected" in err
+
+
+def test_a_model_of_a_table_cannot_be_resumed_with_other_columns(dimargin, files):
+    folder, *_ = files
+    assert dimargin("train", folder / "train.csv", "--model", folder / "m", "--tol", 0.1, *ALL)[0] == 0
+    resume = ("train", folder / "train.csv", "--model", folder / "m2", "--resume", folder / "m", "--tol", 1e-3)
+    assert dimargin(*resume)[0] == 0
+    status, _, err = dimargin(*resume, "--categories")
+    assert status == 2 and "--categories cannot be changed" in " ".join(err.split())
+    assert dm.load(folder / "m2")[-1].duality_gap_ <= 1e-3
+
+
+def test_quantiles_of_sparse_rows_are_refused(dimargin, tmp_path):
+    rows = "".join(f"{k % 2} {1 + k}:1 {50 + k}:2\n" for k in range(40))
+    (tmp_path / "rows.libsvm").write_text(rows)
+    status, _, err = dimargin("train", tmp_path / "rows.libsvm", "--model", tmp_path / "m", "--scale", "quantile")
+    assert status == 1 and "--scale quantile does not keep zeros" in err

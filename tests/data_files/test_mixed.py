@@ -1,0 +1,95 @@
+"""Tables of numbers, texts and dates, beside pandas."""
+
+import datetime
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dimargin.data_files import DataFileError, csv_text
+from dimargin.data_files.mixed import NOTHING, read_mixed
+
+CSV = "age,job,since,y\n31,nurse,2020-01-31,in\nNA,,2021-02-28,out\n 1e1 ,?,null,in\n"
+
+
+def written(tmp_path, text, name="people.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("chunk", [8, 2**20])
+def test_kinds_of_columns(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(csv_text, "CHUNK", chunk)
+    data = read_mixed(written(tmp_path, CSV))
+    assert data.X.to_pydict() == {
+        "age": [31.0, None, 10.0], "job": ["nurse", None, None], "since": ["2020-01-31", "2021-02-28", None],
+    }  # fmt: skip
+    assert data.y.tolist() == ["in", "out", "in"] and data.label == "y"
+
+
+def test_wanted_kinds(tmp_path):
+    path = written(tmp_path, "zip;size;y\n01067;1,5;a\n80331;2;b\n", "people.csv")
+    data = read_mixed(path, texts=["zip"], numbers=["size"], decimal_comma=True)
+    assert data.X.to_pydict() == {"zip": ["01067", "80331"], "size": [1.5, 2.0]}
+    with pytest.raises(DataFileError, match=r"row 0: column 'size' is '1,5'; a finite number expected"):
+        read_mixed(path, numbers=["size"])
+    assert read_mixed(path, drop=["zip"]).X.column_names == ["size"]
+
+
+def test_parquet(tmp_path):
+    columns = {
+        "flag": [True, False, None],
+        "count": [1, 2, 3],
+        "size": [0.5, float("nan"), None],
+        "job": pa.array(["nurse", "NA", "smith"]).dictionary_encode(),
+        "since": [datetime.date(2020, 1, 31), None, datetime.date(2021, 2, 28)],
+        "label": ["a", "b", "a"],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "people.parquet")
+    data = read_mixed(tmp_path / "people.parquet", texts=["count"])
+    assert data.X.to_pydict() == {
+        "flag": [1.0, 0.0, None], "count": ["1", "2", "3"], "size": [0.5, None, None],
+        "job": ["nurse", None, "smith"], "since": ["2020-01-31", None, "2021-02-28"],
+    }  # fmt: skip
+    assert data.y.tolist() == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,a\n2,b\n", "names of columns expected in line 1"),
+        ("age,y\n", "has no rows"),
+        ("y\na\n", "has no features"),
+        ("age,y\n1,a\n2\n", "line 3: 1 fields, expected 2"),
+        ("age,y\n1,a\n2,\n", "line 3: the label in column 'y' is missing"),
+        ("age,y\n1,a\ninf,b\n", "row 1: column 'age' is infinite"),
+        ('age,y\n1,a\n2,"b\n', "line 3: the label in column 'y' has a line break; is a quote not closed"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, text, message):
+    with pytest.raises(DataFileError, match=message):
+        read_mixed(written(tmp_path, text), label="y" if "y" in text else 1)
+
+
+def test_libsvm_text_has_no_such_columns(tmp_path):
+    with pytest.raises(DataFileError, match="names of columns"):
+        read_mixed(written(tmp_path, "1 1:2\n", "rows.libsvm"))
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=5)
+values = st.one_of(st.none(), st.integers(-99, 99), texts.filter(lambda text: text.lower() not in NOTHING))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(values, values, values), min_size=1, max_size=8))
+def test_csv_is_read_as_by_pandas(tmp_path, rows):
+    frame = pd.DataFrame(rows, columns=["a", "b", "c"], dtype=object).assign(y="label")
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    data = read_mixed(path, texts=["a", "b", "c"])
+    as_text = frame[["a", "b", "c"]].map(lambda value: None if value is None else str(value))
+    assert data.X.to_pydict() == as_text.to_dict("list")
