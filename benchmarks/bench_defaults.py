@@ -8,6 +8,10 @@ theta) in {(.3, .1), (.5, .3)}.
 With --choose: how the defaults were chosen. Candidates with gamma="scale" on hold-outs (two draws of a quarter) of the
 training rows alone; a loss is what a candidate lacks to the best of all candidates and of gamma in {1/4, 4, 16} times
 "scale" with the lam, upsilon, theta of the first candidate.
+
+With --sizes: fixed values of lam beside multiples of the number n of training rows, by which a row weighs the same in a
+small table as in a large one; 2,000, 5,000, 20,000 and 100,000 training rows where there are that many, up to 20,000
+of the others for the test, the mean of 5, 3, 1 and 1 draws. Fits of more than five minutes end at what they have.
 """
 
 import argparse
@@ -25,6 +29,9 @@ NAMES = ("svmguide1", "phishing", "a9a", "cod-rna", "ijcnn1", "skin_nonskin", "S
          "covtype.libsvm.binary")  # fmt: skip
 FACTORS = (0.25, 1.0, 4.0, 16.0)
 GRID = list(product(FACTORS, (1e3, 1e4, 1e5, 1e6), ((0.3, 0.1), (0.5, 0.3))))
+SIZES = {2000: 5, 5000: 3, 20_000: 1, 100_000: 1}  # training rows: draws
+WEIGHTS = {"1e5": 1e5, "4e5": 4e5, "1e6": 1e6, "4e6": 4e6}  # of the mean loss
+WEIGHTS_OF_A_ROW = (1, 5, 10, 20, 50, 100)
 CANDIDATES = list(product((1e5, 4e5, 1e6, 2e6), ((0.5, 0.3), (0.3, 0.1), (0.1, 0.1), (0.1, 0.3))))
 
 
@@ -33,12 +40,12 @@ def machine(scale, factor, lam, band, tol=3e-3):
     return dm.ODMClassifier(gamma=factor * scale, lam=lam, upsilon=upsilon, theta=theta, tol=tol, random_state=0)
 
 
-def split(name):
+def split(name, n_train=20_000, n_test=100_000, seed=0):
     """Training and test rows, scaled, and gamma="scale"."""
     X, y = load(name)
-    order = np.random.default_rng(0).permutation(len(y))
-    n_train = min(20_000, int(0.8 * len(y)))
-    train, test = order[:n_train], order[n_train : n_train + 100_000]
+    order = np.random.default_rng(seed).permutation(len(y))
+    n_train = min(n_train, int(0.8 * len(y)))
+    train, test = order[:n_train], order[n_train : n_train + n_test]
     scaler = (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X[train])
     X_train, X_test = scaler.transform(X[train]), scaler.transform(X[test])
     squares = X_train.multiply(X_train).mean() if sp.issparse(X) else np.mean(X_train**2)
@@ -73,12 +80,37 @@ def choose():
     print(table(["gamma", "lam", "upsilon, theta", "mean loss", "worst loss"], rows))
 
 
+def sizes():
+    """Accuracy by the number of rows for each way to choose lam, and its mean over the data sets of that size."""
+    ways = [*WEIGHTS, *(f"{weight} n" for weight in WEIGHTS_OF_A_ROW)]
+    rows, by_size = [], {n: [] for n in SIZES}
+    for (n, draws), name in product(SIZES.items(), NAMES):
+        scores = []
+        for seed in range(draws):
+            X, X_test, y, y_test, _ = split(name, n, 20_000, seed)
+            if len(y) == n:
+                lams = [*WEIGHTS.values(), *(weight * n for weight in WEIGHTS_OF_A_ROW)]
+                fits = (dm.ODMClassifier(lam=lam, max_time=300, random_state=0).fit(X, y) for lam in lams)
+                scores.append([100 * fit.score(X_test, y_test) for fit in fits])
+        if scores:
+            by_size[n].append(np.mean(scores, axis=0))
+            rows.append([f"{n}", name, *(f"{score:.2f}" for score in by_size[n][-1])])
+            print(*rows[-1], flush=True)
+    for n, found in by_size.items():
+        rows.append([f"{n}", f"mean of {len(found)}", *(f"{score:.2f}" for score in np.mean(found, axis=0))])
+    print("", table(["rows", "data set", *ways], rows), sep="\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--choose", action="store_true", help="compare candidates for the defaults instead")
+    parser.add_argument("--sizes", action="store_true", help="compare lam and lam by row over numbers of rows instead")
     heading(__doc__)
-    if parser.parse_args().choose:
+    given = parser.parse_args()
+    if given.choose:
         return choose()
+    if given.sizes:
+        return sizes()
     rows, losses = [], []
     for name in NAMES:
         (n, d), n_test, default, tuned, (factor, lam, (upsilon, theta)) = compare(name)

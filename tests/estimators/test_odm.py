@@ -93,9 +93,22 @@ def test_weight_two_is_a_row_given_twice(moons, sparse, n):
 
 def test_scaling_all_weights_changes_nothing(moons):
     X, y = moons[0][:400], moons[1][:400]
-    one = ODMClassifier().fit(X, y)
-    seven = ODMClassifier().fit(X, y, sample_weight=np.full(400, 7.0))
+    one = ODMClassifier(lam=4e5).fit(X, y)
+    seven = ODMClassifier(lam=4e5).fit(X, y, sample_weight=np.full(400, 7.0))
     assert_allclose(seven.decision_function(X), one.decision_function(X), rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("strategy", ["exact", "diodm", "landmark"])
+def test_without_lam_a_row_weighs_twenty(strategy, moons):
+    X, y = moons[0][:600], moons[1][:600]
+    weights = np.resize([1.0, 2.0, 0.5], 600)
+    by_row = ODMClassifier(strategy=strategy, random_state=0).fit(X, y, sample_weight=weights)
+    by_sum = ODMClassifier(lam=20 * weights.sum(), strategy=strategy, random_state=0).fit(X, y, sample_weight=weights)
+    assert_array_equal(by_row.dual_coef_, by_sum.dual_coef_)
+    assert by_row.objective_ == by_sum.objective_
+    twice = ODMClassifier(strategy="exact", tol=1e-6).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    weighted = ODMClassifier(strategy="exact", tol=1e-6).fit(X, y, sample_weight=np.full(600, 2.0))
+    assert twice.objective_ == pytest.approx(weighted.objective_, rel=1e-5)
 
 
 def test_class_weight_is_a_sample_weight(moons):
@@ -250,7 +263,7 @@ def test_calibration_gives_probabilities(moons):
 
 def test_warm_start(moons):
     X, y = moons
-    machine = ODMClassifier(warm_start=True, strategy="exact", random_state=0).fit(X, y)
+    machine = ODMClassifier(lam=4e5, warm_start=True, strategy="exact", random_state=0).fit(X, y)
     cold = machine.n_iter_
     machine.set_params(lam=machine.lam * 1.05).fit(X, y)
     assert machine.n_iter_ < cold
@@ -264,7 +277,7 @@ def test_warm_start(moons):
 
 def test_certify_gives_the_global_gap(moons):
     X, y = moons
-    machine = ODMClassifier(**TREE, stop_level=2, tol=1e-3, random_state=0).fit(X, y)
+    machine = ODMClassifier(lam=4e5, **TREE, stop_level=2, tol=1e-3, random_state=0).fit(X, y)
     assert machine.certificate_ == "partitioned"
     before = machine.decision_function(X)
     machine.certify(X, y)

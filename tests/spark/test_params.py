@@ -86,7 +86,7 @@ def test_a_strategy_with_options_is_kept_as_what_json_holds(made, name, value):
     ("given", "error", "message"),
     [
         ({"lamb": 1}, TypeError, r"has no param 'lamb'; it has C?.*lam"),
-        ({"lam": "much"}, TypeError, '"lam"'),
+        ({"theta": "much"}, TypeError, '"theta"'),
         ({"lam": None}, TypeError, "None"),
         ({"maxIter": 1.5}, TypeError, '"maxIter"'),
         ({"kernel": np.dot}, TypeError, "kernel must be one of 'linear', .* not sent to executors"),
@@ -131,7 +131,7 @@ def test_copies_for_a_grid_search_differ_in_the_grid_only():
     grid = ParamGridBuilder().addGrid(made.lam, [1.0, 2.0]).addGrid(made.strategy, ["exact", way]).build()
     copies = [made.copy(extra) for extra in grid]
     assert [(copy.getLam(), copy.getTheta()) for copy in copies] == [(1.0, 0.1), (1.0, 0.1), (2.0, 0.1), (2.0, 0.1)]
-    assert copies[1]._prototype().strategy.warm_start == "concatenate" and made.getLam() == 4e5
+    assert copies[1]._prototype().strategy.warm_start == "concatenate" and made.getLam() == "auto"
     json.dumps([list(extra.values()) for extra in grid])  # as CrossValidator saves it
 
 

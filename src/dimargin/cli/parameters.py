@@ -155,7 +155,8 @@ def _whole(flag: str) -> Callable[[str], int]:
 
 
 _READERS: dict[str, Callable[[str], Any]] = {
-    "gamma": _number_or_word, "step_size": _number_or_word, "gossip_rounds": _rounds, "class_weight": _class_weight,
+    "gamma": _number_or_word, "lam": _number_or_word, "step_size": _number_or_word, "gossip_rounds": _rounds,
+    "class_weight": _class_weight,
     "random_state": _whole("--random-state"), "cv": _whole("--cv"),
 }  # fmt: skip
 

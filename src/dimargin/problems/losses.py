@@ -157,6 +157,10 @@ class Loss(ABC):
         raise NotImplementedError(f"{type(self).__name__} is not solved with an unregularised intercept")
 
 
+WEIGHT_OF_A_ROW = 20.0
+"""Weight of the loss of a row in the ODM where `lam` is not chosen; docs/defaults.md has the measurements."""
+
+
 @dataclass(frozen=True)
 class ODMLoss(Loss):
     r"""The loss of the Optimal margin Distribution Machine.
@@ -168,21 +172,25 @@ class ODMLoss(Loss):
     the pair ``zeta, beta`` of the paper is ``g = zeta - beta``, since ``zeta_i beta_i = 0`` at the optimum.
     """
 
-    lam: float  # weight of the loss, positive; larger is less regularised
+    lam: float | None  # weight of the loss, positive; larger is less regularised; None: ``WEIGHT_OF_A_ROW W``
     upsilon: float  # weight of margins beyond ``1 + theta``, in (0, 1]
     theta: float  # half width of the band without loss, in [0, 1)
     selection = "permutation"
 
+    def weight(self, total: float) -> float:
+        """Return lam for a problem whose rows weigh so much in all."""
+        return WEIGHT_OF_A_ROW * total if self.lam is None else self.lam
+
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
         """See `Loss`."""
-        scale = self.lam * weights / (2 * mass * (1 - self.theta) ** 2)
+        scale = self.weight(total) * weights / (2 * mass * (1 - self.theta) ** 2)
         below = np.maximum(1 - self.theta - margins, 0)
         beyond = np.maximum(margins - 1 - self.theta, 0)
         return scale * (below**2 + self.upsilon * beyond**2)
 
     def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
         """See `Loss`."""
-        curvature = mass * (1 - self.theta) ** 2 / (self.lam * weights)
+        curvature = mass * (1 - self.theta) ** 2 / (self.weight(total) * weights)
         return PiecewiseConjugate(
             slope_right=np.broadcast_to(self.theta - 1.0, weights.shape),
             curvature_right=curvature,

@@ -125,7 +125,8 @@ class Search:
 
     def _path(self, index: int) -> tuple[float, ...]:
         machine = clone(self.estimator).set_params(**self.candidates[index])
-        return float(machine.upsilon), float(machine.theta), float(machine.lam)
+        loss = odm_loss(machine)
+        return loss.upsilon, loss.theta, loss.lam or 0.0
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
         """Score candidates with the same kernel on a fold, NaN where time runs out, and count kernel evaluations."""
