@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dimargin.strategies import LinearDSVRG as LinearDSVRG
     from dimargin.strategies import LinearNewton as LinearNewton
     from dimargin.strategies import LinearSVRG as LinearSVRG
+    from dimargin.trusted_types import TRUSTED_TYPES as TRUSTED_TYPES
     from dimargin.version import __version__ as __version__
 else:
     _MODULES = (

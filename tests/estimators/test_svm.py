@@ -11,13 +11,14 @@ from qpsolvers import solve_qp
 from scipy.sparse import csc_matrix
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, load_svmlight_file, make_moons
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC, LinearSVC
 
-from dimargin import DiODM, SVMClassifier, load, save
+from dimargin import DiODM, ODMClassifierCV, SVMClassifier, load, save
 from dimargin.solvers.active import RowCache
 
 
@@ -169,6 +170,20 @@ def test_calibrated_probabilities(moons):
         assert_allclose(probability.sum(axis=1), 1)
         assert brier_score_loss(y, probability[:, 1]) < 0.07
         assert calibrated.score(data, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    "machine", [SVMClassifier(random_state=0), ODMClassifierCV(param_grid={"lam": [1e5]}, cv=2, random_state=0)]
+)
+def test_soft_voting_says_how_to_get_probabilities(moons, machine):
+    X, y = moons[0][:300], moons[1][:300]
+    assert not hasattr(machine, "predict_proba")
+    voting = VotingClassifier([("machine", machine)], voting="soft").fit(X, y)
+    with pytest.raises(AttributeError, match=r"has no predict_proba.*CalibratedClassifierCV.*docs/probabilities\.md"):
+        voting.predict(X)
+    calibrated = CalibratedClassifierCV(machine, ensemble=False)
+    voting = VotingClassifier([("machine", calibrated)], voting="soft").fit(X, y)
+    assert_array_equal(voting.predict_proba(X), calibrated.fit(X, y).predict_proba(X))
 
 
 @pytest.mark.parametrize(

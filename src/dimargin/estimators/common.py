@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,6 +199,11 @@ class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin
     def _facts(self) -> dict[str, Any]:
         """Facts about the model in numbers, and in words (``privacy``) what it holds of its training rows."""
 
+    @property
+    def predict_proba(self) -> NoReturn:
+        """Absent, for `hasattr` too: machines have no probabilities, and the error says how to get them."""
+        raise no_probabilities(self)
+
     @abstractmethod
     def decision_function(self, X: Any) -> Floats:
         """Return decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
@@ -210,6 +215,17 @@ class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin
     def _decide(self, values: Floats) -> NDArray[Any]:
         """Return the class labels that decision values stand for."""
         return np.asarray(self.classes_[codes_of(values)])
+
+
+def no_probabilities(estimator: Any) -> AttributeError:
+    """Return the error for `predict_proba` of a machine, as ``VotingClassifier(voting="soft")`` asks for it."""
+    kind = type(estimator).__name__
+    return AttributeError(
+        f"{kind} has no predict_proba: decision values are no probabilities. CalibratedClassifierCV({kind}(...), "
+        "ensemble=False) makes probabilities of them, for soft voting too: see docs/probabilities.md",
+        name="predict_proba",
+        obj=estimator,
+    )
 
 
 def per_class(values: Floats) -> Any:

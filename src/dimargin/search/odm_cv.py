@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators import LinearODMClassifier, MarginClassifier, ODMClassifier
-from dimargin.estimators.common import unchanged_on_failure
+from dimargin.estimators.common import no_probabilities, unchanged_on_failure
 from dimargin.estimators.data import TrainingData, gamma_value, training_data
 from dimargin.estimators.diagram import CertificateDiagram, visual_block
 from dimargin.estimators.progress import Monitor
@@ -295,6 +295,8 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
         # fitted attributes are those of the best estimator
         if name.endswith("_") and not name.startswith("_") and "best_estimator_" in self.__dict__:
             return getattr(self.best_estimator_, name)
+        if name == "predict_proba":
+            raise no_probabilities(self)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def decision_function(self, X: Any) -> Floats:
