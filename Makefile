@@ -130,7 +130,8 @@ wheel: sdist  ## build a wheel from that alone, without a network, and try every
 	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && \
 		$(PY) -m venv "$$tmp" && \
 		"$$tmp/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: dist/dimargin-*.whl && \
-		cp .ci/smoke.py "$$tmp" && cd "$$tmp" && PATH="$$tmp/bin" python smoke.py
+		cp .ci/smoke.py .ci/smoke_core.py "$$tmp" && cd "$$tmp" && \
+		PATH="$$tmp/bin" python smoke_core.py && PATH="$$tmp/bin" python smoke.py
 	@ls dist/dimargin-*.whl
 
 clean:  ## remove everything that was made
