@@ -10,12 +10,14 @@ from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.partition import KernelClusters, Split
+from dimargin.preprocessing import CalendarFeatures
 from dimargin.search import ODMClassifierCV
 from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
 
 _ESTIMATORS = (
-    *MACHINES.values(), ODMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier
+    *MACHINES.values(), ODMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier,
+    CalendarFeatures,
 )  # fmt: skip
 _PARAMETERS = (
     *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit, frozenset
