@@ -75,6 +75,24 @@ def test_tune_takes_them_too(dimargin, files):
     assert dm.load(folder / "m").score(test, test["class"]) > 0.8
 
 
+def test_the_search_chooses_the_scaler(dimargin, tmp_path):
+    rng = np.random.default_rng(0)
+    income = np.exp(rng.normal(0, 4, 200))  # the class is by the middle, and nearly all are at the low end of the range
+    frame = pd.DataFrame({"income": income, "class": np.where((income > 0.3) & (income < 3), "middle", "other")})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    flags = ("--grid", '{"gamma": [1.0], "lam": [1e4]}', "--cv", 2, "--random-state", 0)
+    found = {}
+    for ways in (["minmax"], ["quantile"], ["minmax", "quantile"], ["quantile", "none"]):
+        scales = [part for way in ways for part in ("--scale", way)]
+        done = dimargin("tune", tmp_path / "train.csv", "--model", tmp_path / "m", "--json", *flags, *scales)
+        assert done[0] == 0, done
+        found[*ways] = json.loads(done[1])["cross_validated_score"]
+        assert len(ways) == 1 or "QuantileTransformer: cross-validated score" in done[2]
+    assert found["quantile",] > found["minmax",] + 0.1
+    assert found["minmax", "quantile"] == found["quantile", "none"] == found["quantile",]
+    assert type(dm.load(tmp_path / "m")[0]) is QuantileTransformer
+
+
 def test_decimal_commas(dimargin, tmp_path):
     frame = people(80, 0)[["age", "size", "class"]].fillna(40.0)
     frame.to_csv(tmp_path / "points.csv", index=False)

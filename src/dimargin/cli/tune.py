@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 from rich.table import Table
+from sklearn.base import clone
 
 from dimargin.cli.columns import Columns, column_flags, describe
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
@@ -22,6 +23,7 @@ from dimargin.cli.shared import (
     Output,
     QuietOption,
     Scale,
+    Trained,
     certificate,
     check_folder,
     check_plot,
@@ -34,6 +36,7 @@ from dimargin.cli.shared import (
     validation,
 )
 from dimargin.cli.terminal import FitDisplay
+from dimargin.data_files import DataSet
 from dimargin.displays import TuningDisplay
 from dimargin.estimators import MACHINES
 from dimargin.search import ODMClassifierCV
@@ -85,8 +88,13 @@ def _tune(
     plot: Annotated[Path | None, plot_option("Draw what was tried")] = None,
     label: LabelOption = None,
     scale: Annotated[
-        Scale, typer.Option(help="Fitted on the training rows and stored in the model; sparse rows are not centred.")
-    ] = Scale.minmax,
+        list[Scale] | None,
+        typer.Option(
+            help="Fitted on the training rows and stored in the model; sparse rows are not centred. May be repeated: "
+            "each gets its part of --max-time, and the best score decides.",
+            show_default="minmax",
+        ),
+    ] = None,
     validate: Annotated[Path | None, existing_file(help="Data to score the tuned model on.")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -113,9 +121,9 @@ def _tune(
     out.say_shape(data, X.shape, sp.issparse(X))
     if steps:
         out.say(describe(steps[0][1]))
-    steps += fitted_scalers(scale, X, seed=machine.random_state)
-    display = SearchDisplay(out.errors, machine.tol, quiet)
-    done = fitted(search, steps, rows, scaled(steps, rows.X), display, columns.decimal_comma)
+    scalings = [steps + fitted_scalers(way, X, seed=machine.random_state) for way in scale or [Scale.minmax]]
+    done = _best_of(scalings, search, rows, machine.tol, columns.decimal_comma, out)
+    search = done.machine
     done = replace(done, machine=search.best_estimator_)
     tuned = done.save(model, out)
     draw(lambda: TuningDisplay.from_estimator(search), plot, out, "what was tried is")
@@ -134,6 +142,34 @@ def _tune(
     out.result(facts)
     if done.interrupted:
         leave_interrupted(out, f"the best machine so far is in {model}")
+
+
+def _best_of(
+    scalings: list[list[tuple[str, Any]]],
+    search: ODMClassifierCV,
+    rows: DataSet,
+    tol: float,
+    decimal_comma: bool | None,
+    out: Output,
+) -> Trained:
+    """Return the best of the searches on rows that were scaled in each of these ways, up to one that is interrupted."""
+    best, most = None, -np.inf
+    for steps in scalings:
+        one = clone(search)
+        if search.max_time is not None:
+            one.set_params(max_time=search.max_time / len(scalings))
+        display = SearchDisplay(out.errors, tol, out.quiet)
+        done = fitted(one, steps, rows, scaled(steps, rows.X), display, decimal_comma)
+        score = float(one.best_score_) if one.best_params_ else -np.inf
+        if len(scalings) > 1:
+            name = type(steps[-1][1]).__name__ if steps else "no scaling"
+            out.say(f"{name}: cross-validated score {score:.4f}")
+        if best is None or score > most:
+            best, most = done, score
+        if done.interrupted:
+            return replace(best, interrupted=True)
+    assert best is not None
+    return best
 
 
 def _tried(search: ODMClassifierCV, n: int) -> Table:
