@@ -1,8 +1,10 @@
-"""Run what the given Markdown files show.
+"""Run what the given Markdown files show, with the packages that a plain installation and the page's extras have.
 
 Python blocks: doctests where they show a prompt, else plain code. Console blocks: the lines behind "$ ", in a temporary
 folder with train.csv and test.csv, which have a label column "class", the same rows as LIBSVM text in train.libsvm and
 test.libsvm, and people.csv, which has columns of text and dates and a missing value.
+
+What a page names by `pip install` is there, and other packages that are not installed with dimargin are hidden.
 """
 
 import doctest
@@ -12,8 +14,35 @@ import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 from sklearn.datasets import dump_svmlight_file, make_moons
+
+from dimargin.system.extras import EXTRA_OF
+
+OTHERS = {"pandas", "polars", "skops", "mlflow", "seaborn", "pytest", "hypothesis"}
+HIDE = """
+import os, sys
+from importlib.machinery import PathFinder
+
+class Hiding(PathFinder):
+    hidden = set(os.environ["HIDDEN"].split())
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] in cls.hidden else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
+"""
+
+
+def hidden(text):
+    """Packages that nobody has who installed what a page names."""
+    extras = {extra for names in re.findall(r"dimargin\[([\w,]+)\]", text) for extra in names.split(",")}
+    named = {word for line in re.findall(r"pip install ([^\n`]*)", text) for word in re.findall(r"[\w-]+", line)}
+    if "spark" in extras:
+        named.add("pandas")
+    return {package for package, extra in EXTRA_OF.items() if extra not in extras} - named | (OTHERS - named)
 
 
 def run_console(text, folder):
@@ -36,9 +65,9 @@ def run_console(text, folder):
     return len(commands)
 
 
-failures = 0
-for name in sys.argv[1:]:
-    text = pathlib.Path(name).read_text(encoding="utf-8")
+def run_page(name):
+    """Run the blocks of a page, in this process; returns how many failed."""
+    text, failures = pathlib.Path(name).read_text(encoding="utf-8"), 0
     names = {"__name__": "__main__"}  # the blocks of a page share their variables
     blocks = list(re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     for block in blocks:
@@ -54,4 +83,31 @@ for name in sys.argv[1:]:
     with tempfile.TemporaryDirectory() as folder:
         n_commands = run_console("".join(consoles), folder) if consoles else 0
     print(f"{name}: {len(blocks)} python blocks, {n_commands} commands")
-sys.exit(failures > 0)
+    return failures
+
+
+def run_apart(name):
+    """Run a page in a process of its own that lacks what its readers may lack; returns its status and output."""
+    absent = hidden(pathlib.Path(name).read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "sitecustomize.py").write_text(HIDE)
+        env = {**os.environ, "PYTHONPATH": folder, "HIDDEN": " ".join(absent)}
+        done = subprocess.run(
+            [sys.executable, __file__, "--here", name],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    return done.returncode, done.stdout
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--here":
+        sys.exit(run_page(sys.argv[2]) > 0)
+    failed = False
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for status, output in pool.map(run_apart, sys.argv[1:]):
+            print(output, end="", flush=True)
+            failed = failed or status != 0
+    sys.exit(failed)
