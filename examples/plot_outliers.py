@@ -1,0 +1,44 @@
+"""
+Digits that look like no other zero
+===================================
+
+A detector of outliers is trained on handwritten zeros alone, and ranks other zeros and all other digits by how usual
+they are. The ball that it draws in the space of the kernel is determined by few rows, its core-set.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.metrics import RocCurveDisplay
+
+from dimargin import CoreSetSVDD
+
+X, y = load_digits(return_X_y=True)
+zeros, others = X[y == 0] / 16, X[y != 0] / 16
+detector = CoreSetSVDD(contamination=0.02, random_state=0).fit(zeros[:100])
+print(f"{len(detector.support_)} rows of 100 are the core-set, gap {detector.duality_gap_:.1e}")
+
+# %%
+# Zeros that it has not seen, and other digits:
+
+figure, ax = plt.subplots(layout="constrained")
+new = zeros[100:]
+RocCurveDisplay.from_predictions(
+    np.r_[np.ones(len(new)), np.zeros(len(others))],
+    detector.score_samples(np.vstack([new, others])),
+    name="zero or not",
+    ax=ax,
+)
+plt.show()
+
+# %%
+# The most usual zeros, and the least usual ones, of those not seen in training:
+
+order = np.argsort(detector.score_samples(new))
+figure, axes = plt.subplots(2, 6, figsize=(6, 2.4), layout="constrained")
+for row, chosen, title in zip(axes, (order[::-1][:6], order[:6]), ("usual", "unusual"), strict=True):
+    for ax, at in zip(row, chosen, strict=True):
+        ax.imshow(new[at].reshape(8, 8), cmap="gray_r")
+        ax.set(xticks=[], yticks=[])
+    row[0].set_ylabel(title)
+plt.show()
