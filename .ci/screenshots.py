@@ -19,6 +19,15 @@ PAGES = (
     *("contributing", "changelog"),
 )
 WIDTHS = {"desk": 1280, "phone": 390}
+# What reaches beyond the right edge, and is not in a frame of its own that scrolls.
+OVERFLOWING = """() => {
+  const scrolls = (element) => !element.matches(".bd-article")
+    && (["auto", "scroll"].includes(getComputedStyle(element).overflowX) || scrolls(element.parentElement));
+  return [...document.querySelectorAll(".bd-article *")]
+    .filter((element) => element.offsetParent && element.getBoundingClientRect().right > innerWidth + 1)
+    .filter((element) => !scrolls(element))
+    .slice(0, 3).map((element) => element.tagName + " " + element.textContent.trim().slice(0, 60));
+}"""
 TALLEST = 4000  # pixels of a page that are looked at
 
 browser_path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -54,8 +63,7 @@ with sync_playwright() as playwright:
                 page.screenshot(
                     path=out / f"{path.replace('/', '-')}-{name}-{scheme}.png", full_page=True, clip=clip
                 )  # fmt: skip
-                if page.evaluate("document.documentElement.scrollWidth") > width:
-                    wide.append(f"{path} is wider than {width} pixels")
+                wide += [f"{path}, {width} pixels wide: {what}" for what in page.evaluate(OVERFLOWING)]
             context.close()
     browser.close()
 print(*sorted(set(wide)), sep="\n", end="\n" if wide else "")

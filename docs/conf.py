@@ -59,6 +59,7 @@ katex_js_path = str(ASSETS / "node" / "katex.min.js")
 autosummary_generate = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # the docstrings say it in words
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "groupwise"
 default_role = "autolink"  # a name in backticks is a link where it can be
 numpydoc_show_class_members = False  # the templates list them
@@ -89,6 +90,7 @@ warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 # Pages
 html_theme = "pydata_sphinx_theme"
 html_title = "dimargin"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_static_path = ["_static", str(ASSETS / "static")]
 html_css_files = ["site.css"]
 html_copy_source = False

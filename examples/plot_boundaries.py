@@ -14,7 +14,7 @@ from sklearn.preprocessing import MinMaxScaler
 from dimargin import CoreSetSVMClassifier, LinearODMClassifier, ODMClassifier, SVMClassifier
 
 X, y = load_iris(return_X_y=True)
-X, y = MinMaxScaler().fit_transform(X[:, :2]), y == 1
+X, y = MinMaxScaler().fit_transform(X[:, 2:]), y == 1
 machines = {
     "ODMClassifier()": ODMClassifier(),
     "SVMClassifier(C=10)": SVMClassifier(C=10.0, fit_intercept=True),
@@ -26,7 +26,14 @@ figure, axes = plt.subplots(2, 2, figsize=(8, 6.4), sharex=True, sharey=True, la
 for ax, (name, machine) in zip(axes.flat, machines.items(), strict=True):
     machine.fit(X, y)
     DecisionBoundaryDisplay.from_estimator(
-        machine, X, response_method="decision_function", plot_method="pcolormesh", cmap="RdBu", alpha=0.6, ax=ax
+        machine,
+        X,
+        response_method="decision_function",
+        plot_method="pcolormesh",
+        cmap="RdBu",
+        alpha=0.6,
+        eps=0.15,
+        ax=ax,
     )
     ax.scatter(*X.T, c=y, cmap="RdBu", s=8, edgecolors="black", linewidths=0.4)
     support = getattr(machine, "support_", [])

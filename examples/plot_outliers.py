@@ -9,7 +9,6 @@ they are. The ball that it draws in the space of the kernel is determined by few
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
-from sklearn.metrics import RocCurveDisplay
 
 from dimargin import CoreSetSVDD
 
@@ -23,11 +22,15 @@ print(f"{len(detector.support_)} rows of 100 are the core-set, gap {detector.dua
 
 figure, ax = plt.subplots(layout="constrained")
 new = zeros[100:]
-RocCurveDisplay.from_predictions(
-    np.r_[np.ones(len(new)), np.zeros(len(others))],
-    detector.score_samples(np.vstack([new, others])),
-    name="zero or not",
-    ax=ax,
+bins = np.linspace(*np.percentile(detector.score_samples(np.vstack([new, others])), [0, 100]), 40)
+for rows, name in ((new, "zeros that it has not seen"), (others, "other digits")):
+    ax.hist(detector.score_samples(rows), bins=bins, density=True, alpha=0.6, label=name)
+ax.axvline(detector.offset_, color="black", linestyle="--", label="outliers are on the left")
+ax.set(xlabel="score: how usual a row is", ylabel="density")
+ax.legend()
+print(
+    f"{(detector.predict(others) == -1).mean():.1%} of the other digits and {(detector.predict(new) == -1).mean():.1%} "
+    "of the new zeros are called outliers"
 )
 plt.show()
 

@@ -25,8 +25,8 @@ def visit(translator, node):
 
 def add_scripts(app, pagename, templatename, context, doctree):
     if doctree and next(doctree.findall(Diagram), None):
-        app.add_js_file("mermaid.min.js")
-        app.add_js_file("diagrams.js")
+        app.add_js_file("mermaid.min.js", loading_method="defer")
+        app.add_js_file("diagrams.js", loading_method="defer")
 
 
 def setup(app):

@@ -23,8 +23,9 @@ CODE = re.compile(r"^(```+).*?^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])*)\]\((?P<target>[^()\s]+)\)")
 
 
-def included(page, match):
+def included(env, page, match):
     path = (page.parent / match["path"]).resolve()
+    env.note_dependency(str(path))
     options = dict(re.findall(r"^:([\w-]+): (.*)$", match["options"], re.MULTILINE))
     text = path.read_text(encoding="utf-8")
     for option, line in options.items():
@@ -58,9 +59,9 @@ def linked(text, path):
             place = Path("/..", name).as_posix()
         return f"{match['image']}[{match['text']}]({place}{'#' if anchor else ''}{anchor})"
 
-    pieces, end = [], 0  # blocks of code stay as they are
+    pieces, end = [], 0  # blocks of code stay as they are, but for the empty line with which a doctest ends
     for code in CODE.finditer(text):
-        pieces += [LINK.sub(target, text[end : code.start()]), code[0]]
+        pieces += [LINK.sub(target, text[end : code.start()]), code[0].replace("\n\n```", "\n```")]
         end = code.end()
     return "".join([*pieces, LINK.sub(target, text[end:])])
 
@@ -70,7 +71,7 @@ def read(app, docname, source):
     if page.suffix != ".md":
         return
     text = linked(source[0], page)
-    source[0] = INCLUDE.sub(lambda match: included(page, match), text)
+    source[0] = INCLUDE.sub(lambda match: included(app.env, page, match), text)
 
 
 def setup(app):

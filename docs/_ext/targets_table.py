@@ -127,8 +127,14 @@ def draw(app, exception):
                 plt.close(figure)
 
 
+def add_script(app, pagename, templatename, context, doctree):
+    if '<table class="targets">' in context.get("body", ""):
+        app.add_js_file("targets.js", loading_method="defer")
+
+
 def setup(app):
     app.add_directive("targets", Targets)
     app.add_directive("front-page-picture", FrontPagePicture)
+    app.connect("html-page-context", add_script)
     app.connect("build-finished", draw)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
