@@ -11,11 +11,12 @@ from pathlib import Path
 DOCS = Path(__file__).parents[1]
 ROOT = DOCS.parent
 PAGES = {
-    "README.md": "get-started",
-    "CONTRIBUTING.md": "contributing",
-    "CHANGELOG.md": "changelog",
-    "SECURITY.md": "security",
-    "benchmarks/TARGETS.md": "benchmarks",
+    "README.md": "/get-started.md",
+    "CONTRIBUTING.md": "/contributing.md",
+    "CHANGELOG.md": "/changelog.md",
+    "SECURITY.md": "/security.md",
+    "benchmarks/TARGETS.md": "/benchmarks.md",
+    "examples": "/gallery/index.rst",
 }
 GALLERY = re.compile(r"examples/plot_\w+\.py")
 INCLUDE = re.compile(r"^```\{include\} (?P<path>\S+)\n(?P<options>(?::.*\n)*)```$", re.MULTILINE)
@@ -47,12 +48,12 @@ def linked(text, path):
         if not there.is_relative_to(ROOT):
             return match[0]
         name = there.relative_to(ROOT).as_posix()
-        if there.is_dir():
-            return match["text"]
         if GALLERY.fullmatch(name):
             place = f"/gallery/{there.stem}.rst"
         elif name in PAGES:
-            place = f"/{PAGES[name]}.md"
+            place = PAGES[name]
+        elif there.is_dir():
+            return match["text"]
         elif there.is_relative_to(DOCS):
             place = f"/{there.relative_to(DOCS).as_posix()}"
         else:

@@ -26,6 +26,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     products ``y_i y_j (k(x_i, x_j) + 1) + delta_ij / C``, of which few determine it. Every model carries a certificate,
     the relative duality gap. The machine equals ``SVMClassifier(loss="squared_hinge", C=C/2)`` on the kernel plus one.
 
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+
     Parameters
     ----------
     C : float, default=1.0
@@ -58,8 +60,6 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
 
     Attributes
     ----------
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
-
     %(classes_, n_features_in_, feature_names_in_)s
     support_ : ndarray of shape (n_SV,)
         Indices of the core-set in X: the union over the outputs.

@@ -50,6 +50,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
     of all sites, it certifies the answer. Centralised and with one site, ``gradient="local", step_size="pegasos"`` is
     Pegasos.
 
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+
     Parameters
     ----------
     algorithm : {"gadget"}, default="gadget"
@@ -103,8 +105,6 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     Attributes
     ----------
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
-
     %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
         The consensus: the mean of the sites' weights.

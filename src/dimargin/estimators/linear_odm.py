@@ -45,6 +45,8 @@ class LinearODMClassifier(LinearMarginClassifier):
     certifies the answer: half the squared gradient is the duality gap. The intercept b is not regularised. Memory: the
     data and about ten numbers a row and output.
 
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+
     Parameters
     ----------
     lam : float, default=1e4
@@ -74,8 +76,6 @@ class LinearODMClassifier(LinearMarginClassifier):
 
     Attributes
     ----------
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
-
     %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
     intercept_ : ndarray of shape (n_outputs,)

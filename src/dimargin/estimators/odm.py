@@ -23,6 +23,8 @@ class ODMClassifier(KernelMarginClassifier):
     whole distribution of margins is drawn to one (DiODM paper, section 2). Every model carries a certificate, the
     relative duality gap.
 
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+
     Parameters
     ----------
     %(kernel, gamma, degree, coef0)s
@@ -42,8 +44,6 @@ class ODMClassifier(KernelMarginClassifier):
 
     Attributes
     ----------
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
-
     %(classes_, n_features_in_, feature_names_in_, support_, support_vectors_, dual_coef_)s
     intercept_ : ndarray of shape (n_outputs,)
         Zeros: the machine has no intercept.

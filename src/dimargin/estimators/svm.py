@@ -27,6 +27,8 @@ class SVMClassifier(KernelMarginClassifier):
     with one that is not regularised, as in LIBSVM and scikit-learn's SVC. Every model carries a certificate, the
     relative duality gap.
 
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+
     Parameters
     ----------
     C : float, default=1.0
@@ -46,8 +48,6 @@ class SVMClassifier(KernelMarginClassifier):
 
     Attributes
     ----------
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
-
     %(classes_, n_features_in_, feature_names_in_, support_, support_vectors_, dual_coef_)s
     intercept_ : ndarray of shape (n_outputs,)
         Zeros without `fit_intercept`.
