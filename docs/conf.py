@@ -123,8 +123,8 @@ html_sidebars = {  # pages without neighbours of their kind
 } | {"changelog": [], "gallery/index": []}
 copyright = author
 
-# Members that scikit-learn adds to every estimator and documents at length.
-_ROUTING = re.compile(r"get_metadata_routing|set_\w+_request")
+# Members that scikit-learn adds to estimators and documents at length.
+_ROUTING = re.compile(r"get_metadata_routing|set_\w+_request|set_output")
 
 
 def _skip(app, what, name, obj, skip, options):

@@ -21,5 +21,5 @@ last = sites.history_[-1]
 print(f"{len(sites.support_)} rows in the core-set, {last['bytes'] / 1e6:.1f} MB sent in {last['round']} rounds")
 print(f"largest difference of scores to one computer's: {np.ptp(sites.score_samples(X) - alone.score_samples(X)):.1e}")
 
-CoreSetConsensusDisplay.from_history(sites.history_, best=last["radius_max"])
+CoreSetConsensusDisplay.from_estimator(sites)
 plt.show()
