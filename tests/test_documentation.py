@@ -36,7 +36,7 @@ def test_citations_in_code_lead_somewhere():
     cited = [
         (path.name, citation)
         for path in CODE
-        for citation in re.findall(r"\bdocs/[\w-]+\.md(?:#[\w-]+)?", path.read_text(encoding="utf-8"))
+        for citation in re.findall(r"\bdocs/[\w/-]+\.md(?:#[\w-]+)?", path.read_text(encoding="utf-8"))
     ]
     assert len(cited) > 20
     assert [(name, citation) for name, citation in cited if not leads_somewhere(citation, ROOT / "here")] == []

@@ -19,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 ROOT = Path(__file__).parents[2]
 TARGETS = ROOT / "benchmarks" / "TARGETS.md"
 README = ROOT / "README.md"
+CODE = re.compile("(?<=<code>)[^<]*")
 COLOURS = {"light": "#222832", "dark": "#ced6dd"}  # of the text of pages
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 FILTER = """
@@ -68,6 +69,7 @@ class Targets(SphinxDirective):
             parts.append(f'<tr data-verdict="{"not-met" if "NOT MET" in row[-1] else "met"}">')
             for label, cell in zip(labels, row, strict=True):
                 shown = MARKDOWN.renderInline(cell).replace("NOT MET", "<strong>NOT MET</strong>")
+                shown = CODE.sub(lambda code: re.sub("(?<=[/_=])", "<wbr>", code[0]), shown)  # where lines may end
                 parts.append(f'<td data-label="{html.escape(label)}"><div>{shown}</div></td>')
             parts.append("</tr>")
         parts.append("</tbody></table>")

@@ -123,7 +123,7 @@ def test_there_is_no_caption_while_parts_of_the_certificate_are_missing():
     [
         ((), ""),
         (("Source, https://example.org/code",), ""),
-        (("Documentation, docs/guide.md",), ""),
+        (("Documentation, docs/guide/index.md",), ""),
         (("Documentation, javascript:alert(1)",), ""),
         (("Source, https://a.org", "documentation, https://b.org/en/"), "https://b.org/en"),
         (('Documentation, https://b.org/"><script>{0}',), "https://b.org/%22%3E%3Cscript%3E%7B0%7D"),
