@@ -113,7 +113,7 @@ doctest: $(VENV)/.ready-test  ## run the examples in docstrings, README.md and d
 
 docs: $(VENV)/.ready-docs build/docs-assets/.ready  ## build the site into build/docs, and check its links
 	@rm -rf docs/api/generated  # of what is documented no more
-	@$(VENV)/bin/sphinx-build -q -E -W --keep-going -n -d build/doctrees -j auto docs build/docs
+	@$(OFFLINE) $(VENV)/bin/sphinx-build -q -E -W --keep-going -n -d build/doctrees -j auto docs build/docs
 	@$(PY) .ci/links.py build/docs
 
 docs-screenshots: docs  ## take pictures of the site's pages into build/screenshots, with Chromium
