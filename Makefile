@@ -24,7 +24,7 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows lint-dockerfile lint-recipe \
-	check-release format types doctest docs docs-screenshots pictures sdist wheel bench clean
+	check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # sleep, because several test workers share the cores.
@@ -129,6 +129,9 @@ build/docs-assets/.ready: Makefile
 		rm static/katex/fonts/*.ttf static/katex/fonts/*.woff && mv package/dist/katex.min.js node && rm -r package && \
 		tar -xzf mermaid-*.tgz package/dist/mermaid.min.js && mv package/dist/mermaid.min.js static && rm -r package *.tgz
 	@touch $@
+
+report-screenshots: $(VENV)/.ready-test  ## pages of dimargin report in build/screenshots, as Chromium shows and prints them
+	@$(PY) .ci/report_screenshots.py build/screenshots
 
 bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done

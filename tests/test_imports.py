@@ -27,6 +27,7 @@ RANKS = [
     {"search", "preprocessing"},
     {"callbacks", "model_files"},
     {"libsvm", "sites", "displays", "spark", "trusted_types"},
+    {"report"},
     {"cli"},
     {"__main__"},
 ]

@@ -22,6 +22,7 @@ COMMANDS = {
         "model_commands", "Predict a label a line; with an outlier detector, 1 for what is usual and -1 for an outlier."
     ),
     "evaluate": Command("model_commands", "Score a model on labelled data."),
+    "report": Command("report", "Write a page of HTML about a model and how it does on labelled data."),
     "info": Command("model_commands", "Print what a model file says of itself: its certificate above all."),
     "tune": Command("tune", "Choose the parameters of a machine by cross-validation, train it with them and save it."),
     "simulate": Command("simulate", "Let sites learn together that keep their rows, on a simulated network."),

@@ -192,12 +192,18 @@ def certificate(machine: Any) -> dict[str, Any]:
     }
 
 
-def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
-    """Score a model on labelled data, by accuracy and confusion matrix."""
+def check_classes(model: Any, path: Path, data: DataSet) -> None:
+    """Raise DataFileError if there are labels that the model does not know."""
     classes = machine_of(model).classes_
     unknown = sorted(set(np.unique(data.y).tolist()) - set(classes.tolist()), key=str)  # type: ignore[arg-type]
     if unknown:
         raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
+
+
+def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
+    """Score a model on labelled data, by accuracy and confusion matrix."""
+    check_classes(model, path, data)
+    classes = machine_of(model).classes_
     began = time.perf_counter()
     predicted = model.predict(data.X)
     seconds = time.perf_counter() - began

@@ -1,0 +1,74 @@
+"""``dimargin report``: a page of HTML about a model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import scipy.sparse as sp
+import typer
+
+from dimargin.cli.flags import usage_checked
+from dimargin.cli.shared import (
+    DataArgument,
+    LabelOption,
+    ModelArgument,
+    Output,
+    QuietOption,
+    check_classes,
+    check_folder,
+    machine_of,
+    read_for,
+)
+from dimargin.estimators import CoreSetDetector
+from dimargin.model_files import load_with_header
+from dimargin.report import Source, write_report
+from dimargin.system.extras import require
+
+
+def _report(
+    model: ModelArgument,
+    data: DataArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", dir_okay=False, help="File for the page.")],
+    label: LabelOption = None,
+    random_state: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the rows that importances are computed on.")
+    ] = 0,
+    quiet: QuietOption = False,
+) -> None:
+    """Write a page of HTML about a model and how it does on labelled data.
+
+    Example: dimargin report spam.dimargin test.csv --output report.html
+
+    The page is one file that asks nothing of any other place. Of an outlier detector, whose data need no labels, it
+    shows the outliers.
+    """
+    out = Output(False, quiet)
+    require("dimargin report", "matplotlib", "jinja2")
+    with usage_checked():
+        check_folder("--output", output)
+    began = time.perf_counter()
+    trained, header = load_with_header(model)
+    is_detector = isinstance(machine_of(trained), CoreSetDetector)
+    rows = read_for(trained, header["notes"], data, label, needs_label=not is_detector)
+    if not is_detector:
+        check_classes(trained, data, rows)
+    out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
+    names = rows.feature_names
+    if names is None and rows.zero_based is not None:
+        first = 0 if rows.zero_based else 1  # as the file counts them
+        names = [f"feature {k + first}" for k in range(rows.X.shape[1])]
+    source = Source(
+        model=model.name,
+        data=data.name,
+        model_size=model.stat().st_size,
+        written_by=f"dimargin {header['dimargin_version']}, format {header['format_version']}",
+    )
+    write_report(output, trained, rows.X, rows.y, feature_names=names, source=source, random_state=random_state)
+    out.say(f"{output}: {output.stat().st_size / 1000:.0f} kB, in {time.perf_counter() - began:.1f} s")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("report")(_report)

@@ -1,0 +1,135 @@
+"""Permutation importances of columns, on as many rows and columns as a bounded amount of work allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.inspection import permutation_importance
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from dimargin.displays.unwrap import innermost
+from dimargin.report.model_facts import uncalibrated
+from dimargin.system.arrays import Floats, Indices
+
+REPEATS = 5
+MOST_COLUMNS, MOST_ROWS, LEAST_ROWS = 40, 1000, 100
+_WORK = 5e10  # multiplications, about ten seconds on two cores
+_KERNEL = 16  # multiplications that a kernel value takes beside one for every feature
+
+
+@dataclass(frozen=True)
+class Importances:
+    """Importances of some columns, the greatest first.
+
+    Attributes
+    ----------
+    columns : ndarray of int of shape (n_columns,)
+    means, deviations : ndarray of shape (n_columns,)
+        Balanced accuracy that is lost when a column is shuffled: its mean and standard deviation over `REPEATS`.
+    score : float
+        Balanced accuracy on these rows as they are.
+    n_rows : int
+        Rows that were drawn.
+    """
+
+    columns: Indices
+    means: Floats
+    deviations: Floats
+    score: float
+    n_rows: int
+
+
+def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Importances:
+    """Compute permutation importances.
+
+    Parameters
+    ----------
+    model : fitted classifier
+    X : ndarray, CSR array or data frame of shape (n, n_features)
+        Of more than `MOST_COLUMNS` columns, those are taken which move the model's input most when they are shuffled:
+        of the largest variance behind the scaler, times the squared coefficients of a linear machine. A data frame has
+        all of its columns taken.
+    y : ndarray of shape (n,)
+    random_state : int
+
+    Returns
+    -------
+    Importances
+    """
+    rng = np.random.default_rng(random_state)
+    n, width = X.shape
+    n_columns = width if _is_frame(X) else min(width, MOST_COLUMNS)
+    affordable = int(_WORK / (n_columns * REPEATS * _work_of_row(model, X)))
+    n_rows = min(n, MOST_ROWS, max(LEAST_ROWS, affordable))
+    chosen = np.sort(rng.choice(n, n_rows, replace=False))
+    rows, labels = _safe_indexing(X, chosen), np.asarray(y)[chosen]
+    columns = np.arange(width) if n_columns == width else _moving_most(model, rows, n_columns)
+    some = rows[:, columns].toarray() if sp.issparse(rows) else _safe_indexing(rows, columns, axis=1)
+    wrapped = _WithColumns(model, rows, columns)
+    found = permutation_importance(
+        wrapped, some, labels, scoring=_balanced_accuracy, n_repeats=REPEATS, random_state=random_state
+    )
+    order = np.argsort(-found.importances_mean, kind="stable")
+    score = float(_balanced_accuracy(wrapped, some, labels))
+    return Importances(columns[order], found.importances_mean[order], found.importances_std[order], score, n_rows)
+
+
+def _is_frame(X: Any) -> bool:
+    return hasattr(X, "columns")
+
+
+def _balanced_accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
+    _, codes = np.unique(y, return_inverse=True)  # scikit-learn's recall_score would take longer than many a prediction
+    return float((np.bincount(codes, weights=model.predict(X) == y) / np.bincount(codes)).mean())
+
+
+def _work_of_row(model: Any, X: Any) -> float:
+    """Return how many multiplications, about, the prediction of a row takes."""
+    per_row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
+    return float(len(getattr(innermost(uncalibrated(model)), "support_", [0])) * (per_row + _KERNEL))
+
+
+def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:
+    """Return the columns whose shuffling moves the input of the machine most."""
+    inside = model[:-1].transform(rows) if isinstance(model, Pipeline) and len(model) > 1 else rows
+    mean = np.asarray(inside.mean(axis=0)).ravel()
+    squares = inside.multiply(inside).mean(axis=0) if sp.issparse(inside) else (inside**2).mean(axis=0)
+    variance = np.asarray(squares).ravel() - mean**2
+    coefficients = getattr(innermost(model), "coef_", None)
+    if coefficients is not None:
+        variance = variance * (np.asarray(coefficients) ** 2).sum(axis=0)
+    return np.sort(np.argsort(-variance, kind="stable")[:n_columns])
+
+
+class _WithColumns(ClassifierMixin, BaseEstimator):
+    """A classifier of some columns, which takes the others from rows that stay as they are."""
+
+    def __init__(self, model: Any, rows: Any, columns: Indices) -> None:
+        self.model, self.rows, self.columns = model, rows, columns
+        self.classes_ = model.classes_
+        if sp.issparse(rows):
+            others, k = np.ones(rows.shape[1]), np.arange(len(columns))
+            others[columns] = 0.0
+            self._others = sp.csr_array(rows.multiply(others[None]))
+            self._places = sp.csr_array((np.ones(len(k)), (k, columns)), shape=(len(k), rows.shape[1]))
+
+    def fit(self, X: Any, y: Any) -> _WithColumns:
+        """Do nothing: the model is fitted."""
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict the class of each row, with its columns replaced by X."""
+        if sp.issparse(self.rows):
+            full = sp.csr_array(self._others + sp.csr_array(X) @ self._places)
+        elif _is_frame(self.rows):
+            full = X  # which has all columns
+        else:
+            full = self.rows.copy()
+            full[:, self.columns] = X
+        return self.model.predict(full)

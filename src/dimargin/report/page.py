@@ -1,0 +1,132 @@
+"""The page: what is on it, and how it is written."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import scipy.sparse as sp
+from sklearn.utils import check_consistent_length
+
+from dimargin.report import words
+from dimargin.report.content import content_of
+from dimargin.system.extras import require
+from dimargin.system.writing import write_file
+from dimargin.version import __version__
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model and rows came from, as far as there are files.
+
+    Parameters
+    ----------
+    model, data : str, optional
+        Names of the files.
+    model_size : int, optional
+        Bytes of the model file.
+    written_by : str, optional
+        Version that wrote the model file.
+    """
+
+    model: str | None = None
+    data: str | None = None
+    model_size: int | None = None
+    written_by: str | None = None
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    source: Source | None = None,
+    random_state: int = 0,
+) -> None:
+    """Write a page of HTML about a model and how it does on rows.
+
+    The page is one file, which asks nothing of any other place, and is the same for the same model, rows and seed but
+    for the time that predictions took. The rows of largest interest are on it with their values.
+
+    Parameters
+    ----------
+    path : path-like
+        An existing file is replaced. It is written whole or not at all.
+    model : fitted classifier or outlier detector
+        Of this package, or a pipeline or search around one. With a ``predict_proba``, such as that of scikit-learn's
+        `CalibratedClassifierCV`, the page compares probabilities with frequencies.
+    X : ndarray, sparse matrix or data frame of shape (n_samples, n_features)
+        Rows, best ones that the model was not trained on.
+    y : array-like of shape (n_samples,), optional
+        Labels, which a classifier's page needs; an outlier detector's page does without.
+    feature_names : sequence of str of length n_features, optional
+        By default those of a data frame, or "feature 1" and so on.
+    source : Source, optional
+        Names of the files that all this came from.
+    random_state : int, default=0
+        Seed of the rows that permutation importances are computed on, and of the permutations.
+
+    Raises
+    ------
+    MissingExtra
+        Without jinja2 or matplotlib (extra "report").
+    ValueError
+        If a classifier has no labels to be compared with, or these are not of its classes; for no rows at all.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from sklearn.datasets import make_moons
+    >>> from dimargin import ODMClassifier
+    >>> from dimargin.report import write_report
+    >>> X, y = make_moons(600, noise=0.2, random_state=0)
+    >>> machine = ODMClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> path = Path(mkdtemp()) / "report.html"
+    >>> write_report(path, machine, X[300:], y[300:])
+    >>> path.read_text().count("<svg")
+    5
+    """
+    require("a report", "matplotlib", "jinja2")
+    check_consistent_length(X, y)
+    if not X.shape[0]:
+        raise ValueError("X has no rows, of which a report could say anything")
+    X = sp.csr_array(X) if sp.issparse(X) else X
+    names = [words.plain(name) for name in _names(X, feature_names)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        content = content_of(model, X, y, names, random_state)
+    page = _rendered(source=asdict(source or Source()), version=__version__, **content)
+    write_file(path, page.encode("utf-8", "backslashreplace"))
+
+
+def _names(X: Any, given: Sequence[str] | None) -> Sequence[Any]:
+    if given is None:
+        given = list(X.columns) if hasattr(X, "columns") else [f"feature {k + 1}" for k in range(X.shape[1])]
+    if len(given) != X.shape[1]:
+        raise ValueError(f"feature_names must be {X.shape[1]} names, got {len(given)}")
+    return given
+
+
+def _rendered(**content: Any) -> str:
+    """Return the page; all that is text is escaped, but for the pictures, which are SVG."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("dimargin.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        name: getattr(words, name) for name in ("count", "number", "percent", "plain", "score", "seconds", "size")
+    }
+    return str(environment.get_template("page.html.j2").render(content))

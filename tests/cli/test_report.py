@@ -1,0 +1,92 @@
+"""``dimargin report``: files in, one page out."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from report_page import Page, check_alone
+from sklearn.datasets import dump_svmlight_file
+from text_files import write_csv, write_moons
+
+import dimargin as dm
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with a model, rows that it was trained on, and others."""
+    folder = tmp_path_factory.mktemp("files")
+    X, y = (np.loadtxt(write_moons(folder / f"{name}.csv", n, seed), delimiter=",", skiprows=1, dtype=str)[:, part]
+            for name, n, seed in (("train", 200, 0),) for part in (slice(2), 2))  # fmt: skip
+    machine = dm.SVMClassifier(random_state=0).fit(X.astype(float), y)
+    machine.feature_names_in_ = np.array(["left", "right"], dtype=object)
+    dm.save(machine, folder / "moons.dimargin", {"label": "class"})
+    write_moons(folder / "test.csv", 150, seed=1)
+    return folder
+
+
+def test_a_page_of_what_evaluate_says(dimargin, files, tmp_path):
+    model, test, path = files / "moons.dimargin", files / "test.csv", tmp_path / "page.html"
+    status, out, err = dimargin("report", model, test, "--output", path)
+    assert (status, out) == (0, "") and err.startswith(f"{test}: 150 rows, 2 features\n{path}: ") and " kB, in " in err
+    page = Page(path)
+    check_alone(page)
+    scores = json.loads(dimargin("evaluate", model, test, "--json")[1])
+    assert page.texts["accuracy"] == f"{100 * scores['accuracy']:.1f}%"
+    assert page.texts["balanced-accuracy"] == f"{100 * scores['balanced_accuracy']:.1f}%"
+    assert [[int(cell.split()[0]) for cell in row[1:]] for row in page.tables["confusion"][1:]] == scores["confusion"]
+    assert "test.csv" in page.texts["data"] and "moons.dimargin" in page.texts["model"]
+    assert f"dimargin {dm.__version__}, format" in page.texts["model"]
+    assert {row[0] for row in page.tables["importance"][1:]} == {"left", "right"}
+    assert "is not the file that the model was trained on" in page.texts["data"]
+    assert dimargin("report", model, files / "train.csv", "-o", path, "--quiet") == (0, "", "")
+    assert "trained on these very rows" in Page(path).texts["data"]
+
+
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_features_of_libsvm_text_are_counted_as_the_file_counts_them(dimargin, tmp_path, zero_based):
+    X, y = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) % 2
+    X[:, 1] += 3 * y
+    dump_svmlight_file(X, y, str(tmp_path / "rows"), zero_based=zero_based)
+    dm.save(dm.LinearODMClassifier().fit(X, y), tmp_path / "m", {"zero_based": zero_based})
+    assert dimargin("report", tmp_path / "m", tmp_path / "rows", "-o", tmp_path / "page.html")[0] == 0
+    assert Page(tmp_path / "page.html").tables["importance"][1][0] == f"feature {1 if zero_based else 2}"
+
+
+def test_a_detector_needs_no_labels(dimargin, tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    dm.save(dm.OneClassCoreSetSVM(random_state=0).fit(X), tmp_path / "m")
+    write_csv(tmp_path / "new.csv", 2 * X)
+    assert dimargin("report", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "page.html")[0] == 0
+    outliers = dimargin("predict", tmp_path / "m", tmp_path / "new.csv")[1].split().count("-1")
+    assert Page(tmp_path / "page.html").texts["outliers"] == f"{outliers / 2:.1f}%"
+
+
+def test_what_no_page_is_written_of(dimargin, files, tmp_path):
+    (tmp_path / "bare.csv").write_text("left,right\n1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("left,right,class\n")
+    (tmp_path / "other.csv").write_text("left,right,class\n1,2,bread\n")
+    path = tmp_path / "page.html"
+    for name, words in (
+        ("bare.csv", "class"),
+        ("empty.csv", "is empty"),
+        ("header.csv", "has no rows"),
+        ("other.csv", "the model knows the classes ['ham', 'spam'], not ['bread']"),
+    ):
+        status, out, err = dimargin("report", files / "moons.dimargin", tmp_path / name, "--output", path)
+        assert (status, out) == (1, "") and words in err and str(tmp_path / name) in err, err
+        # as evaluate says it
+        assert dimargin("evaluate", files / "moons.dimargin", tmp_path / name)[2] == err
+    status, _, err = dimargin("report", files / "moons.dimargin", files / "test.csv", "-o", tmp_path / "no" / "p.html")
+    assert status == 2 and "does not exist" in err
+    assert dimargin("report", files / "moons.dimargin", files / "test.csv")[0] == 2
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_the_extra_is_named_before_the_work(dimargin, files, tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    (tmp_path / "m").write_text("no model")
+    said = dimargin("report", tmp_path / "m", files / "test.csv", "--output", tmp_path / "page.html")
+    assert said == (2, "", 'dimargin: dimargin report needs the extra "report": pip install "dimargin[report]"\n')
