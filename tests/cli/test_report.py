@@ -38,7 +38,7 @@ def test_a_page_of_what_evaluate_says(dimargin, files, tmp_path):
     assert "test.csv" in page.texts["data"] and "moons.dimargin" in page.texts["model"]
     assert f"dimargin {dm.__version__}, format" in page.texts["model"]
     assert {row[0] for row in page.tables["importance"][1:]} == {"left", "right"}
-    assert "is not the file that the model was trained on" in page.texts["data"]
+    assert "is not the file that it was trained on" in page.texts["data"]
     assert dimargin("report", model, files / "train.csv", "-o", path, "--quiet") == (0, "", "")
     assert "trained on these very rows" in Page(path).texts["data"]
 

@@ -11,6 +11,7 @@ from report_page import Page, check_alone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import (
     average_precision_score,
@@ -143,6 +144,17 @@ def test_the_same_seed_gives_the_same_page(tmp_path, monkeypatch):
         pages.append(re.sub(r'<span id="time">.*?</span>', "", source))
         assert pages[-1] != source
     assert pages[0] == pages[1] != pages[2]
+
+
+def test_a_fit_that_hardly_began_says_so(tmp_path):
+    X, y = moons(300, 0)
+    with pytest.warns(ConvergenceWarning):
+        model = dm.SVMClassifier(C=1e6, max_time=1e-9, random_state=0).fit(X, y)
+    write_report(tmp_path / "page.html", model, X, y)
+    page = Page(tmp_path / "page.html")
+    assert "the time limit came before the tolerance was reached" in page.texts["certificate"]
+    assert '<p class="warning">The fit ended' in page.source and "far from the tolerance, 0.001" in page.source
+    assert page.texts["size"] == "0" == str(len(model.support_))
 
 
 @pytest.mark.parametrize("scaler", [[], [MinMaxScaler()]], ids=["bare", "scaled"])

@@ -92,7 +92,7 @@ def _balanced_accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
 def _work_of_row(model: Any, X: Any) -> float:
     """Return how many multiplications, about, the prediction of a row takes."""
     per_row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
-    return float(len(getattr(innermost(uncalibrated(model)), "support_", [0])) * (per_row + _KERNEL))
+    return float(max(1, len(getattr(innermost(uncalibrated(model)), "support_", []))) * (per_row + _KERNEL))
 
 
 def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from dimargin.displays.unwrap import innermost
-from dimargin.estimators import KernelMarginClassifier
+from dimargin.estimators import KernelMarginClassifier, MarginClassifier
 from dimargin.report.words import bound, count, plain
 
 _STATUS = {
@@ -46,6 +46,7 @@ class Certificate:
     tol: float | None
     meaning: str
     ending: str | None  # why the fit ended
+    advice: str = ""  # what would do better, as a sentence behind others
 
     @property
     def is_far(self) -> bool:
@@ -70,7 +71,8 @@ def certificate_of(model: Any) -> Certificate:
         return Certificate(None, None, status, tol, "The model has no certificate: nothing bounds how far it is from "
                            "the lowest objective.", ending)  # fmt: skip
     gap = float(gap)
-    return Certificate(gap, scope, status, tol, meaning.format(gap=bound(gap)), ending)
+    advice = machine._advice() if isinstance(machine, MarginClassifier) else ""
+    return Certificate(gap, scope, status, tol, meaning.format(gap=bound(gap)), ending, advice)
 
 
 def parameters_of(machine: Any) -> list[tuple[str, str, bool]]:
@@ -122,8 +124,9 @@ def relation_to_training(model: Any, X: Any) -> tuple[bool, str]:
             "follows says how well it fits them. On new rows it will do worse."
         )
     return False, (
-        "This is not the file that the model was trained on, as far as its support vectors show. Whether single rows "
-        "of it are, is not known. On rows that it was trained on, a model does better than on new ones."
+        "The support vectors of the model are not in their places here, so that this is not the file that it was "
+        "trained on, or not as it was then. Whether it was trained on single rows of it is not known. On rows that it "
+        "was trained on, a model does better than on new ones."
     )
 
 
