@@ -265,8 +265,8 @@ def test_a_data_frame_with_words_in_it(tmp_path):
 
 
 def test_sparse_rows_with_many_features(tmp_path):
-    n, rng = 90, np.random.default_rng(0)
-    X = sp.random_array((n, 50_000), density=1e-3, rng=rng, format="csr")
+    n = 90
+    X = sp.random(n, 50_000, density=1e-3, random_state=0, format="csr")
     y = np.arange(n) % 2
     X = sp.csr_array(X + sp.csr_array((1.0 + y, (np.arange(n), np.full(n, 4321))), shape=X.shape))
     model = dm.LinearODMClassifier(random_state=0).fit(X, y)

@@ -42,7 +42,8 @@ def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, 
         legend = ax.get_legend()
         if legend is not None:
             legend.remove()  # which would cover the curve on a small picture
-        ax.set_ylim(-0.03, 1.03)
+        right = ax.get_xlim()[1]
+        ax.set(xlim=(min(ax.get_xlim()[0], -0.12 * abs(right)), right), ylim=(-0.03, 1.03))  # room left of zero
         return inline(figure, "margins", f"Cumulative distribution of the margins: {said}"), said
 
 
