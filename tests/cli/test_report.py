@@ -43,6 +43,33 @@ def test_a_page_of_what_evaluate_says(dimargin, files, tmp_path):
     assert "trained on these very rows" in Page(path).texts["data"]
 
 
+def test_data_as_people_have_it(dimargin, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = ["age,job,class"]
+    for k, age in enumerate(rng.integers(18, 90, 160)):
+        job = ("nurse", "smith", "clerk")[k % 3]
+        lines.append(f"{'NA' if k % 7 == 0 else age},{job},{'ill' if age + 30 * (job == 'nurse') > 60 else 'well'}")
+    for name, part in (("train", lines[:101]), ("test", lines[:1] + lines[101:])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(part) + "\n")
+    model, path = tmp_path / "m", tmp_path / "page.html"
+    flags = ("--missing", "median", "--categories", "--model", model, "--quiet")
+    status, _, err = dimargin("train", tmp_path / "train.csv", *flags)
+    assert status == 0, err
+    status, _, err = dimargin("report", model, tmp_path / "test.csv", "--output", path)
+    assert status == 0, err
+    page, scores = Page(path), json.loads(dimargin("evaluate", model, tmp_path / "test.csv", "--json")[1])
+    check_alone(page)
+    assert page.texts["accuracy"] == f"{100 * scores['accuracy']:.1f}%" and page.texts["n-features"] == "2"
+    losses = {row[0]: float(row[2].split("%")[0]) for row in page.tables["importance"][1:]}
+    assert losses.keys() == {"age", "job"} and min(losses.values()) > 5
+    for place, true, _, _, values in page.tables["least-certain"][1:]:
+        age, job, label = lines[100 + int(place)].split(",")
+        assert true == label and f"job {job}" in values and f"age {'missing' if age == 'NA' else age}" in values
+    assert "age missing" in page.texts["rows"]
+    assert dimargin("report", model, tmp_path / "train.csv", "-o", path, "-q")[0] == 0
+    assert "trained on these very rows" in Page(path).texts["data"]
+
+
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_features_of_libsvm_text_are_counted_as_the_file_counts_them(dimargin, tmp_path, zero_based):
     X, y = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100) % 2

@@ -12,6 +12,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import (
     average_precision_score,
@@ -255,13 +256,25 @@ def test_outliers_need_no_labels(tmp_path):
 
 def test_a_data_frame_with_words_in_it(tmp_path):
     X, y = moons(300, 0)
-    frame = pd.DataFrame({"left": X[:, 0], "right": X[:, 1], "town": np.array(["Bonn", "Ulm"])[np.arange(300) % 2]})
-    encode = make_column_transformer((OneHotEncoder(), ["town"]), remainder=MinMaxScaler())
+    town = np.where(y == "ham", "Bonn", "Ulm")[np.r_[1:300, 0]]
+    frame = pd.DataFrame({"left": X[:, 0], "right": X[:, 1], "town": town})
+    frame.loc[200:240, "left"] = np.nan
+    encode = make_column_transformer(
+        (OneHotEncoder(), ["town"]), remainder=make_pipeline(SimpleImputer(), MinMaxScaler())
+    )
     model = make_pipeline(encode, dm.SVMClassifier(random_state=0)).fit(frame[:200], y[:200])
-    write_report(tmp_path / "page.html", model, frame[200:], y[200:])
+    rows, labels = frame[200:], y[200:]
+    write_report(tmp_path / "page.html", model, rows, labels)
     page = Page(tmp_path / "page.html")
-    assert {row[0] for row in page.tables["importance"][1:]} == {"left", "right", "town"}
-    assert "town" in page.tables["least-certain"][1][4] and "Bonn" in page.source
+    assert page.texts["accuracy"] == percent(model.score(rows, labels))
+    found = permutation_importance(model, rows, labels, scoring="balanced_accuracy", n_repeats=5, random_state=0)
+    expected = {name: percent(mean) for name, mean in zip(frame.columns, found.importances_mean, strict=True)}
+    assert {row[0]: row[2].split()[0] for row in page.tables["importance"][1:]} == expected
+    for place, *_, values in page.tables["least-certain"][1:]:
+        left, right, home = rows.iloc[int(place) - 1]
+        left = "missing" if np.isnan(left) else f"{left:.4g}"
+        assert {f"left {left}", f"right {right:.4g}", f"town {home}"} == set(values.strip().split(" · "))
+    assert "left missing" in page.texts["rows"]
 
 
 def test_sparse_rows_with_many_features(tmp_path):

@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 
 from dimargin.displays.unwrap import innermost
 from dimargin.report.model_facts import uncalibrated
+from dimargin.report.tables import is_table, with_columns_from
 from dimargin.system.arrays import Floats, Indices
 
 REPEATS = 5
@@ -51,10 +52,10 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     Parameters
     ----------
     model : fitted classifier
-    X : ndarray, CSR array or data frame of shape (n, n_features)
+    X : ndarray, CSR array, data frame or table of shape (n, n_features)
         Of more than `MOST_COLUMNS` columns, those are taken which move the model's input most when they are shuffled:
-        of the largest variance behind the scaler, times the squared coefficients of a linear machine. A data frame has
-        all of its columns taken.
+        of the largest variance behind the scaler, times the squared coefficients of a linear machine. Of a table all
+        are taken.
     y : ndarray of shape (n,)
     random_state : int
 
@@ -64,24 +65,20 @@ def importances(model: Any, X: Any, y: NDArray[Any], random_state: int) -> Impor
     """
     rng = np.random.default_rng(random_state)
     n, width = X.shape
-    n_columns = width if _is_frame(X) else min(width, MOST_COLUMNS)
+    n_columns = width if is_table(X) else min(width, MOST_COLUMNS)
     affordable = int(_WORK / (n_columns * REPEATS * _work_of_row(model, X)))
     n_rows = min(n, MOST_ROWS, max(LEAST_ROWS, affordable))
     chosen = np.sort(rng.choice(n, n_rows, replace=False))
     rows, labels = _safe_indexing(X, chosen), np.asarray(y)[chosen]
     columns = np.arange(width) if n_columns == width else _moving_most(model, rows, n_columns)
-    some = rows[:, columns].toarray() if sp.issparse(rows) else _safe_indexing(rows, columns, axis=1)
-    wrapped = _WithColumns(model, rows, columns)
+    wrapped = _WithShuffledColumns(model, rows, columns)
+    own = np.tile(np.arange(n_rows)[:, None], len(columns))  # shuffling these indices shuffles the values
     found = permutation_importance(
-        wrapped, some, labels, scoring=_balanced_accuracy, n_repeats=REPEATS, random_state=random_state
+        wrapped, own, labels, scoring=_balanced_accuracy, n_repeats=REPEATS, random_state=random_state
     )
     order = np.argsort(-found.importances_mean, kind="stable")
-    score = float(_balanced_accuracy(wrapped, some, labels))
+    score = float(_balanced_accuracy(wrapped, own, labels))
     return Importances(columns[order], found.importances_mean[order], found.importances_std[order], score, n_rows)
-
-
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns")
 
 
 def _balanced_accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
@@ -107,8 +104,8 @@ def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:
     return np.sort(np.argsort(-variance, kind="stable")[:n_columns])
 
 
-class _WithColumns(ClassifierMixin, BaseEstimator):
-    """A classifier of some columns, which takes the others from rows that stay as they are."""
+class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
+    """A classifier of fixed rows, which is told for each row and column from which other row the value is taken."""
 
     def __init__(self, model: Any, rows: Any, columns: Indices) -> None:
         self.model, self.rows, self.columns = model, rows, columns
@@ -116,20 +113,22 @@ class _WithColumns(ClassifierMixin, BaseEstimator):
         if sp.issparse(rows):
             others, k = np.ones(rows.shape[1]), np.arange(len(columns))
             others[columns] = 0.0
+            self._values = rows[:, columns].toarray()
             self._others = sp.csr_array(rows.multiply(others[None]))
             self._places = sp.csr_array((np.ones(len(k)), (k, columns)), shape=(len(k), rows.shape[1]))
 
-    def fit(self, X: Any, y: Any) -> _WithColumns:
+    def fit(self, X: Any, y: Any) -> _WithShuffledColumns:
         """Do nothing: the model is fitted."""
         return self
 
     def predict(self, X: Any) -> Any:
-        """Predict the class of each row, with its columns replaced by X."""
+        """Predict the class of each row, whose columns come from the rows with the indices in X."""
         if sp.issparse(self.rows):
-            full = sp.csr_array(self._others + sp.csr_array(X) @ self._places)
-        elif _is_frame(self.rows):
-            full = X  # which has all columns
+            values = sp.csr_array(np.take_along_axis(self._values, X, axis=0))
+            full = sp.csr_array(self._others + values @ self._places)
+        elif is_table(self.rows):
+            full = with_columns_from(self.rows, X)
         else:
             full = self.rows.copy()
-            full[:, self.columns] = X
+            full[:, self.columns] = np.take_along_axis(self.rows[:, self.columns], X, axis=0)
         return self.model.predict(full)

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from dimargin.displays.unwrap import innermost
 from dimargin.estimators import KernelMarginClassifier, MarginClassifier
+from dimargin.report.tables import is_table
 from dimargin.report.words import bound, count, plain
 
 _STATUS = {
@@ -118,7 +119,7 @@ def relation_to_training(model: Any, X: Any) -> tuple[bool, str]:
             "places. On rows that it was trained on, a model does better than on new ones."
         )
     inside = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
-    if not hasattr(inside, "columns") and machine._can_resume_on(inside):
+    if not is_table(inside) and machine._can_resume_on(inside):
         return True, (
             "The model was trained on these very rows: its support vectors are among them, in their places. What "
             "follows says how well it fits them. On new rows it will do worse."

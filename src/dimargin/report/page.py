@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length
 
 from dimargin.report import words
 from dimargin.report.content import content_of
+from dimargin.report.tables import is_table, names_of_columns
 from dimargin.system.extras import require
 from dimargin.system.writing import write_file
 from dimargin.version import __version__
@@ -60,7 +61,7 @@ def write_report(
     model : fitted classifier or outlier detector
         Of this package, or a pipeline or search around one. With a ``predict_proba``, such as that of scikit-learn's
         `CalibratedClassifierCV`, the page compares probabilities with frequencies.
-    X : ndarray, sparse matrix or data frame of shape (n_samples, n_features)
+    X : ndarray, sparse matrix, data frame of pandas or table of Arrow of shape (n_samples, n_features)
         Rows, best ones that the model was not trained on.
     y : array-like of shape (n_samples,), optional
         Labels, which a classifier's page needs; an outlier detector's page does without.
@@ -109,7 +110,7 @@ def write_report(
 
 def _names(X: Any, given: Sequence[str] | None) -> Sequence[Any]:
     if given is None:
-        given = list(X.columns) if hasattr(X, "columns") else [f"feature {k + 1}" for k in range(X.shape[1])]
+        given = names_of_columns(X) if is_table(X) else [f"feature {k + 1}" for k in range(X.shape[1])]
     if len(given) != X.shape[1]:
         raise ValueError(f"feature_names must be {X.shape[1]} names, got {len(given)}")
     return given

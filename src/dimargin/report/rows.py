@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 
 from dimargin.report.predictions import Predictions
+from dimargin.report.tables import is_table, value_of
 from dimargin.report.words import number, plain
 from dimargin.system.arrays import Floats, Indices
 
@@ -86,7 +87,7 @@ def values_of(X: Any, names: list[str], first: Indices, indices: Indices) -> lis
             columns, values = here.indices, here.data
         else:
             columns = order[:VALUES]
-            values = rows.iloc[k, columns].tolist() if hasattr(rows, "iloc") else rows[k, columns]
+            values = [value_of(rows, k, int(j)) for j in columns] if is_table(rows) else rows[k, columns]
         chosen = np.argsort(rank[columns], kind="stable")[:VALUES]
         shown = [(names[columns[j]], _value(values[j])) for j in chosen]
         total = len(columns) if sp.issparse(rows) else X.shape[1]
@@ -95,4 +96,6 @@ def values_of(X: Any, names: list[str], first: Indices, indices: Indices) -> lis
 
 
 def _value(value: Any) -> str:
+    if value is None:
+        return "missing"
     return number(float(value)) if isinstance(value, (int, float, np.number)) else plain(value)
