@@ -58,6 +58,8 @@ def test_a_page_stands_alone(written):
     page = written[0]
     check_alone(page)
     assert page.source.startswith("<!DOCTYPE html>") and page.source.count("<svg") == 5
+    pictures = "".join(re.findall(r"<svg.*?</svg>", page.source, re.DOTALL))
+    assert not re.findall(r"#[0-9a-f]{3,6}\b", pictures) and "var(--series-1)" in pictures  # the page's own colours
     assert len(page.source) < 200_000 and not plt.get_fignums()
 
 

@@ -28,6 +28,7 @@ def content_of(model: Any, X: Any, y: Any, names: list[str], random_state: int) 
     machine = innermost(fitted)
     certificate = model_facts.certificate_of(fitted)
     can_draw, no_history = model_facts.history_of(machine)
+    history, levels = figures.convergence(machine) if can_draw else (None, "")
     content = {
         "n_rows": X.shape[0],
         "n_features": X.shape[1],
@@ -37,7 +38,8 @@ def content_of(model: Any, X: Any, y: Any, names: list[str], random_state: int) 
         "sizes": model_facts.sizes_of(fitted),
         "certificate": certificate,
         "gap": None if certificate.gap is None else bound(certificate.gap),
-        "history": figures.convergence(machine) if can_draw else None,
+        "history": history,
+        "levels": levels,
         "no_history": no_history,
         "random_state": random_state,
     }

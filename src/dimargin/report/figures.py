@@ -22,13 +22,15 @@ _BINS = 40
 _NAME = 24  # characters
 
 
-def convergence(model: Any) -> str:
-    """Draw the history of the fit."""
+def convergence(model: Any) -> tuple[str, str]:
+    """Draw the history of the fit; also return what its levels are."""
     with page_style():
         figure, axes = _axes(2, height=4.4)
-        ConvergenceDisplay.from_estimator(model, ax=axes, name="")
+        display = ConvergenceDisplay.from_estimator(model, ax=axes, name="")
         axes[0].set_xlim(right=1.05 * axes[0].get_xlim()[1])  # the last disc is drawn whole
-        return inline(figure, "history", "Objective and relative gap against the seconds of the fit")
+        _without_legends(axes)
+        svg = inline(figure, "history", "Objective and relative gap against the seconds of the fit")
+        return svg, str(display.lines_[0].get_label())
 
 
 def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, str]:
@@ -39,9 +41,7 @@ def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, 
         for line in display.lines_:
             line.set_data(*thinned(*line.get_data()))
         said = str(display.lines_[0].get_label()).removeprefix(": ")
-        legend = ax.get_legend()
-        if legend is not None:
-            legend.remove()  # which would cover the curve on a small picture
+        _without_legends([ax])
         right = ax.get_xlim()[1]
         ax.set(xlim=(min(ax.get_xlim()[0], -0.12 * abs(right)), right), ylim=(-0.03, 1.03))  # room left of zero
         return inline(figure, "margins", f"Cumulative distribution of the margins: {said}"), said
@@ -51,7 +51,7 @@ def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
     """Draw receiver operating characteristics, those of the smallest areas if there are many."""
     with page_style(names=True):
         figure, (ax,) = _axes()
-        ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#666666")
+        ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#808080")
         drawn = (
             curves[-1:] if len(classes) == 2 else worst(curves, [c.area for c in curves])
         )  # of two, one mirrors the other
@@ -83,7 +83,7 @@ def calibration(found: Reliability, score: str, came_true: str) -> str:
     with page_style(names=True):
         figure, (ax,) = _axes()
         if found.is_probability:
-            ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#666666")
+            ax.plot([0, 1], [0, 1], linestyle=":", linewidth=1, color="#808080")
         errors = np.abs([found.share - found.low, found.high - found.share])
         ax.errorbar(found.score, found.share, yerr=errors, marker="o", markersize=4, capsize=2, elinewidth=1)
         ax.set(xlabel=plain(score), ylabel=plain(came_true), ylim=(-0.03, 1.03))
@@ -97,9 +97,9 @@ def histogram(values: Floats) -> str:
         figure, (ax,) = _axes()
         counts, edges = np.histogram(values, bins=_BINS)
         ax.stairs(counts, edges, fill=True, alpha=0.75)
-        ax.axvline(0, color="#666666", linewidth=1)
+        ax.axvline(0, color="#808080", linewidth=1)
         ax.annotate("outliers", (0, 1), (-4, 0), xycoords=("data", "axes fraction"), textcoords="offset points",
-                    ha="right", va="top", fontsize="small", color="#666666")  # fmt: skip
+                    ha="right", va="top", fontsize="small", color="#808080")  # fmt: skip
         ax.set(xlabel="decision value", ylabel="rows")
         n_outliers = int((values < 0).sum())
         return inline(
@@ -130,6 +130,13 @@ def _axes(n: int = 1, height: float = _SIZE[1]) -> tuple[Any, Any]:
     for ax in axes:
         ax.grid(alpha=0.5, linewidth=0.6)
     return figure, axes
+
+
+def _without_legends(axes: Any) -> None:
+    """Remove legends, which are too large for small pictures; the captions say the same."""
+    for ax in axes:
+        if ax.get_legend() is not None:
+            ax.get_legend().remove()
 
 
 def _legend(ax: Any, title: str, place: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 # Colours in which pictures are drawn, and what of the page's stands in their place: those of dark paper too.
-_INK, _PALE, _GREY, _WHITE = "#010203", "#a0a1a2", "#666666", "#ffffff"
+_INK, _PALE, _GREY, _WHITE = "#010203", "#a0a1a2", "#808080", "#ffffff"  # grey and white as the displays have them
 _SERIES = ("#1f5fa8", "#c2500a", "#0b7a5c", "#8b4fa3", "#8f6c00")
 _OF_PAGE = {
     _INK: "var(--ink)", _PALE: "var(--line)", _GREY: "var(--muted)", _WHITE: "var(--paper)",
@@ -32,7 +32,7 @@ _STYLE = {
     "grid.color": _PALE,
     "legend.facecolor": _WHITE,
     "legend.edgecolor": _PALE,
-    "axes.facecolor": "none",
+    "axes.facecolor": _WHITE,
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
     "axes.spines.top": False,
