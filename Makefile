@@ -60,7 +60,7 @@ test-versions: $(VENV)/.ready-test  ## run the tests of estimators with other ve
 		at=build/versions/$$name && constraints=.ci/versions/$$name.txt && \
 		$(PY) -m venv --clear $$at && \
 		$$at/bin/python -m pip install --quiet --disable-pip-version-check -c $$constraints \
-			build/versions/dimargin-*.whl msgspec networkx jinja2 joblib matplotlib pandas polars array-api-strict \
+			build/versions/dimargin-*.whl msgspec networkx joblib matplotlib pandas polars array-api-strict \
 			skops pytest pytest-xdist hypothesis qpsolvers clarabel && \
 		echo "== $$name: $$($$at/bin/python -c 'import numpy, scipy, sklearn, sys; print("Python", *sys.version.split()[:1], "numpy", numpy.__version__, "scipy", scipy.__version__, "scikit-learn", sklearn.__version__)')" && \
 		$$at/bin/python -m pytest -n auto --dist worksteal -q -p no:cacheprovider -m "not slow" tests/estimators \

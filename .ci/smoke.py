@@ -40,7 +40,7 @@ COMMANDS = {
         ("evaluate parquet.dimargin train.parquet --json", None),
     ],
     "predict": [("predict csv.dimargin test.csv --output labels.txt", None)],
-    "report": [("report csv.dimargin test.csv --output report.html", "report")],
+    "report": [("report people.dimargin people.csv --output report.html", None)],
     "info": [("info csv.dimargin", None), ("info libsvm.dimargin --certify train.libsvm", None)],
     "tune": [("tune train.csv --label class --model t --grid '{\"gamma\": [1, 4]}' --cv 2", None)],
     "svm-scale": [("svm-scale -s ranges train.libsvm", None)],

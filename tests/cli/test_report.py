@@ -1,6 +1,7 @@
 """``dimargin report``: files in, one page out."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -111,9 +112,14 @@ def test_what_no_page_is_written_of(dimargin, files, tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
-def test_the_extra_is_named_before_the_work(dimargin, files, tmp_path, monkeypatch, package):
-    monkeypatch.setitem(sys.modules, package, None)
-    (tmp_path / "m").write_text("no model")
-    said = dimargin("report", tmp_path / "m", files / "test.csv", "--output", tmp_path / "page.html")
-    assert said == (2, "", 'dimargin: dimargin report needs the extra "report": pip install "dimargin[report]"\n')
+def test_without_matplotlib_all_but_the_pictures_is_there(dimargin, files, tmp_path, monkeypatch):
+    line = ("report", files / "moons.dimargin", files / "test.csv", "--output")
+    assert dimargin(*line, tmp_path / "with.html")[0] == 0
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, _, err = dimargin(*line, tmp_path / "without.html")
+    assert status == 0 and 'without.html has no pictures: they need the extra "report": pip install "dimargin' in err
+    whole, bare = ((tmp_path / f"{name}.html").read_text() for name in ("with", "without"))
+    assert "<svg" in whole and "<svg" not in bare
+    assert bare.count("The picture is left out") == whole.count("<svg")
+    tables = [re.findall(r"<table.*?</table>", page, re.DOTALL) for page in (whole, bare)]
+    assert tables[0] == tables[1] and len(tables[0]) >= 4

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from dimargin.cli.columns import describe
+from dimargin.cli.column_flags import describe
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (

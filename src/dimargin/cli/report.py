@@ -24,7 +24,7 @@ from dimargin.cli.shared import (
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header
 from dimargin.report import Source, write_report
-from dimargin.system.extras import require
+from dimargin.report.figures import can_draw
 
 
 def _report(
@@ -45,7 +45,6 @@ def _report(
     shows the outliers.
     """
     out = Output(False, quiet)
-    require("dimargin report", "matplotlib", "jinja2")
     with usage_checked():
         check_folder("--output", output)
     began = time.perf_counter()
@@ -66,6 +65,8 @@ def _report(
         written_by=f"dimargin {header['dimargin_version']}, format {header['format_version']}",
     )
     write_report(output, trained, rows.X, rows.y, feature_names=names, source=source, random_state=random_state)
+    if not can_draw():
+        out.say(f'{output} has no pictures: they need the extra "report": pip install "dimargin[report]"')
     out.say(f"{output}: {output.stat().st_size / 1000:.0f} kB, in {time.perf_counter() - began:.1f} s")
 
 

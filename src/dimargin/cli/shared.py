@@ -23,7 +23,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
-from dimargin.cli.columns import read_like
+from dimargin.cli.column_flags import read_like
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError, DataSet
 from dimargin.estimators import CoreSetDetector

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 
-from dimargin.cli.columns import read_like
+from dimargin.cli.column_flags import read_like
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.network_conditions import FLAGS, conditions_of, say_what_did_not_happen
 from dimargin.cli.parameters import flags, values_of

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import typer
 
 from dimargin.cli import spark_engine
-from dimargin.cli.columns import Columns, column_flags, describe
+from dimargin.cli.column_flags import Columns, column_flags, describe
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.shared import (

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from sklearn.base import clone
 
-from dimargin.cli.columns import Columns, column_flags, describe
+from dimargin.cli.column_flags import Columns, column_flags, describe
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import flags, make_machine, parameters, values_of
 from dimargin.cli.shared import (

@@ -27,8 +27,8 @@ def content_of(model: Any, X: Any, y: Any, names: list[str], random_state: int) 
     fitted = model_facts.uncalibrated(model)
     machine = innermost(fitted)
     certificate = model_facts.certificate_of(fitted)
-    can_draw, no_history = model_facts.history_of(machine)
-    history, levels = figures.convergence(machine) if can_draw else (None, "")
+    has_levels, no_history = model_facts.history_of(machine)
+    history, levels = figures.convergence(machine) if has_levels else (None, "")
     content = {
         "n_rows": X.shape[0],
         "n_features": X.shape[1],

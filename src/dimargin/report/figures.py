@@ -1,8 +1,10 @@
-"""The pictures of the page, each as an SVG element."""
+"""The pictures of the page, each as an SVG element; without matplotlib each is an empty text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,23 @@ _BINS = 40
 _NAME = 24  # characters
 
 
+def can_draw() -> bool:
+    """Return whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def _drawn(draw: Callable[..., str]) -> Callable[..., str]:
+    @wraps(draw)
+    def drawn(*arguments: Any) -> str:
+        return draw(*arguments) if can_draw() else ""
+
+    return drawn
+
+
 def convergence(model: Any) -> tuple[str, str]:
     """Draw the history of the fit; also return what its levels are."""
+    if not can_draw():
+        return "", ""
     with page_style():
         figure, axes = _axes(2, height=4.4)
         display = ConvergenceDisplay.from_estimator(model, ax=axes, name="")
@@ -35,6 +52,8 @@ def convergence(model: Any) -> tuple[str, str]:
 
 def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, str]:
     """Draw the distribution of margins; also return what is said of them."""
+    if not can_draw():
+        return "", ""
     with page_style():
         figure, (ax,) = _axes()
         display = MarginDistributionDisplay(margins=[found], name="", theta=theta, multiclass=multiclass).plot(ax)
@@ -47,6 +66,7 @@ def margins(found: Floats, theta: float | None, multiclass: bool) -> tuple[str, 
         return inline(figure, "margins", f"Cumulative distribution of the margins: {said}"), said
 
 
+@_drawn
 def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
     """Draw receiver operating characteristics, those of the smallest areas if there are many."""
     with page_style(names=True):
@@ -63,6 +83,7 @@ def roc(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
         return inline(figure, "roc", f"Receiver operating characteristic; areas: {areas}")
 
 
+@_drawn
 def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> str:
     """Draw precision against recall, the curves of the smallest average precision if there are many."""
     with page_style(names=True):
@@ -78,6 +99,7 @@ def precision_recall(curves: Sequence[ClassCurves], classes: Sequence[Any]) -> s
         return inline(figure, "precision-recall", f"Precision against recall; average precision: {averages}")
 
 
+@_drawn
 def calibration(found: Reliability, score: str, came_true: str) -> str:
     """Draw how often predictions of about the same score come true."""
     with page_style(names=True):
@@ -91,6 +113,7 @@ def calibration(found: Reliability, score: str, came_true: str) -> str:
         return inline(figure, "calibration", f"Share that came true: {pairs}")
 
 
+@_drawn
 def histogram(values: Floats) -> str:
     """Draw how many rows have which decision value of a detector of outliers."""
     with page_style():

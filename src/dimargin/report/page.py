@@ -14,9 +14,10 @@ from sklearn.utils import check_consistent_length
 from dimargin.report import words
 from dimargin.report.content import content_of
 from dimargin.report.tables import is_table, names_of_columns
-from dimargin.system.extras import require
 from dimargin.system.writing import write_file
 from dimargin.version import __version__
+
+NO_PICTURE = 'The picture is left out: it needs the extra "report": pip install "dimargin[report]"'
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ def write_report(
 ) -> None:
     """Write a page of HTML about a model and how it does on rows.
 
+    Pictures need matplotlib (extra "report"); without it a sentence stands in the place of each.
+
     The page is one file, which asks nothing of any other place, and is the same for the same model, rows and seed but
     for the time that predictions took. The rows of largest interest are on it with their values.
 
@@ -74,8 +77,6 @@ def write_report(
 
     Raises
     ------
-    MissingExtra
-        Without jinja2 or matplotlib (extra "report").
     ValueError
         If a classifier has no labels to be compared with, or these are not of its classes; for no rows at all.
     OSError
@@ -95,7 +96,6 @@ def write_report(
     >>> path.read_text().count("<svg")
     5
     """
-    require("a report", "matplotlib", "jinja2")
     check_consistent_length(X, y)
     if not X.shape[0]:
         raise ValueError("X has no rows, of which a report could say anything")
@@ -104,7 +104,7 @@ def write_report(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         content = content_of(model, X, y, names, random_state)
-    page = _rendered(source=asdict(source or Source()), version=__version__, **content)
+    page = _rendered(source=asdict(source or Source()), version=__version__, no_picture=NO_PICTURE, **content)
     write_file(path, page.encode("utf-8", "backslashreplace"))
 
 

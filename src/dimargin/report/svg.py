@@ -48,7 +48,7 @@ def page_style(names: bool = False) -> Iterator[None]:
     In a picture with names of classes, a dollar is a dollar.
     """
     import matplotlib.style
-    from cycler import cycler
+    from matplotlib.rcsetup import cycler
 
     lines = cycler(color=_SERIES) + cycler(linestyle=["-", "--", "-.", ":", (0, (6, 2))])
     with warnings.catch_warnings():

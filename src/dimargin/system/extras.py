@@ -6,7 +6,6 @@ from importlib.util import find_spec
 
 EXTRA_OF = {
     "cryptography": "peers",
-    "jinja2": "report",
     "matplotlib": "report",
     "msgspec": "peers",
     "networkx": "peers",
