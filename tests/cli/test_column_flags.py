@@ -119,6 +119,13 @@ def test_the_refusal_names_what_helps(dimargin, files):
         "In Python: a pipeline",
     ):
         assert part in err
+    frame = pd.read_csv(folder / "train.csv")
+    for written, format in (("%d.%m.%Y", "%d.%m.%Y"), ("%m/%d/%Y", "%m/%d/%Y"), ("%d/%m/%Y", "%d/%m/%Y")):
+        since = pd.to_datetime(frame["since"]).dt.strftime(written)
+        frame.assign(since=since).to_csv(folder / "other.csv", index=False)
+        assert (
+            f"--dates {format} for columns of dates: 'since'" in dimargin("train", folder / "other.csv", "-m", "m")[2]
+        )
     assert "--categories" in dimargin("train", folder / "train.csv", "--model", folder / "m", *ALL[:2], *ALL[3:])[2]
 
 

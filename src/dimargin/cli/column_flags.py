@@ -29,6 +29,7 @@ _MOST_CATEGORIES = 1000  # of a column: each is a feature
 _FEW = 20  # rows that may have a text each
 _NAMED = 3  # columns of a kind that a message names
 _LOOKED_AT = 100  # texts by which a message guesses what a column holds
+_FORMATS = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")  # of dates that a message proposes, if all fit
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
@@ -198,8 +199,9 @@ class Columns:
             n_texts, example = len(column.unique()), repr(short(texts[0], 30))
             if not self.decimal_comma and all(map(_DECIMAL_COMMA.fullmatch, texts)):
                 return "--decimal-comma", "columns with commas in numbers", example
-            if self.dates is None and _are_dates(table, name, "iso"):
-                return "--dates iso", "columns of dates", example
+            format = next((f for f in _FORMATS if _are_dates(table, name, f)), None) if self.dates is None else None
+            if format is not None:
+                return f"--dates {format}", "columns of dates", example
             if n_texts > _MOST_CATEGORIES or (n_texts == len(column) and n_texts > _FEW):
                 return "--drop COLUMN", "columns of names of rows", f"{n_texts} different, {example}"
             if not self.categories:
