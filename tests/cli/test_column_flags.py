@@ -157,6 +157,49 @@ def test_numbers_as_categories(dimargin, tmp_path):
     assert json.loads(dimargin("evaluate", tmp_path / "m", tmp_path / "train.csv", "--json")[1])["accuracy"] == 1
 
 
+def test_files_of_every_spelling_are_read_alike(dimargin, tmp_path):
+    """The same values as pandas writes them to CSV, as whole numbers or not, and to Parquet."""
+    rng = np.random.default_rng(0)
+    flag, code = rng.random(80) < 0.5, rng.integers(0, 3, 80)
+    frame = pd.DataFrame({"flag": flag, "code": code, "class": np.where(flag & (code == 1), "a", "b")})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    other = frame.assign(code=frame.code.astype(float), flag=frame.flag.astype(str).str.upper())
+    other.to_csv(tmp_path / "b.csv", index=False)
+    frame.assign(code=frame.code.map("{:02}".format)).to_csv(tmp_path / "c.csv", index=False)
+    for training in ("a.csv", "a.parquet", "b.csv"):
+        flags = ("--model", tmp_path / "m", "--categories", "--category", "code")
+        done = dimargin("train", tmp_path / training, *flags)
+        assert done[0] == 0, done
+        for name in ("a.csv", "a.parquet", "b.csv", "c.csv"):
+            status, out, err = dimargin("evaluate", tmp_path / "m", tmp_path / name, "--json")
+            assert status == 0 and json.loads(out)["accuracy"] == 1, (training, name, err)
+
+
+def test_dates_that_are_none_are_named(dimargin, files):
+    folder, train, _ = files
+    flags = ("--missing", "mean", "--categories", "--drop", "id", "--model", folder / "m")
+    since = train["since"]
+    for dates, format, said in (
+        (since, "%d.%m.%Y", "--dates iso for columns of dates: 'since' ('2015-01-01')"),
+        (since.replace("2015-01-03", "2015-02-30"), "iso", "not all dates of --dates iso: 'since' ('2015-02-30')"),
+        (since.str.replace("-", ""), "%Y%m%d", "--dates %Y%m%d: no column holds such dates"),
+    ):
+        train.assign(since=dates).to_csv(folder / "other.csv", index=False)
+        status, _, err = dimargin("train", folder / "other.csv", *flags, "--dates", format)
+        assert status == 1 and said in err
+
+
+def test_a_model_asks_only_for_the_columns_that_it_uses(dimargin, files):
+    folder, train, test = files
+    steps = ColumnTransformer([("a", SimpleImputer(), ["age"]), ("b", OneHotEncoder(handle_unknown="ignore"), ["job"])])
+    model = make_pipeline(steps, dm.ODMClassifier()).fit(train, train["class"])
+    dm.save(model, folder / "m")
+    test[["job", "age"]].to_csv(folder / "two.csv", index=False)
+    assert dimargin("predict", folder / "m", folder / "two.csv", "-o", folder / "labels")[0] == 0
+    assert (folder / "labels").read_text().split() == model.predict(test[["age", "job"]]).tolist()
+
+
 def test_what_training_had_everywhere_must_be_there(dimargin, files):
     folder, train, test = files
     train.fillna({"age": 40}).to_csv(folder / "whole.csv", index=False)
@@ -164,6 +207,11 @@ def test_what_training_had_everywhere_must_be_there(dimargin, files):
     assert dimargin("train", folder / "whole.csv", "--model", folder / "m", *flags)[0] == 0
     status, _, err = dimargin("predict", folder / "m", folder / "test.csv")
     assert status == 1 and "test.csv, row 0: column 'age' is missing" in err and "without --missing" in err
+    for name in ("job", "since"):
+        holes = {name: ["", *test[name].tolist()[1:]]}
+        test.fillna({"age": 40}).assign(**holes).to_csv(folder / "hole.csv", index=False)
+        status, _, err = dimargin("predict", folder / "m", folder / "hole.csv")
+        assert status == 1 and f"hole.csv, row 0: column '{name}' is missing; a value expected" in err
     test.assign(age="old").to_csv(folder / "words.csv", index=False)
     status, _, err = dimargin("predict", folder / "m", folder / "words.csv")
     assert status == 1 and "words.csv, row 0: column 'age' is 'old'; a finite number expected" in err

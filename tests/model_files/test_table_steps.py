@@ -105,6 +105,32 @@ def test_what_cannot_be_saved_is_named(step, message, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [ColumnTransformer([("a", OneHotEncoder(), ["since"]), ("b", CalendarFeatures(), ["since"])])],
+        [ColumnTransformer([("a", OneHotEncoder(), ["age"])])],
+        [SimpleImputer(), OneHotEncoder(handle_unknown="ignore")],
+    ],
+)
+def test_nothing_is_saved_that_cannot_be_loaded(steps, tmp_path):
+    frame, y = people()
+    frame = frame if isinstance(steps[0], ColumnTransformer) else frame[["age", "floor"]]
+    model = make_pipeline(*steps, dm.ODMClassifier(lam=1.0)).fit(frame, y)
+    with pytest.raises(TypeError, match="the pipeline cannot be saved"):
+        dm.save(model, tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("step", [OneHotEncoder(), CalendarFeatures(), SimpleImputer(add_indicator=True)])
+def test_a_step_that_makes_more_columns_comes_back(step, tmp_path):
+    frame, y = people()
+    column = frame[{OneHotEncoder: ["floor"], CalendarFeatures: ["since"], SimpleImputer: ["age"]}[type(step)]]
+    model = make_pipeline(step, dm.ODMClassifier(lam=1.0)).fit(column, y)
+    dm.save(model, tmp_path / "m")
+    assert np.array_equal(dm.load(tmp_path / "m").decision_function(column), model.decision_function(column))
+
+
 def test_a_transformer_of_arrays_has_no_names(tmp_path):
     step = ColumnTransformer([("a", "passthrough", [0, 1])])
     model = make_pipeline(step, dm.ODMClassifier(lam=1.0)).fit(

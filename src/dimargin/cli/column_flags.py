@@ -122,6 +122,16 @@ class Columns:
         given = (name for name in _FLAGS if getattr(self, name))
         return next((f"--{name.replace('_', '-')}" for name in given), None)
 
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Return what a model file keeps of them, so that other files are read alike; nothing without flags."""
+        if self.first in (None, "--drop"):
+            return {}
+        return {
+            "decimal_comma": bool(self.decimal_comma),
+            "missing": None if self.missing is None else str(self.missing),
+        }
+
     def read(self, path: Path, label: str | None) -> tuple[DataSet, list[tuple[str, Any]]]:
         """Read training data.
 
@@ -154,6 +164,10 @@ class Columns:
         if all(column.type == "double" for column in rows.X.columns) and self.missing is None:
             return _as_array(rows), []
         transformer = self._transformer(rows.X)
+        if self.dates is not None and not any(name == "dates" for name, *_ in transformer.transformers):
+            raise DataFileError(
+                f"{path}: --dates {self.dates}: no column holds such dates; a column of digits alone is one of numbers"
+            )
         return rows, [("columns", transformer.fit(rows.X))]
 
     def _mixed(self, path: Path, label: str | None) -> DataSet:
@@ -199,9 +213,11 @@ class Columns:
             n_texts, example = len(column.unique()), repr(short(texts[0], 30))
             if not self.decimal_comma and all(map(_DECIMAL_COMMA.fullmatch, texts)):
                 return "--decimal-comma", "columns with commas in numbers", example
-            format = next((f for f in _FORMATS if _are_dates(table, name, f)), None) if self.dates is None else None
+            format = next((f for f in _FORMATS if _are_dates(table, name, f)), None)
             if format is not None:
                 return f"--dates {format}", "columns of dates", example
+            if self.dates is not None and _is_date(texts[0], self.dates):
+                return "--drop COLUMN", f"columns that are not all dates of --dates {self.dates}", self._no_date(column)
             if n_texts > _MOST_CATEGORIES or (n_texts == len(column) and n_texts > _FEW):
                 return "--drop COLUMN", "columns of names of rows", f"{n_texts} different, {example}"
             if not self.categories:
@@ -209,6 +225,11 @@ class Columns:
         if self.missing is None and column.null_count:
             return "--missing median", "columns with missing values", f"{column.null_count} of {len(column)}"
         return None
+
+    def _no_date(self, column: Any) -> str:
+        """Return the first text of a column that is no date."""
+        wrong = (text for text in column.drop_null().unique().to_pylist() if not _is_date(text, str(self.dates)))
+        return repr(short(next(wrong), 30))
 
     def _advice(self, path: Path, label: str | None) -> str:
         """Return what would help with a file that could not be read, or nothing."""
@@ -222,6 +243,14 @@ class Columns:
 def _are_dates(table: Any, name: str, format: str) -> bool:
     try:
         CalendarFeatures(format).fit(table.select([name]))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_date(text: str, format: str) -> bool:
+    try:
+        CalendarFeatures(format).fit([[text]])
     except ValueError:
         return False
     return True
@@ -269,16 +298,20 @@ def read_like(
     if transformer is None and not notes.get("decimal_comma"):
         return read_data(path, label, columns, n_features, notes.get("zero_based"), needs_label)
     numbers, texts = (columns or [], []) if transformer is None else columns_of(transformer)
+    if transformer is not None:  # which may leave some out
+        columns = [name for name in columns or [] if name in numbers or name in texts]
     rows = read_mixed(
         path, label, columns, needs_label, numbers=numbers, texts=texts, decimal_comma=bool(notes.get("decimal_comma"))
     )
-    imputed = [] if transformer is None else _imputed(transformer)
-    for name in (name for name in numbers if name not in imputed):
+    filled = [] if transformer is None else _imputed(transformer)
+    if notes.get("missing", True) is not None:  # the model is of --missing, or of Python
+        filled += texts
+    for name in (name for name in (*numbers, *texts) if name not in filled):
         missing = rows.X.column(name).is_null()
         if rows.X.column(name).null_count:
             row = missing.index(True).as_py()
             raise DataFileError(
-                f"{path}, row {row}: column {short(name)!r} is missing; a finite number expected, because the model "
+                f"{path}, row {row}: column {short(name)!r} is missing; a value expected, because the model "
                 "was trained without --missing"
             )
     return _as_array(rows) if transformer is None else rows

@@ -160,10 +160,9 @@ def fitted_scalers(
     return [("scaler", (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X))]
 
 
-def how_read(rows: Any, decimal_comma: bool | None = None) -> dict[str, Any]:
-    """Return the notes for a model file that say how its training rows were read."""
-    notes = {"label": rows.label, "zero_based": rows.zero_based}
-    return {**notes, "decimal_comma": True} if decimal_comma else notes
+def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the notes for a model file that say how its training rows were read; `columns` are those of flags."""
+    return {"label": rows.label, "zero_based": rows.zero_based, **(columns or {})}
 
 
 def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
@@ -282,15 +281,18 @@ def fitted(
     rows: DataSet,
     X: Any,
     display: FitDisplay,
-    decimal_comma: bool | None = None,
+    columns: dict[str, Any] | None = None,
 ) -> Trained:
-    """Fit a machine, or a search for one, to rows of a data file, of which scalers made `X`, and show how it goes."""
+    """Fit a machine, or a search for one, to rows of a data file, of which scalers made `X`, and show how it goes.
+
+    `columns` are notes of the flags that chose what becomes of the columns.
+    """
     machine._monitor = display
     with display.running():
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
     del machine._monitor
     interrupted = display.interrupted.is_set()
-    notes = how_read(rows, decimal_comma)
+    notes = how_read(rows, columns)
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
 
 

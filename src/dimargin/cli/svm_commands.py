@@ -292,8 +292,8 @@ def export(
     refuse_detector(model, trained, "has no form among LIBSVM's models of classifiers")
     if isinstance(trained, Pipeline):
         raise ValueError(
-            f"{model} scales the rows it is given, which LIBSVM's models cannot: train it with --scale none, on rows "
-            "that svm-scale has scaled if they need it"
+            f"{model} scales the rows it is given, or encodes their columns, which LIBSVM's models cannot: train it "
+            "with --scale none and without flags for columns, on rows that svm-scale has scaled if they need it"
         )
     zero_based = bool(header["notes"].get("zero_based"))
     write_libsvm_model(replace(libsvm_model(trained), zero_based=zero_based), output)

@@ -179,7 +179,7 @@ def _train_here(machine: Any, data: Path, label: str | None, columns: Columns, s
     seed = machine.random_state if isinstance(machine.random_state, int) else None
     steps += fitted_scalers(scale, X, getattr(machine, "memory_limit", None), seed)
     display = FitDisplay(out.errors, machine.tol, out.quiet)
-    return fitted(machine, steps, rows, scaled(steps, rows.X), display, columns.decimal_comma)
+    return fitted(machine, steps, rows, scaled(steps, rows.X), display, columns.notes)
 
 
 def _plan_of(machine: Any, n_rows: int) -> str:

@@ -122,7 +122,7 @@ def _tune(
     if steps:
         out.say(describe(steps[0][1]))
     scalings = [steps + fitted_scalers(way, X, seed=machine.random_state) for way in scale or [Scale.minmax]]
-    done = _best_of(scalings, search, rows, machine.tol, columns.decimal_comma, out)
+    done = _best_of(scalings, search, rows, machine.tol, columns.notes, out)
     search = done.machine
     done = replace(done, machine=search.best_estimator_)
     tuned = done.save(model, out)
@@ -149,7 +149,7 @@ def _best_of(
     search: ODMClassifierCV,
     rows: DataSet,
     tol: float,
-    decimal_comma: bool | None,
+    columns: dict[str, Any],
     out: Output,
 ) -> Trained:
     """Return the best of the searches on rows that were scaled in each of these ways, up to one that is interrupted."""
@@ -159,10 +159,10 @@ def _best_of(
         if search.max_time is not None:
             one.set_params(max_time=search.max_time / len(scalings))
         display = SearchDisplay(out.errors, tol, out.quiet)
-        done = fitted(one, steps, rows, scaled(steps, rows.X), display, decimal_comma)
+        done = fitted(one, steps, rows, scaled(steps, rows.X), display, columns)
         score = float(one.best_score_) if one.best_params_ else -np.inf
         if len(scalings) > 1:
-            name = type(steps[-1][1]).__name__ if steps else "no scaling"
+            name = type(steps[-1][1]).__name__ if steps and steps[-1][0] == "scaler" else "no scaling"
             out.say(f"{name}: cross-validated score {score:.4f}")
         if best is None or score > most:
             best, most = done, score

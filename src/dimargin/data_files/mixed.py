@@ -19,7 +19,7 @@ from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text
 from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-NOTHING = ("", "na", "n/a", "#n/a", "nan", "null", "none", "?", "-")
+NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
 """Texts that say that a value is missing, in small letters."""
 
 
@@ -117,26 +117,45 @@ def _typed(path: Path, name: str, column: pa.ChunkedArray, wanted: str | None, d
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if is_numeric(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         column = column.cast(kind)
-        if wanted == "text":
+        if wanted == "text" and (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
             return column.cast(pa.string())
         numbers = column.cast(pa.int8() if pa.types.is_boolean(kind) else kind).cast(pa.float64(), safe=False)
-        return _finite(path, name, pc.if_else(pc.is_nan(numbers), None, numbers))
+        numbers = _finite(path, name, pc.if_else(pc.is_nan(numbers), None, numbers))
+        return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
     if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers, text or dates expected")
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
     text = pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(NOTHING)), None, text)
     if wanted == "text":
-        return text
+        return _spelt_alike(text)
     digits = pc.replace_substring(text, ",", ".") if decimal_comma else text
+    if wanted == "number":
+        for word, digit in (("true", "1"), ("false", "0")):
+            digits = pc.if_else(pc.equal(pc.utf8_lower(digits), word), digit, digits)
     try:
-        return _finite(path, name, pc.cast(digits, pa.float64()))
+        numbers = pc.cast(digits, pa.float64())
+        return _finite(path, name, pc.if_else(pc.is_nan(numbers), None, numbers))
     except pa.ArrowInvalid:
         if wanted is None:
-            return text
+            return _spelt_alike(text)
         row, value = next((k, v) for k, v in enumerate(digits.to_pylist()) if v is not None and not is_number(v))
         raise DataFileError(
             f"{path}, row {row}: column {short(name)!r} is {short(value)!r}; a finite number expected"
         ) from None
+
+
+def _spelt_alike(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts, those that are numbers or truth values as all files and formats spell them: 1 for 01 and 1.0."""
+    kinds = column.unique()
+    spelt = pa.array([_spelt(text) for text in kinds.to_pylist()], pa.string())
+    return spelt.take(pc.index_in(column, kinds)) if len(kinds) else column
+
+
+def _spelt(text: str | None) -> str | None:
+    if text is None or not is_number(text):
+        return text.lower() if text is not None and text.lower() in ("true", "false") else text
+    number = float(text)
+    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
 
 
 def _finite(path: Path, name: str, numbers: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -128,6 +128,7 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     """
     steps = model.steps if isinstance(model, Pipeline) else [("machine", model)]
     plain = [_plain_step(name, step) for name, step in steps]
+    _check_again(steps, isinstance(model, Pipeline))
     write_model(path, plain, notes, pipeline=isinstance(model, Pipeline), encode_other=_encode_other)
 
 
@@ -170,6 +171,7 @@ def _check_notes(header: Mapping[str, Any]) -> None:
         and isinstance(notes.get("label"), (str, int, type(None)))
         and notes.get("zero_based") in (None, True, False)
         and notes.get("decimal_comma") in (None, True, False)
+        and isinstance(notes.get("missing"), (str, type(None)))
     )
     if not sound:
         raise ValueError("its version or notes are none")
@@ -190,6 +192,19 @@ def _model_of(steps: list[tuple[str, Any]], pipeline: bool) -> Any:
     if any(given != taken for (_, given), (taken, _) in pairwise(through)):
         raise ValueError("its steps are of different width")
     return Pipeline(steps) if pipeline else steps[0][1]
+
+
+def _check_again(steps: list[tuple[str, Any]], pipeline: bool) -> None:
+    """Raise TypeError for steps that take tables and that `load` would refuse."""
+    try:
+        for _, step in steps:
+            if type(step).__name__ in TABLE_STEPS:
+                arrays: Arrays = {}
+                _decode_step(_encode_other(step, "step", arrays)["step"], arrays)
+        if len(steps) > 1:
+            _model_of(steps, pipeline)
+    except (ValueError, KeyError) as error:
+        raise TypeError(f"the pipeline cannot be saved: {error}") from error
 
 
 def _plain_step(name: str, step: Any) -> Step:

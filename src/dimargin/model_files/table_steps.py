@@ -122,10 +122,8 @@ def _encoder(parameters: dict[str, Any], categories_: Any) -> OneHotEncoder:
         _check_array("categories_", values, "biufUO", (len(values),))
         if not len(values) or len(set(values.tolist())) < len(values):
             raise ValueError("the categories of a column are none, or not different")
-    longest = max(map(len, categories_))
-    rows = np.empty((longest, len(categories_)), dtype=object)
-    for k, values in enumerate(categories_):
-        rows[:, k] = np.resize(values.astype(object), longest)
+    rows = np.empty((1, len(categories_)), dtype=object)
+    rows[0] = [values.tolist()[0] for values in categories_]
     step = OneHotEncoder(**parameters, categories=[values.astype(object) for values in categories_])
     step.fit(rows).set_params(categories="auto")
     step.categories_ = categories_  # of the type that they had
@@ -200,5 +198,6 @@ def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, A
 
 def widths(step: Any) -> tuple[int, int]:
     """Return how many columns a fitted step takes, and how many it gives."""
-    given = len(step.get_feature_names_out()) if isinstance(step, ColumnTransformer) else step.n_features_in_
+    grows = isinstance(step, (*TABLE_STEPS.values(), CalendarFeatures))
+    given = len(step.get_feature_names_out()) if grows else step.n_features_in_
     return step.n_features_in_, given

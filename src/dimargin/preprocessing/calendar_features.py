@@ -146,7 +146,7 @@ class CalendarFeatures(TransformerMixin, BaseEstimator):
     def _day(self, value: Any, column: int, row: int) -> float:
         try:
             moment = _moment(value, self.format)
-        except ValueError:
+        except (ValueError, OverflowError):  # the latter of a zone at the ends of the calendar
             expected = "ISO 8601, such as 2026-11-24" if self.format == "iso" else self.format
             raise ValueError(
                 f"column {self._name(column)!r} holds {value!r} (row {row}), which is no date; {expected} expected"
@@ -158,7 +158,9 @@ def check_format(format: Any) -> None:
     """Raise ValueError unless dates can be read in this format."""
     example = datetime(2026, 11, 24, 18, 30)
     try:
-        sound = format == "iso" or (len(format) <= _LONGEST and datetime.strptime(example.strftime(format), format))
+        sound = format == "iso" or (
+            "%" in format and len(format) <= _LONGEST and datetime.strptime(example.strftime(format), format)
+        )
     except (ValueError, TypeError, re.error):
         sound = False
     if not sound:
