@@ -92,8 +92,18 @@ def spelt(text):
         return text.lower()
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.IGNORECASE | re.ASCII):
         return text
+    if re.fullmatch("[+-]?[0-9]+", text, re.ASCII):
+        return str(int(text))
     number = float(text)
-    return str(int(number)) if number % 1 == 0 and abs(number) < 2**53 else repr(number)
+    return str(int(number)) if number % 1 == 0 and abs(number) < 1e300 else repr(number)
+
+
+def test_keys_of_many_digits_are_not_one_category(tmp_path):
+    keys = [2**53, 2**53 + 1, 10**18 + 1]
+    path = written(tmp_path, "key,y\n" + "".join(f"{key},a\n" for key in keys))
+    pq.write_table(pa.table({"key": keys, "y": ["a"] * 3}), tmp_path / "keys.parquet")
+    for file in (path, tmp_path / "keys.parquet"):
+        assert read_mixed(file, texts=["key"]).X["key"].to_pylist() == [str(key) for key in keys]
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

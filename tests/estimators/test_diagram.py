@@ -1,5 +1,6 @@
 """The diagram that notebooks show of an estimator."""
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -70,17 +71,30 @@ MACHINES = [
 ]
 
 
+def gap_in(caption):
+    return float(re.search("relative gap: ([^,]+)", caption)[1])
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: f"{type(m).__name__}-{getattr(m, 'strategy', '')}")
 def test_the_certificate_is_in_plain_sight(machine):
     assert Diagram(machine).captions == []
     machine.fit(X, Y)
     gap, scope, status = machine.duality_gap_, machine.certificate_, machine.status_
-    expected = f"certificate: {scope}, relative gap: {gap:.1e}, status: {status}"
-    if hasattr(machine, "support_"):
-        expected += f", support vectors: {len(machine.support_)}"
-    assert Diagram(machine).captions == [expected]
-    assert expected in machine._repr_mimebundle_()["text/html"]
+    (caption,) = Diagram(machine).captions
+    vectors = f", support vectors: {len(machine.support_)}" if hasattr(machine, "support_") else ""
+    assert re.sub("gap: [^,]+", "gap: G", caption) == (
+        f"certificate: {scope}, relative gap: G, status: {status}{vectors}"
+    )
+    assert gap <= gap_in(caption) <= 1.1 * gap
+    assert caption in machine._repr_mimebundle_()["text/html"]
+
+
+@pytest.mark.parametrize("gap", [0.0, 1.04e-3, 9.91e-4, 2.5e-16, 0.1 + 0.2])
+def test_a_gap_is_shown_rounded_up(gap):
+    machine = SVMClassifier()
+    machine.certificate_, machine.duality_gap_, machine.status_ = "global", gap, "converged"
+    assert gap <= gap_in(caption_of(machine)) <= 1.1 * gap
 
 
 def test_it_is_so_inside_of_pipelines_and_searches():
@@ -90,7 +104,7 @@ def test_it_is_so_inside_of_pipelines_and_searches():
     vote = VotingClassifier([("a", SVMClassifier()), ("b", ODMClassifier())]).fit(X, Y)
     for around, inner in ((pipeline, pipeline[-1]), (search, search.best_estimator_[-1])):
         (caption,) = Diagram(around).captions
-        assert f"relative gap: {inner.duality_gap_:.1e}" in caption
+        assert inner.duality_gap_ <= gap_in(caption) <= 1.1 * inner.duality_gap_
     assert Diagram(vote).captions == []  # scikit-learn shows those that were given, which are not fitted
 
 

@@ -10,7 +10,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-import numpy as np
 import typer
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -20,6 +19,7 @@ from dimargin.data_files import DataFileError, DataSet, read_data
 from dimargin.data_files.chunks import short
 from dimargin.data_files.data import data_format
 from dimargin.data_files.mixed import read_mixed
+from dimargin.data_files.tables import matrix
 from dimargin.preprocessing import CalendarFeatures
 from dimargin.preprocessing.calendar_features import check_format
 from dimargin.preprocessing.tables import check_version, columns_of, numbers_as_they_are
@@ -34,7 +34,7 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 class Missing(StrEnum):
-    """What stands for a missing number."""
+    """Statistics of a column that may stand where a number is missing."""
 
     mean = "mean"
     median = "median"
@@ -98,8 +98,8 @@ def column_flags() -> list[inspect.Parameter]:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """What these flags chose."""
+class ColumnChoices:
+    """Choices of these flags."""
 
     missing: Missing | None = None
     categories: bool | None = None
@@ -153,7 +153,6 @@ class Columns:
                 return read_data(path, label, drop=drop), []
             except DataFileError as error:
                 raise DataFileError(f"{error}{self._advice(path, label)}") from error
-        check_version()
         rows = self._mixed(path, label)
         absent = [name for name in self.category or () if name not in rows.X.column_names]
         if absent:
@@ -163,6 +162,7 @@ class Columns:
             raise DataFileError(f"{path}: {_sentence(problems)}")
         if all(column.type == "double" for column in rows.X.columns) and self.missing is None:
             return _as_array(rows), []
+        check_version()
         transformer = self._transformer(rows.X)
         if self.dates is not None and not any(name == "dates" for name, *_ in transformer.transformers):
             raise DataFileError(
@@ -179,8 +179,9 @@ class Columns:
         """Return whether a column is one of "numbers", "dates" or "categories"."""
         if table.column(name).type == "double":
             return "numbers"
-        is_date = self.dates is not None and name not in (self.category or ()) and _are_dates(table, name, self.dates)
-        return "dates" if is_date else "categories"
+        if self.dates is None or name in (self.category or ()):
+            return "categories"
+        return "dates" if _are_dates(table.select([name]), self.dates) else "categories"
 
     def _transformer(self, table: Any) -> ColumnTransformer:
         columns: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": []}
@@ -213,10 +214,10 @@ class Columns:
             n_texts, example = len(column.unique()), repr(short(texts[0], 30))
             if not self.decimal_comma and all(map(_DECIMAL_COMMA.fullmatch, texts)):
                 return "--decimal-comma", "columns with commas in numbers", example
-            format = next((f for f in _FORMATS if _are_dates(table, name, f)), None)
+            format = next((f for f in _FORMATS if _are_dates(table.select([name]), f)), None)
             if format is not None:
                 return f"--dates {format}", "columns of dates", example
-            if self.dates is not None and _is_date(texts[0], self.dates):
+            if self.dates is not None and _are_dates([[texts[0]]], self.dates):
                 return "--drop COLUMN", f"columns that are not all dates of --dates {self.dates}", self._no_date(column)
             if n_texts > _MOST_CATEGORIES or (n_texts == len(column) and n_texts > _FEW):
                 return "--drop COLUMN", "columns of names of rows", f"{n_texts} different, {example}"
@@ -228,7 +229,7 @@ class Columns:
 
     def _no_date(self, column: Any) -> str:
         """Return the first text of a column that is no date."""
-        wrong = (text for text in column.drop_null().unique().to_pylist() if not _is_date(text, str(self.dates)))
+        wrong = (text for text in column.drop_null().unique().to_pylist() if not _are_dates([[text]], str(self.dates)))
         return repr(short(next(wrong), 30))
 
     def _advice(self, path: Path, label: str | None) -> str:
@@ -240,17 +241,9 @@ class Columns:
         return f". {_sentence(problems)}" if problems else ""
 
 
-def _are_dates(table: Any, name: str, format: str) -> bool:
+def _are_dates(column: Any, format: str) -> bool:
     try:
-        CalendarFeatures(format).fit(table.select([name]))
-    except ValueError:
-        return False
-    return True
-
-
-def _is_date(text: str, format: str) -> bool:
-    try:
-        CalendarFeatures(format).fit([[text]])
+        CalendarFeatures(format).fit(column)
     except ValueError:
         return False
     return True
@@ -271,9 +264,7 @@ def _list(names: Sequence[str]) -> str:
 
 def _as_array(data: DataSet) -> DataSet:
     """Return rows of numbers as an array."""
-    return DataSet(
-        np.column_stack([column.to_numpy() for column in data.X.columns]), data.y, data.feature_names, data.label
-    )
+    return DataSet(matrix(data.X, data.X.column_names), data.y, data.feature_names, data.label)
 
 
 # ---- data that is read again -----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import typer
 
 from dimargin.cli import spark_engine
-from dimargin.cli.column_flags import Columns, column_flags, describe
+from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.shared import (
@@ -110,7 +110,7 @@ def _train(
     out = Output(as_json, quiet)
     previous, notes = (None, {}) if resume is None else open_model(resume)
     with usage_checked():
-        columns = Columns.of(given)
+        columns = ColumnChoices.of(given)
         if engine == "spark":
             spark_engine.check_flags(given, previous)
             if columns.first is not None:
@@ -169,7 +169,9 @@ def _check_file(data: str) -> None:
         raise ValueError(f"DATA: file {data!r} is not readable")
 
 
-def _train_here(machine: Any, data: Path, label: str | None, columns: Columns, scale: Scale, out: Output) -> Trained:
+def _train_here(
+    machine: Any, data: Path, label: str | None, columns: ColumnChoices, scale: Scale, out: Output
+) -> Trained:
     rows, steps = columns.read(data, label)
     X = scaled(steps, rows.X)
     out.say_shape(data, X.shape, sp.issparse(X))
@@ -177,9 +179,9 @@ def _train_here(machine: Any, data: Path, label: str | None, columns: Columns, s
         out.say(describe(steps[0][1]))
     out.say(_plan_of(machine, X.shape[0]))
     seed = machine.random_state if isinstance(machine.random_state, int) else None
-    steps += fitted_scalers(scale, X, getattr(machine, "memory_limit", None), seed)
+    scalers = fitted_scalers(scale, X, getattr(machine, "memory_limit", None), seed)
     display = FitDisplay(out.errors, machine.tol, out.quiet)
-    return fitted(machine, steps, rows, scaled(steps, rows.X), display, columns.notes)
+    return fitted(machine, [*steps, *scalers], rows, scaled(scalers, X), display, columns.notes)
 
 
 def _plan_of(machine: Any, n_rows: int) -> str:

@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from sklearn.base import clone
 
-from dimargin.cli.column_flags import Columns, column_flags, describe
+from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import flags, make_machine, parameters, values_of
 from dimargin.cli.shared import (
@@ -112,7 +112,7 @@ def _tune(
         check_plot(plot)
         if loss not in _LOSSES:
             raise ValueError(f"--loss must be {' or '.join(_LOSSES)}, got {loss!r}")
-        columns = Columns.of(given)
+        columns = ColumnChoices.of(given)
         own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _OWN)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = ODMClassifierCV(machine, None if grid is None else json.loads(grid), **values_of(own))
@@ -121,10 +121,10 @@ def _tune(
     out.say_shape(data, X.shape, sp.issparse(X))
     if steps:
         out.say(describe(steps[0][1]))
-    scalings = [steps + fitted_scalers(way, X, seed=machine.random_state) for way in scale or [Scale.minmax]]
-    done = _best_of(scalings, search, rows, machine.tol, columns.notes, out)
+    scalings = [fitted_scalers(way, X, seed=machine.random_state) for way in scale or [Scale.minmax]]
+    done = _best_of(scalings, X, search, rows, machine.tol, columns.notes, out)
     search = done.machine
-    done = replace(done, machine=search.best_estimator_)
+    done = replace(done, machine=search.best_estimator_, scalers=[*steps, *done.scalers])
     tuned = done.save(model, out)
     draw(lambda: TuningDisplay.from_estimator(search), plot, out, "what was tried is")
     best = {name: value if isinstance(value, str) else float(value) for name, value in search.best_params_.items()}
@@ -146,23 +146,24 @@ def _tune(
 
 def _best_of(
     scalings: list[list[tuple[str, Any]]],
+    X: Any,
     search: ODMClassifierCV,
     rows: DataSet,
     tol: float,
     columns: dict[str, Any],
     out: Output,
 ) -> Trained:
-    """Return the best of the searches on rows that were scaled in each of these ways, up to one that is interrupted."""
+    """Return the best of the searches on X, scaled in each of these ways, up to one that is interrupted."""
     best, most = None, -np.inf
-    for steps in scalings:
+    for scalers in scalings:
         one = clone(search)
         if search.max_time is not None:
             one.set_params(max_time=search.max_time / len(scalings))
         display = SearchDisplay(out.errors, tol, out.quiet)
-        done = fitted(one, steps, rows, scaled(steps, rows.X), display, columns)
+        done = fitted(one, scalers, rows, scaled(scalers, X), display, columns)
         score = float(one.best_score_) if one.best_params_ else -np.inf
         if len(scalings) > 1:
-            name = type(steps[-1][1]).__name__ if steps and steps[-1][0] == "scaler" else "no scaling"
+            name = type(scalers[0][1]).__name__ if scalers else "no scaling"
             out.say(f"{name}: cross-validated score {score:.4f}")
         if best is None or score > most:
             best, most = done, score

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ from dimargin.system.memory import memory_of_process, out_of_memory
 
 NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
 """Texts that say that a value is missing, in small letters."""
+
+
+_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
 
 
 def read_mixed(
@@ -117,7 +121,7 @@ def _typed(path: Path, name: str, column: pa.ChunkedArray, wanted: str | None, d
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if is_numeric(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         column = column.cast(kind)
-        if wanted == "text" and (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):
+        if wanted == "text" and (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):  # exactly, of any size
             return column.cast(pa.string())
         numbers = column.cast(pa.int8() if pa.types.is_boolean(kind) else kind).cast(pa.float64(), safe=False)
         numbers = _finite(path, name, pc.if_else(pc.is_nan(numbers), None, numbers))
@@ -154,8 +158,10 @@ def _spelt_alike(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _spelt(text: str | None) -> str | None:
     if text is None or not is_number(text):
         return text.lower() if text is not None and text.lower() in ("true", "false") else text
+    if _WHOLE.fullmatch(text):  # of more digits than float64 tells apart, as keys are
+        return str(int(text))
     number = float(text)
-    return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e300 else repr(number)
 
 
 def _finite(path: Path, name: str, numbers: pa.ChunkedArray) -> pa.ChunkedArray:

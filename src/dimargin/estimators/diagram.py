@@ -1,4 +1,4 @@
-"""What scikit-learn's diagram of an estimator, which notebooks show, says of ours.
+"""Captions of our estimators in scikit-learn's diagrams, which notebooks show.
 
 Scikit-learn asks an estimator for its block of the diagram (``_sk_visual_block_``), and for the address of its
 documentation (``_doc_link_...``). The caption of a block stands below the name of the class, before anything is
@@ -7,6 +7,7 @@ unfolded, also inside of pipelines and searches; scikit-learn escapes it.
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, Decimal, localcontext
 from importlib.metadata import metadata
 from typing import Any
 from urllib.parse import quote
@@ -33,7 +34,9 @@ def caption_of(estimator: Any) -> str | None:
     if not {"certificate_", "duality_gap_", "status_"} <= set(own):
         return None
     scope, status = own["certificate_"], own["status_"]
-    parts = [f"certificate: {scope}", f"relative gap: {own['duality_gap_']:.1e}", f"status: {status}"]
+    with localcontext(prec=2, rounding=ROUND_CEILING):  # the number that is shown is a bound, too
+        gap = float(+Decimal(float(own["duality_gap_"])))
+    parts = [f"certificate: {scope}", f"relative gap: {gap:.1e}", f"status: {status}"]
     if "support_vectors_" in own:
         parts.append(f"support vectors: {own['support_vectors_'].shape[0]:,}")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""What is on the page: numbers, sentences and pictures, by the names that the template knows them by."""
+"""Content of the page: numbers, sentences and pictures, by the names that the template knows them by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is, and what its certificate means, in words."""
+"""Facts about a model, and the meaning of its certificate, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model says of rows, and how much of it is right."""
+"""Answers of a model to rows, and how many of them are right."""
 
 from __future__ import annotations
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Any
 
 _LONGEST = 60  # characters of a name
+_LEAST = Decimal("0.0001")  # percent of a bound
 
 
 def plain(text: Any, most: int = _LONGEST) -> str:
@@ -59,9 +61,8 @@ def bound(share: float) -> str:
     >>> bound(0.000871), bound(1e-12), bound(0.5), bound(3.0)
     ('0.088%', '0.0001%', '50%', '300%')
     """
-    least = max(100 * share, 1e-4)
-    unit = 10.0 ** (math.floor(math.log10(least)) - 1)
-    return f"{math.ceil(least / unit * (1 - 1e-12)) * unit:.6g}%"
+    with localcontext(prec=2, rounding=ROUND_CEILING):
+        return f"{+max(100 * Decimal(share), _LEAST):f}%"
 
 
 def size(n_bytes: int) -> str:
