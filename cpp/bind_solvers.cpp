@@ -2,9 +2,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <exception>
+#include <numeric>
 
 #include "bindings.hpp"
 #include "block_solver.hpp"
+#include "tiled_cholesky.hpp"
 
 namespace dimargin {
 namespace {
@@ -28,6 +30,7 @@ void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_ar
             if (index.data()[i] < 0 || index.data()[i] >= n) throw nb::index_error("row index out of range");
         const double* p = pieces.data();
         std::exception_ptr failure;
+        std::vector<double> operations(size_t(outputs), 0.0);
         const int threads = int(std::min<int64_t>(n_threads, outputs));
         {
             nb::gil_scoped_release release;
@@ -38,7 +41,7 @@ void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_ar
                         solve(BlockProblem<T>{size, index.data(), gram.data(),
                                               {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
                                               dual.data() + q * n, margins.data() + q * n, change.data() + q * size,
-                                              intercept},
+                                              intercept, &operations[size_t(q)]},
                               tolerance, absolute, max_steps);
                     } catch (...) {
 #pragma omp critical
@@ -48,6 +51,7 @@ void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_ar
             });
         }
         if (failure) std::rethrow_exception(failure);
+        return std::accumulate(operations.begin(), operations.end(), 0.0);
     };
     m.def(name, for_every_output, gram_argument, nb::arg("index"), nb::arg("pieces"), nb::arg("y"),
           nb::arg("dual").noconvert(), nb::arg("margins"), nb::arg("change").noconvert(), nb::arg("intercept"),
@@ -61,6 +65,38 @@ template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pa
             solve_pairs(problem, chosen.pairs->*pairs, chosen.pairs->f64, tolerance, absolute, max_steps);
         },
         "Pair steps in one block for every output.");
+}
+
+// ---- large factorisations --------------------------------------------------------------------------------------
+
+template <class T> void bind_cholesky(nb::module_& m) {
+    m.def("factor_columns",
+          [](Out<T, 2> matrix, int64_t begin, int64_t end, int n_threads) {
+              const int64_t n = int64_t(matrix.shape(0));
+              const auto whole = [n](int64_t column) { return column == n || column % tile_width == 0; };
+              if (int64_t(matrix.shape(1)) != n || n > INT32_MAX || begin < 0 || begin > end || end > n ||
+                  !whole(begin) || !whole(end))
+                  throw std::invalid_argument("no columns of a square matrix, in whole tiles");
+              bool positive = false;
+              nb::gil_scoped_release release;
+              in_parallel(n_threads,
+                          [&] { positive = factor_columns(matrix.data(), n, begin, end, n_threads); });
+              return positive;
+          },
+          nb::arg("matrix").noconvert(), nb::arg("begin"), nb::arg("end"), nb::arg("n_threads"),
+          "Cholesky's method on some of the columns.");
+    m.def("solve_triangle",
+          [](In<T, 2> factor, Out<T, 2> right, bool transposed, int n_threads) {
+              const int64_t n = int64_t(factor.shape(0));
+              if (int64_t(factor.shape(1)) != n || int64_t(right.shape(1)) != n || n > INT32_MAX)
+                  throw std::invalid_argument("right-hand sides do not fit the factor");
+              nb::gil_scoped_release release;
+              in_parallel(n_threads, [&] {
+                  solve_triangle(factor.data(), n, right.data(), int64_t(right.shape(0)), transposed, n_threads);
+              });
+          },
+          nb::arg("factor").noconvert(), nb::arg("right").noconvert(), nb::arg("transposed"), nb::arg("n_threads"),
+          "Solutions with a factor, or with its transpose.");
 }
 
 // ---- linear passes ---------------------------------------------------------------------------------------------
@@ -138,6 +174,9 @@ void bind_solvers(nb::module_& m) {
         "Solve one block for every output.");
     bind_pairs<float>(m, &PairTable::f32);
     bind_pairs<double>(m, &PairTable::f64);
+    bind_cholesky<float>(m);
+    bind_cholesky<double>(m);
+    m.attr("tile_width") = tile_width;
     bind_respond(m);
     bind_svrg<float>(m);
     bind_svrg<double>(m);

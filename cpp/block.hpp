@@ -79,7 +79,15 @@ struct Block {
     void add_row(std::vector<double>& to, int64_t i, double step) const {
         const double* row = p.gram + i * n;
         double* t = to.data();
+        *p.operations += 2.0 * double(n);
         for (int64_t j = 0; j < n; ++j) t[j] += step * row[j];
+    }
+
+    template <class Curvature>
+    bool newton_step(const std::vector<int64_t>& rows, Curvature&& bend, std::vector<double>& rhs) const {
+        const double m = double(rows.size());
+        *p.operations += m * m * m / 3.0;
+        return solve_free(p.gram, n, rows, bend, rhs, single);
     }
 
     void sweep() {
@@ -144,7 +152,7 @@ struct Block {
             rhs.push_back(-(f[i] + h[i] + y[i] * (slope(i, piece[c]) + curvature(i, piece[c]) * g[i])));
         }
         const auto bend = [&](int c) { return curvature(active[c], piece[c]); };
-        if (!solve_free(p.gram, n, active, bend, rhs, single)) return false;
+        if (!newton_step(active, bend, rhs)) return false;
         for (int c = 0; c < m; ++c) {
             step[active[c]] = rhs[c];
             add_row(h, active[c], rhs[c]);
@@ -204,7 +212,7 @@ struct Block {
         const auto bend = [&](int c) { return curvature(free[c], piece_of(free[c])); };
         const size_t m = free.size();
         if (p.intercept) step.resize(2 * m, 1.0);
-        if (!solve_free(p.gram, n, free, bend, step, single)) return false;
+        if (!newton_step(free, bend, step)) return false;
         if (p.intercept) keep_sum(step);
         return follow(free, step);
     }
@@ -250,6 +258,7 @@ struct Block {
         size_t passed = 0;
         for (; passed < ends.size(); ++passed) {
             double descent = 0.0, bend = 0.0;
+            *p.operations += 8.0 * double(n);
             for (size_t c = passed; c < ends.size(); ++c) {
                 const int64_t i = ends[c].row;
                 const double s = ends[c].step;

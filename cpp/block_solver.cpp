@@ -53,7 +53,9 @@ PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b,
     }
     const PairProblem<T> problem{n, stride, gram.get(), diagonal, curvature, score, score + stride, score + 2 * stride,
                                  b, lower.data(), upper.data(), p.intercept};
-    return pairs(problem, tolerance, absolute, max_steps);
+    const PairOutcome outcome = pairs(problem, tolerance, absolute, max_steps);
+    *p.operations += 8.0 * double(outcome.steps) * double(n);
+    return outcome;
 }
 
 // Pair steps and Newton steps on the free coefficients, in turn: with an intercept, which both keep.
@@ -128,7 +130,7 @@ void solve_pairs(const BlockProblem<T>& p, SolvePairs<T> pairs, SolvePairs<doubl
     if (outcome.violation > outcome.goal) {
         // nearly singular: Newton steps where pairs creep
         const std::vector<double> gram(p.gram, p.gram + n * n);
-        Block block({n, p.index, gram.data(), p.pieces, p.y, p.dual, p.margins, p.change, p.intercept});
+        Block block({n, p.index, gram.data(), p.pieces, p.y, p.dual, p.margins, p.change, p.intercept, p.operations});
         for (int64_t i = 0; i < n; ++i) {
             if (b[i] != before[i]) block.add_row(block.f, i, b[i] - before[i]);
             block.g[i] = block.y[i] * b[i] + 0.0;

@@ -22,6 +22,7 @@ template <class T> struct BlockProblem {
     const double* margins;      // those of the dual as it was
     double* change;             // [size] y * (new dual - old dual)
     bool intercept;             // whether the sum of y * dual stays as it is
+    double* operations;         // floating-point operations, about, are added to it
 };
 
 // LAPACK, as scipy ships it: set once at import.

@@ -10,6 +10,7 @@
 
 #include "bindings.hpp"
 #include "block_solver.hpp"
+#include "tiled_cholesky.hpp"
 
 namespace dimargin {
 
@@ -82,6 +83,13 @@ NB_MODULE(_core, m) {
     from_capsule(lapack.dpotrs, api, "dpotrs");
     from_capsule(lapack.spotrf, api, "spotrf");
     from_capsule(lapack.spotrs, api, "spotrs");
+    api = nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__");
+    from_capsule(blas<float>.gemm, api, "sgemm");
+    from_capsule(blas<float>.syrk, api, "ssyrk");
+    from_capsule(blas<float>.trsm, api, "strsm");
+    from_capsule(blas<double>.gemm, api, "dgemm");
+    from_capsule(blas<double>.syrk, api, "dsyrk");
+    from_capsule(blas<double>.trsm, api, "dtrsm");
 
     bind_kernels(m);
     bind_solvers(m);

@@ -108,7 +108,7 @@ def solve_block(
     absolute: float,
     max_steps: int,
     n_threads: int,
-) -> None:
+) -> float:
     """Solve the block of rows `index` for every output.
 
     Parameters
@@ -133,6 +133,11 @@ def solve_block(
     max_steps : int
     n_threads : int
         Outputs are solved side by side.
+
+    Returns
+    -------
+    float
+        Number of floating-point operations, about.
     """
 
 def solve_pairs(
@@ -148,11 +153,28 @@ def solve_pairs(
     absolute: float,
     max_steps: int,
     n_threads: int,
-) -> None:
+) -> float:
     """Take pair steps in the block of rows `index`, for losses whose coefficients are never negative.
 
     Parameters are those of `solve_block`; `gram` is float32 or float64, which the steps are computed in. What they
     leave undone is finished by at most `max_steps` Newton steps.
+    """
+
+tile_width: int
+"""Columns of a tile of `factor_columns`."""
+
+def factor_columns(matrix: NDArray[Any], begin: int, end: int, n_threads: int) -> bool:
+    """Go on with Cholesky's method, in place: the lower triangle of `matrix` becomes the factor L of ``L L'``.
+
+    The matrix is float32 or float64, of shape (n, n). Its columns up to `begin` have been done, those up to `end` are
+    done now, each a multiple of `tile_width`, or n. Returns whether the matrix is positive definite so far; otherwise
+    it is spoilt.
+    """
+
+def solve_triangle(factor: NDArray[Any], right: NDArray[Any], transposed: bool, n_threads: int) -> None:
+    """Replace every row b of `right`, of shape (count, n), by the solution of ``L x = b``, or of ``L' x = b``.
+
+    L is the lower triangle of `factor`, of shape (n, n) and the same type.
     """
 
 def mix(numbers: NDArray[np.uint64]) -> None:

@@ -11,7 +11,7 @@ from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.user import UserKernel, kernel_matrix
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import BlockCoordinateDescent, Limits, blocks, solve
+from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, blocks, solve
 from dimargin.solvers.neighbours import deal_neighbours
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
@@ -83,6 +83,9 @@ def test_up_to_512_rows_are_one_block_solved_to_rounding(block_sizes, loss):
 
 
 def test_blocks_of_neighbours_save_kernel_evaluations(monkeypatch):
+    monkeypatch.setattr(
+        block_coordinate_descent, "is_slow", lambda *arguments: False
+    )  # Newton's method would take over
     X, labels = blobs(2000, n_features=3)
 
     def evaluations():

@@ -51,7 +51,8 @@ class ODMClassifier(KernelMarginClassifier):
     history_ : list of dict
         One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
         ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
-        "landmark" (one entry a Newton step) adds ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
+        "exact" adds ``factorizations``, of large kernel matrices (also of this entry alone), "landmark" (one entry a
+        Newton step) ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
 
     See Also
     --------

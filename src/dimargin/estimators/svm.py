@@ -55,7 +55,8 @@ class SVMClassifier(KernelMarginClassifier):
     history_ : list of dict
         One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
         ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
-        "landmark" (one entry a Newton step) adds ``rows``, "cascade" ``round``; "dc" adds ``clustering_seconds`` and,
+        "exact" adds ``factorizations``, of large kernel matrices (also of this entry alone), "landmark" (one entry a
+        Newton step) ``rows``, "cascade" ``round``; "dc" adds ``clustering_seconds`` and,
         with ``DivideAndConquer(theorem_1=True)``, the hinge and no intercept, ``theorem_1_bound``: how far the dual
         objective of the level's coefficients can be from the optimum of the whole problem. Then
         ``theorem_1_bound_sampled`` says whether that is the upper end of a 99% confidence interval, as beyond 2,048

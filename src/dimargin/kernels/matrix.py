@@ -145,7 +145,12 @@ class KernelMatrix:
     @property
     def expensive(self) -> bool:
         """Return whether a value costs much more to compute than to read: rows average more than 128 numbers."""
-        return bool(self._given.size > _CHEAP_NUMBERS * self._given.shape[0])
+        return self.numbers_per_row > _CHEAP_NUMBERS
+
+    @property
+    def numbers_per_row(self) -> float:
+        """Return the stored numbers of a training row, on average."""
+        return float(self._given.size / max(1, self._given.shape[0]))
 
     @property
     def _given(self) -> Any:

@@ -24,6 +24,7 @@ from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
+from dimargin.solvers.handover import hand_over, is_slow, newton_step
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import certify, count_rounding, derailed, go_on_in_float64, note_progress, stalled
@@ -93,7 +94,6 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             margins=margins,
             best=Best.of(problem, dual, margins),
             spent=-before,
-            reached=(np.inf, np.full(len(dual), -np.inf)),
         )
 
     def evaluations(self, state: State) -> int:
@@ -122,6 +122,8 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             certify(state)
         elif state.lessen_rounding():
             go_on_in_float64(state)
+        elif state.newton is None:
+            state.is_slow = is_slow(state, objectives, self.cache)
         unmet = state.outputs[~state.best.objectives.met(state.limits.tol)[state.outputs]]
         if state.order is None and 0 < len(unmet) < len(state.outputs):
             state.focus(unmet)
@@ -156,7 +158,12 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         return None
 
     def step(self, state: State) -> None:
-        """Solve one block and update the margins of all rows."""
+        """Solve one block and update the margins of all rows, or take a step of Newton's method, if that has begun."""
+        if state.is_slow:
+            hand_over(state)
+        if state.newton is not None:
+            newton_step(state)
+            return
         problem, n = state.problem, state.problem.n_rows
         block = next_block(state)
         one_block, pairs = state.order is not None, problem.loss.selection == "greedy"
@@ -165,10 +172,11 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         kernel, threads = problem.kernel, problem.kernel.n_threads
         if pairs and not one_block:
             rounding = _PAIR_ROUNDING[kernel.transform.dtype]
-            _core.solve_pairs(kernel.values(block, block), *arguments, 0.1, rounding, max_steps=30, n_threads=threads)
+            solved = _core.solve_pairs(kernel.values(block, block), *arguments, 0.1, rounding, 30, threads)
         else:
             tolerance, most = (0.0, 200) if one_block else (0.1, 2)
-            _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, most, n_threads=threads)
+            solved = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, most, threads)
+        state.operations += solved
         changed = np.flatnonzero(change.any(axis=0))
         if one_block:
             # margins afresh: accumulated differences would leave their rounding in the certificate
@@ -185,6 +193,10 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         state.since_check += len(block)
         end_of_pass = pairs and not state.queue
         state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
+
+    def facts(self, state: State) -> dict[str, int]:
+        """Return the number of matrices that Newton's method has factored so far."""
+        return {"factorizations": 0 if state.newton is None else state.newton.factorizations}
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
         """Return the iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""

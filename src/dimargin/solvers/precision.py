@@ -113,22 +113,27 @@ def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple
 
 
 def derailed(state: State, objectives: Objectives) -> bool:
-    """Return whether rounding has taken over: without it the dual objective never falls, nor passes a primal one."""
+    """Return whether rounding has taken over: without it the dual objective never falls, nor passes a primal one.
+
+    Newton's method lowers the primal objective instead.
+    """
     best, lowest = state.best.objectives.take(state.outputs), state.best.lowest_primal[state.outputs]
     size = np.abs(best.primal)
     low, high = best.dual + best.rounding * size - _SLACK * size, lowest + _SLACK * np.abs(lowest)
+    if state.newton is not None:
+        low = np.full_like(low, -np.inf)
     return not bool(((objectives.reached >= low) & (objectives.reached <= high)).all())
 
 
 def note_progress(state: State, objectives: Objectives) -> None:
     """Record progress: without rounding the dual objective always rises, and the gap comes down in leaps."""
-    gap, reached, dual = state.best.objectives.unrounded.max(), state.reached[1][state.outputs], objectives.reached
+    gap, now, dual = state.best.objectives.unrounded.max(), state.outputs, objectives.reached
     # float32 values make the dual objective wander, and it is cheap to leave them
-    rising = state.whole.kernel.double and (dual > reached + _PROGRESS * objectives.primal).any()
-    if gap < 0.9 * state.reached[0] or rising:
+    rising = state.whole.kernel.double and (dual > state.highest[now] + _PROGRESS * objectives.primal).any()
+    if gap < 0.9 * state.least_gap or (rising if state.newton is None else state.newton.progressed):
         state.improved_at = state.visited
-        state.reached[1][state.outputs] = np.maximum(dual, reached)
-        state.reached = gap, state.reached[1]
+        state.highest[now] = np.maximum(dual, state.highest[now])
+        state.least_gap = gap
 
 
 def stalled(state: State) -> bool:
@@ -143,8 +148,7 @@ def go_on_in_float64(state: State) -> None:
     if not state.whole.kernel.double:
         state.spent += state.whole.kernel.evaluations
         state.whole = DualProblem.of(state.whole, state.whole.kernel.in_float64())
-        state.improved_at = state.visited
-        state.reached = np.inf, np.full(len(dual), -np.inf)
+        state.forget_progress()
     state.best = Best.of(state.whole, dual, state.whole.margins(dual, state.accurately), state.accurately)
     state.dual, state.margins = dual.copy(), state.best.margins.copy()
     state.travelled = None

@@ -10,6 +10,7 @@ import numpy as np
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.solvers.active import ActiveRows, RowCache
+from dimargin.solvers.gram_newton import GramNewton
 from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import Floats, Indices
 
@@ -73,6 +74,7 @@ class State:
     block_size: int = 0  # in this pass
     passes: int = 0  # begun
     visited: int = 0  # rows visited in all
+    operations: float = 0.0  # floating-point operations within blocks, about
     since_check: int = 0  # rows visited since the last check
     unchecked: bool = True
 
@@ -82,8 +84,20 @@ class State:
     cache: RowCache | None = None  # of the active rows, the last time that others rested
     whole_gap: float = np.inf  # at the last check of all rows
 
+    is_slow: bool = False  # whether Newton's method shall take over from blocks
+    newton: GramNewton | None = None  # once it has
     improved_at: int = 0  # rows visited at the last improvement
-    reached: tuple[float, Floats] = (np.inf, np.empty(0))  # worst gap and dual objectives then
+    least_gap: float = np.inf  # and the worst gap then
+    highest: Floats = field(init=False)  # and the dual objectives, of shape (n_outputs,)
+    pace: list[tuple[float, float]] = field(default_factory=list)  # work and smallest absolute gap at every check
+
+    def __post_init__(self) -> None:
+        self.forget_progress()
+
+    def forget_progress(self) -> None:
+        """Begin to measure progress anew, because what is minimised, or its precision, has changed."""
+        self.improved_at, self.least_gap = self.visited, np.inf
+        self.highest = np.full(len(self.best.dual), -np.inf)
 
     def as_given(self, values: Floats) -> Floats:
         """Return values of all rows, of shape (n_outputs, n), in the order of the problem as given."""

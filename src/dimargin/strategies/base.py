@@ -137,16 +137,19 @@ class Outcome:
     history: History
 
 
+_COSTS = "seconds", "kernel_evaluations", "factorizations"  # that a check counts from the beginning of its solve
+
+
 def end_of_solve(
     progress: Progress, checks: History, labels: dict[str, Any], found: Callable[[], Any]
 ) -> tuple[History, bool]:
     """Report the end of a level that was a single solve, and return its entries, and whether to stop.
 
-    There is an entry for each check, with `labels` and its own seconds and evaluations, not those so far.
+    There is an entry for each check, with `labels` and its own costs, not those so far.
     """
-    start = {"seconds": 0.0, "kernel_evaluations": 0}
+    start = dict.fromkeys(_COSTS, 0)
     entries = [
-        labels | check | {cost: check[cost] - before[cost] for cost in start}
+        labels | check | {cost: check[cost] - before[cost] for cost in start if cost in check}
         for before, check in pairwise([start, *checks])
     ]
     return entries, progress.level_end(entries[-1] | checks[-1], found)

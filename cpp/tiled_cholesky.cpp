@@ -1,0 +1,99 @@
+#include "tiled_cholesky.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "block_solver.hpp"
+
+namespace dimargin {
+
+template <> Blas<float> blas<float>{};
+template <> Blas<double> blas<double>{};
+
+namespace {
+
+constexpr int64_t sides_at_once = 64;
+
+void factor_tile(char* uplo, int* n, float* a, int* stride, int* info) { lapack.spotrf(uplo, n, a, stride, info); }
+void factor_tile(char* uplo, int* n, double* a, int* stride, int* info) { lapack.dpotrf(uplo, n, a, stride, info); }
+
+// A tile by rows is its transpose to BLAS, whose matrices are by columns: lower triangles are upper ones there.
+template <class T> struct Tiles {
+    T* a;
+    int64_t n;
+    int stride;
+
+    T* at(int64_t row, int64_t column) const { return a + row * tile_width * n + column * tile_width; }
+    int width(int64_t tile) const { return int(std::min(tile_width, n - tile * tile_width)); }
+
+    bool factor(int64_t k) const {
+        char upper = 'U';
+        int size = width(k), step = stride, info = 0;
+        factor_tile(&upper, &size, at(k, k), &step, &info);
+        return info == 0;
+    }
+
+    void solve(int64_t i, int64_t k) const {
+        char left = 'L', upper = 'U', transposed = 'T', general = 'N';
+        int rows = width(k), columns = width(i), step = stride;
+        T one = 1;
+        blas<T>.trsm(&left, &upper, &transposed, &general, &rows, &columns, &one, at(k, k), &step, at(i, k), &step);
+    }
+
+    void update(int64_t i, int64_t j, int64_t k) const {
+        char upper = 'U', transposed = 'T', general = 'N';
+        int rows = width(j), columns = width(i), depth = width(k), step = stride;
+        T minus = -1, one = 1;
+        if (i == j)
+            blas<T>.syrk(&upper, &transposed, &columns, &depth, &minus, at(i, k), &step, &one, at(i, i), &step);
+        else
+            blas<T>.gemm(&transposed, &general, &rows, &columns, &depth, &minus, at(j, k), &step, at(i, k), &step, &one,
+                         at(i, j), &step);
+    }
+};
+
+}  // namespace
+
+template <class T> bool factor_columns(T* a, int64_t n, int64_t begin, int64_t end, int n_threads) {
+    const Tiles<T> tiles{a, n, int(n)};
+    const int64_t count = (n + tile_width - 1) / tile_width, last = (end + tile_width - 1) / tile_width;
+    std::atomic<bool> positive{true};
+    if (begin >= end) return true;
+    (void)n_threads;
+#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
+#pragma omp single
+    for (int64_t k = begin / tile_width; k < last; ++k) {
+#pragma omp task depend(inout : *tiles.at(k, k)) firstprivate(k)
+        if (positive && !tiles.factor(k)) positive = false;
+        for (int64_t i = k + 1; i < count; ++i) {
+#pragma omp task depend(in : *tiles.at(k, k)) depend(inout : *tiles.at(i, k)) firstprivate(i, k)
+            if (positive) tiles.solve(i, k);
+            for (int64_t j = k + 1; j <= i; ++j) {
+#pragma omp task depend(in : *tiles.at(i, k), *tiles.at(j, k)) depend(inout : *tiles.at(i, j)) firstprivate(i, j, k)
+                if (positive) tiles.update(i, j, k);
+            }
+        }
+    }
+    return positive;
+}
+
+template <class T>
+void solve_triangle(const T* factor, int64_t n, T* right, int64_t count, bool transposed, int n_threads) {
+    const int64_t parts = (count + sides_at_once - 1) / sides_at_once;
+    (void)n_threads;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(n_threads) if (n_threads > 1 && parts > 1)
+    for (int64_t part = 0; part < parts; ++part) {
+        char left = 'L', upper = 'U', trans = transposed ? 'N' : 'T', general = 'N';
+        int rows = int(n), columns = int(std::min(sides_at_once, count - part * sides_at_once));
+        T one = 1;
+        blas<T>.trsm(&left, &upper, &trans, &general, &rows, &columns, &one, const_cast<T*>(factor), &rows,
+                     right + part * sides_at_once * n, &rows);
+    }
+}
+
+template bool factor_columns(float*, int64_t, int64_t, int64_t, int);
+template bool factor_columns(double*, int64_t, int64_t, int64_t, int);
+template void solve_triangle(const float*, int64_t, float*, int64_t, bool, int);
+template void solve_triangle(const double*, int64_t, double*, int64_t, bool, int);
+
+}  // namespace dimargin

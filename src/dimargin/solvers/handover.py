@@ -1,0 +1,90 @@
+"""When blocks creep, Newton's method takes over: the measured pace of the gap decides.
+
+Work is counted, not timed, so that the choice depends neither on the machine nor on its threads. Its unit is an
+operation of a large factorisation. An operation within a block weighs six, and a kernel value the numbers of a row and
+nine more, which is how long they took on two cores with AVX-512. On the 75 problems of
+`benchmarks/bench_ill_conditioned.py` with ``lam`` of 1e4 and more the rule below took Newton's method in 21, in none of
+which blocks alone would have been more than 0.1 s faster.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from dimargin.problems.objectives import Objectives
+from dimargin.solvers.gram_factor import OutOfTimeError
+from dimargin.solvers.gram_newton import GramNewton
+from dimargin.solvers.precision import go_on_in_float64
+from dimargin.solvers.state import State
+from dimargin.system.arrays import TINY
+
+_OF_BLOCKS, _OF_VALUES = 6.0, 9.0
+_PASSES = 2  # of blocks, before their pace is believed
+_SPENT, _AHEAD = 0.15, 3.0  # part of Newton's work that blocks get in any case, and how much more they must need
+_STEPS = 10  # of Newton's method, which need about three new factors
+_BYTES = 12  # of a factor for each entry, with what is kept, twice, of rows that have changed
+_NEAR = 0.5  # gap from which the coefficients of blocks are a better start than none
+
+
+def is_slow(state: State, now: Objectives, memory: int) -> bool:
+    """Return whether Newton's method would reach the tolerance long before blocks do, and fits into `memory` bytes.
+
+    Blocks are taken to go on as since half of their work was done: the absolute gap falls by equal factors in equal
+    work. Relative gaps tell nothing here, they stay near one while the primal objective falls by orders of magnitude.
+    """
+    problem = state.problem
+    if state.order is not None or not problem.loss.smooth:
+        return False
+    of_value = problem.kernel.numbers_per_row + _OF_VALUES
+    work = _OF_BLOCKS * state.operations + of_value * (state.spent + state.whole.kernel.evaluations)
+    gap = max(float((now.relative_gap * np.abs(now.primal)).sum()), TINY)
+    state.pace.append((work, min([gap, *(least for _, least in state.pace[-1:])])))
+    if state.visited < _PASSES * problem.n_rows:
+        return False
+    least = state.pace[-1][1]
+    earlier, before = next((pair for pair in reversed(state.pace) if pair[0] <= 0.5 * work), state.pace[0])
+    target = state.limits.tol * max(float(np.abs(now.dual).sum()), TINY)
+    curvature = problem.conjugate.response(problem.shifted(state.margins, now.intercept))[1]
+    rows = (curvature > 0).sum(axis=1).astype(float)
+    newton = float((rows**3).sum()) + 2 * of_value * _STEPS * problem.n_rows * float(rows.sum())
+    is_far = np.log(least / target) * (work - earlier) > _AHEAD * newton * np.log(before / least)
+    return bool(is_far and work >= _SPENT * newton and _BYTES * rows.max() ** 2 <= memory)
+
+
+def hand_over(state: State) -> None:
+    """Let Newton's method take over, in float64, if a limit leaves it the time to begin."""
+    state.is_slow = False
+    is_near = state.best.objectives.worst_gap <= _NEAR
+    go_on_in_float64(state)
+    problem, limits, outputs = state.problem, state.limits, state.outputs
+    with suppress(OutOfTimeError):
+        if is_near:
+            signed, products = problem.labels * state.dual, problem.labels * state.margins
+            state.newton = GramNewton(problem, limits, outputs, signed, products, problem.intercepts(state.margins))
+        else:
+            state.newton = GramNewton.begin(problem, limits, outputs, state.rng)
+            _stand(state)
+        state.forget_progress()
+
+
+def newton_step(state: State) -> None:
+    """Take a step of Newton's method, if a limit leaves the time for it."""
+    newton, n = state.newton, state.problem.n_rows
+    assert newton is not None
+    if len(newton.outputs) > len(state.outputs):
+        newton.focus(state.problem, state.outputs)
+    with suppress(OutOfTimeError):
+        change = newton.step()
+        _stand(state)
+        state.visited += n
+        state.travel(np.arange(n), change)
+
+
+def _stand(state: State) -> None:
+    """Set the present iterate to that of Newton's method."""
+    newton, labels = state.newton, state.problem.labels
+    assert newton is not None
+    state.dual, state.margins = labels * newton.signed, labels * newton.products
+    state.unchecked = True

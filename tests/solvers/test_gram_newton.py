@@ -1,0 +1,230 @@
+"""Newton's method on the kernel matrix against a plain dense one, other solvers, and the judge of certificates."""
+
+import time
+
+import judge
+import numpy as np
+import pytest
+from helpers import KERNELS, LOSSES, SQUARED_HINGE, blobs, certificate, fit, gram, make_problem, name
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dimargin.kernels.functions import Kernel
+from dimargin.problems.losses import ODMLoss, SquaredHingeLoss
+from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, solve
+from dimargin.solvers.gram_factor import OutOfTimeError
+from dimargin.solvers.gram_newton import GramNewton
+
+RBF = Kernel("rbf", gamma=1.0)
+HARD = ODMLoss(lam=1e7, upsilon=0.5, theta=0.3)
+smooth_losses = pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss.smooth], ids=name)
+
+
+@pytest.fixture
+def blocks_give_up(monkeypatch):
+    """Hand every problem over after a pass of blocks."""
+    monkeypatch.setattr(
+        block_coordinate_descent, "is_slow", lambda state, now, memory: state.order is None and state.visited > 0
+    )
+
+
+def newton(problem, **limits):
+    problem = type(problem).of(problem, problem.kernel.in_float64())
+    outputs = np.arange(len(problem.labels))
+    return GramNewton.begin(problem, Limits(**limits), outputs, np.random.default_rng(0))
+
+
+def minimise(problem, steps=40):
+    """Steps until no row changes pieces: their number, and the method."""
+    method = newton(problem)
+    for step in range(steps):
+        if not method.fewest.any():
+            return step, method
+        method.step()
+    raise AssertionError(f"{method.fewest} rows at least change pieces after {steps} steps")
+
+
+def dense_newton(problem):
+    """Coefficients of the optimal margin distribution machine: plain generalised Newton with a bisection."""
+    loss, n = problem.loss, problem.n_rows
+    K, y, s = gram(problem), problem.labels[0], problem.weights
+    right = problem.mass * (1 - loss.theta) ** 2 / loss.lam / s
+    left = right / loss.upsilon
+
+    def answer(margins):
+        below, beyond = 1 - loss.theta - margins, 1 + loss.theta - margins
+        return np.where(below > 0, below / right, np.where(beyond < 0, beyond / left, 0.0))
+
+    a, f = np.zeros(n), np.zeros(n)
+    for _ in range(200):
+        side = np.sign(answer(y * f))
+        rows = np.flatnonzero(side)
+        kink = np.where(side > 0, 1 - loss.theta, 1 + loss.theta)
+        bend = np.where(side > 0, right, left)
+        to = np.zeros(n)
+        to[rows] = np.linalg.solve(K[np.ix_(rows, rows)] + np.diag(bend[rows]), (y * kink)[rows])
+        step, rates = to - a, K @ to - f
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            slope = a @ rates + middle * (step @ rates) - answer(y * (f + middle * rates)) @ (y * rates)
+            low, high = (low, middle) if slope > 0 else (middle, high)
+        length = low
+        a, f = a + length * step, f + length * rates
+        if length > 1 - 1e-9 and np.array_equal(np.sign(answer(y * f)), side):
+            return a
+    raise AssertionError("no end")
+
+
+@pytest.mark.parametrize("lam", [1e2, 1e5, 1e8])
+@pytest.mark.parametrize("kernel", KERNELS[2:], ids=name)
+def test_dense_newton(kernel, lam):
+    X, labels = blobs(700)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 700)
+    problem = make_problem(X, labels, ODMLoss(lam, 0.4, 0.2), kernel, weights)
+    exact = dense_newton(problem)
+    _, method = minimise(problem)
+    assert_allclose(method.products[0], gram(problem) @ exact, rtol=1e-5, atol=1e-6)
+
+
+@smooth_losses
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS, ids=name)
+def test_other_solver(blocks_give_up, loss, kernel, intercept):
+    if intercept and not isinstance(loss, SquaredHingeLoss):
+        pytest.skip("the ODM has no intercept")
+    X, labels = blobs(900, n_outputs=2)
+    problem = make_problem(X, labels, loss, kernel, intercept=intercept)
+    solution = fit(problem, tol=1e-9)
+    assert solution.status == "converged" and solution.history[-1]["factorizations"] > 0
+    _, dual, gap = certificate(problem, solution.dual)
+    assert (gap <= 2e-9).all()
+    by_blocks = solve(problem, BlockCoordinateDescent(cache=0), None, Limits(tol=1e-5))
+    assert "factorizations" in by_blocks.history[-1]
+    assert (dual >= by_blocks.objectives.dual * (1 - 1e-8)).all()
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_few_steps(intercept):
+    X, labels = blobs(1500)
+    loss = SquaredHingeLoss(1e5) if intercept else HARD
+    problem = make_problem(X, labels, loss, RBF, intercept=intercept)
+    steps, method = minimise(problem)
+    assert steps <= 20
+    assert abs(method.signed.sum()) <= 1e-9 * np.abs(method.signed).sum() or not intercept
+
+
+def test_a_step_that_is_cut_lowers_the_objective():
+    """Where whole steps are not tried, which is how the method ends in any case."""
+    X, labels = blobs(1200)
+    method, before = newton(make_problem(X, labels, HARD, Kernel("rbf", gamma=8.0))), np.inf
+    method.fewest[:] = 0
+    problem = method.problem
+    for _ in range(5):
+        method.step()
+        now = problem.objectives(problem.labels * method.signed, problem.labels * method.products).primal[0]
+        assert now < before or not method.progressed
+        before = now
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    log_lam=st.floats(2, 12),
+    log_gamma=st.floats(-3, 2),
+    twins=st.booleans(),
+    squared_hinge=st.booleans(),
+    intercept=st.booleans(),
+)
+def test_judge(seed, log_lam, log_gamma, twins, squared_hinge, intercept):
+    """Conditions of K + D up to 1e12 and more, and kernel matrices that are singular: no certificate is false."""
+    n, gamma = 70, 10.0**log_gamma
+    X, labels = blobs(n, seed)
+    if twins:
+        X[n // 2 :] = X[: n // 2]
+    loss = SquaredHingeLoss(10.0**log_lam / n) if squared_hinge else ODMLoss(10.0**log_lam, 0.4, 0.2)
+    problem = make_problem(X, labels, loss, Kernel("rbf", gamma=gamma), intercept=intercept and squared_hinge)
+    method = newton(problem)
+    for _ in range(30):
+        method.step()
+    problem = method.problem
+    dual, _ = problem.at_feasible(labels * method.signed, problem.margins(labels * method.signed))
+    claimed = problem.objectives(dual, problem.margins(dual))
+    assert claimed.unrounded[0] <= 1e-6 or log_lam > 9
+    judged = judge.SquaredHinge(loss.C) if squared_hinge else judge.Odm(loss.lam, loss.upsilon, loss.theta)
+    exact = judge.Problem(X, labels, problem.weights, judged, {"kernel": "rbf", "gamma": gamma})
+    truth = judge.judge(exact, labels * dual, claimed.intercept)
+    gap = (truth.upper - truth.dual) / np.abs(truth.primal)
+    assert gap[0] <= claimed.worst_gap * (1 + 1e-9) and claimed.dual[0] <= truth.dual[0]
+
+
+def test_the_number_of_threads_does_not_matter(blocks_give_up):
+    X, labels = blobs(1300)
+    solutions = [fit(make_problem(X, labels, HARD, RBF, n_threads=k)) for k in (1, 2, 3)]
+    assert_array_equal(solutions[0].dual, solutions[1].dual)
+    assert_array_equal(solutions[0].dual, solutions[2].dual)
+    assert solutions[0].history[-1]["factorizations"] == solutions[2].history[-1]["factorizations"] > 0
+
+
+def test_blocks_that_creep_hand_over():
+    X, labels = blobs(2000, n_features=2)
+    creeping = fit(make_problem(X, labels, HARD, RBF))
+    assert creeping.status == "converged" and creeping.history[-1]["factorizations"] > 0
+    assert creeping.passes <= 20
+    easy = fit(make_problem(X, labels, ODMLoss(1e3, 0.5, 0.3), RBF))
+    assert easy.status == "converged" and easy.history[-1]["factorizations"] == 0
+
+
+def test_memory_that_does_not_suffice():
+    X, labels = blobs(1200, n_features=2)
+    problem = make_problem(X, labels, HARD, RBF)
+    solution = solve(problem, BlockCoordinateDescent(cache=10**6), None, Limits(max_iter=5))
+    assert solution.status == "max_iter" and solution.history[-1]["factorizations"] == 0
+
+
+def test_limits(blocks_give_up, monkeypatch):
+    """A limit within a step leaves the best model so far, and its certificate."""
+    X, labels = blobs(1500)
+    problem = make_problem(X, labels, HARD, RBF)
+    with pytest.raises(OutOfTimeError):
+        newton(problem, deadline=0.0).step()
+    limits = Limits(tol=1e-9)
+
+    def interrupted(*arguments):
+        limits.interrupted.set()
+        raise OutOfTimeError
+
+    monkeypatch.setattr("dimargin.solvers.gram_newton.GramFactor", interrupted)
+    solution = solve(problem, BlockCoordinateDescent(), None, limits)
+    assert solution.status == "stopped"
+    gap = certificate(problem, solution.dual)[2]
+    assert gap <= solution.objectives.relative_gap + 1e-9 and solution.objectives.relative_gap < 1
+
+
+@pytest.mark.slow
+def test_time_limit(blocks_give_up):
+    X, labels = blobs(8000)
+    problem = make_problem(X, labels, HARD, RBF, n_threads=2)
+    began = time.perf_counter()
+    solution = fit(problem, tol=1e-9, deadline=began + 1.0)
+    assert solution.status == "max_time" and solution.objectives.relative_gap <= 1
+
+
+def test_outputs_that_are_done_rest(blocks_give_up):
+    X, labels = blobs(900, n_outputs=3)
+    labels[2] = np.where(X[:, 0] > 0, 1.0, -1.0)
+    solution = fit(make_problem(X, labels, HARD, RBF), tol=1e-6)
+    assert solution.status == "converged"
+    for q in range(3):
+        alone = fit(make_problem(X, labels[[q]], HARD, RBF), tol=1e-6)
+        assert_allclose(solution.objectives.primal[q], alone.objectives.primal[0], rtol=2e-6)
+
+
+def test_squared_hinge_is_certified_inside_its_box(blocks_give_up):
+    X, labels = blobs(900)
+    problem = make_problem(X, labels, SQUARED_HINGE, RBF)
+    for max_iter in (2, 3, 4):
+        solution = fit(problem, tol=1e-9, max_iter=max_iter)
+        assert (solution.dual >= 0).all()
+        assert certificate(problem, solution.dual)[2] <= solution.objectives.relative_gap + 1e-10
