@@ -27,7 +27,7 @@ from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, se
 from dimargin.solvers.handover import hand_over, is_slow, newton_step
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import certify, count_rounding, derailed, go_on_in_float64, note_progress, stalled
+from dimargin.solvers.precision import certify, derailed, float32_errors, go_on_in_float64, note_progress, stalled
 from dimargin.solvers.state import Best, State
 from dimargin.system.arrays import TINY, UNIT, Floats
 
@@ -205,7 +205,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             state.make_feasible()
             state.best.update(state.outputs, state.dual, state.margins, state.objectives())
         if not state.whole.kernel.double and not state.best.is_counted:
-            state.best.round(count_rounding(state).of_objectives)
+            state.best.round(float32_errors(state))
         return Solution(
             dual=state.as_given(state.best.dual),
             margins=state.as_given(state.best.margins),

@@ -35,8 +35,9 @@ _LARGE, _PASSES_ALONE = 4096, 3  # rows from which a quarter of them begins alon
 _PASSES_AWAKE = 2  # before rows may rest
 _PASSES_ASLEEP = 20  # after which they wake in any case
 _SURE = 0.1  # margin beyond the kink, in units of the slope there, at which a zero coefficient rests
-_WAKE = 0.4  # all rows wake when the gap of the active ones has come down to this part of the last whole gap,
-_WAKE_FIRST = 0.1  # and the first time, when passes over the few that began alone are cheap, to this part
+# All rows wake when the gap of the active ones has come down to this part of the last whole gap. On nine fits of seven
+# data sets this took 4 to 35% fewer kernel values than 0.4, and a fifth less time in all; 0.02 took 3% more than 0.05.
+_WAKE = 0.05
 
 
 def block_size(problem: DualProblem, n_rows: int) -> int:
@@ -150,7 +151,7 @@ def _let_rest(state: State) -> None:
     if not state.passes and not state.dual.any() and problem.n_rows > _LARGE:
         few = np.sort(state.rng.permutation(problem.n_rows)[: problem.n_rows // 4])
         state.active = ActiveRows.of(problem, state.dual, few, cache)
-        state.wake_at, state.wake_gap = _PASSES_ALONE, _WAKE_FIRST * state.whole_gap
+        state.wake_at, state.wake_gap = _PASSES_ALONE, _WAKE * state.whole_gap
     elif state.passes >= _PASSES_AWAKE:
         state.active = ActiveRows.choose(problem, state.dual, state.margins, _SURE, cache)
         state.wake_at, state.wake_gap = state.passes + _PASSES_ASLEEP, _WAKE * state.whole_gap

@@ -228,9 +228,9 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             state.margins, state.objectives = margins, precise.objectives(state.dual, margins)
         elif not state.problem.kernel.double:
             now, rng = state.objectives, np.random.default_rng(self.inner.random_state)
-            rounding, spent = float32_rounding(state.problem, state.dual, state.margins, now.intercept, rng)
+            errors, spent = float32_rounding(state.problem, state.dual, state.margins, now.intercept, rng)
             state.spent += spent
-            state.objectives = now.rounded(rounding.of_objectives)
+            state.objectives = now.rounded(errors)
         return Solution(state.dual, state.margins, state.objectives, status, reason, passes, state.spent, history)
 
     def evaluations(self, state: _State) -> int:

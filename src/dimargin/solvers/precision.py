@@ -8,8 +8,6 @@ kernel.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from dimargin.problems.dual import DualProblem
@@ -20,8 +18,7 @@ from dimargin.system.arrays import TINY, Floats, Indices
 _SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
 _SAMPLE = 256  # rows drawn, on which float32 margins are compared with float64 ones
 _COLUMNS_AT_ONCE = 65536
-_TRUSTED = 0.03  # relative error of a gap that may come from float32
-_TRUSTED_OBJECTIVE = 0.1  # error of an objective, in gaps
+_TRUSTED = 0.1  # error by float32 of a gap, and of an objective, in gaps; it counts in the gap that is claimed
 _DEVIATIONS = 5  # standard deviations of a sum that is estimated from the sample
 _NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
 # passes without improvement after which precision is to blame; single precision is cheap to leave
@@ -30,40 +27,32 @@ _SLACK = 1e-3  # of the primal objective, by which a dual one may fall back with
 _PROGRESS = 1e-12  # rise of the dual objective, relative, that is not rounding
 
 
-class Rounding(NamedTuple):
-    """Estimated absolute errors that float32 kernel values have caused, each of shape (n_outputs,)."""
-
-    of_gap: Floats
-    of_objectives: Floats  # at least that of the gap
-
-
 def certify(state: State) -> None:
     """Check whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those."""
     best = state.best.objectives
     if state.limits.tol < _SINGLE_PRECISION_TOL:
         return go_on_in_float64(state)
-    rounding = count_rounding(state)
-    of_gap, of_objectives = (relative(error, best.primal) for error in rounding)
-    trusted = of_gap <= np.maximum(_TRUSTED * best.relative_gap, _NEGLIGIBLE)
-    trusted &= of_objectives <= np.maximum(_TRUSTED_OBJECTIVE * best.relative_gap, _NEGLIGIBLE)
-    if (trusted & (best.relative_gap + of_objectives <= state.limits.tol)).all():
-        state.best.round(rounding.of_objectives)
+    errors = float32_errors(state)
+    rounding = relative(errors, best.primal)
+    trusted = rounding <= np.maximum(_TRUSTED * best.relative_gap, _NEGLIGIBLE)
+    if (trusted & (best.relative_gap + rounding <= state.limits.tol)).all():
+        state.best.round(errors)
     else:
         go_on_in_float64(state)
 
 
-def count_rounding(state: State) -> Rounding:
-    """Estimate the errors that float32 has caused in the objectives of the best iterate."""
+def float32_errors(state: State) -> Floats:
+    """Estimate the errors that float32 has caused in the objectives of the best iterate, of shape (n_outputs,)."""
     best = state.best
-    rounding, evaluations = float32_rounding(state.whole, best.dual, best.margins, best.objectives.intercept, state.rng)
+    errors, evaluations = float32_rounding(state.whole, best.dual, best.margins, best.objectives.intercept, state.rng)
     state.spent += evaluations
-    return rounding
+    return errors
 
 
 def float32_rounding(
     problem: DualProblem, dual: Floats, given: Floats, intercepts: Floats, rng: np.random.Generator
-) -> tuple[Rounding, int]:
-    """Estimate from a sample of rows how far objectives are from those in float64, and count its kernel values.
+) -> tuple[Floats, int]:
+    """Estimate from a sample of rows how far objectives, and gaps, are from those in float64; count its kernel values.
 
     The problem is one on float32 kernel values. They gave the margins, `given`, of shape (n_outputs, n), without
     intercept.
@@ -91,7 +80,7 @@ def float32_rounding(
     terms = slopes[..., drawn] * errors[:, indices[:_SAMPLE]] / chance[drawn]
     gap_error, objective_error = np.abs(terms.mean(axis=-1)) + _DEVIATIONS * terms.std(axis=-1) / np.sqrt(_SAMPLE)
     of_gap = gap_error + curvature + problem.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding
-    return Rounding(of_gap, np.maximum(of_gap, objective_error)), evaluations
+    return np.maximum(of_gap, objective_error), evaluations
 
 
 def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[Floats, int]:
