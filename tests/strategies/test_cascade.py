@@ -13,6 +13,7 @@ from test_diodm import RBF, Recorder, training
 from travelling import TravellingEngine
 
 from dimargin import Cascade
+from dimargin.kernels.functions import Kernel
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import Solution
 from dimargin.sharding.parts import Part
@@ -34,7 +35,7 @@ TREE = TreeShape(branching=2, n_levels=2)
 @every_choice
 def test_rounds_lead_to_the_exact_solution(loss, coefficients):
     problem = weighted(loss, 1300, n_outputs=2)
-    outcome = Cascade(coefficients=coefficients).train(training(problem, TREE, tol=1e-4))
+    outcome = Cascade(rounds=20, coefficients=coefficients).train(training(problem, TREE, tol=1e-4))
     exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
     assert outcome.scope == "global" and outcome.status == "converged"
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
@@ -275,7 +276,7 @@ def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when, 
     monkeypatch.setattr(module, "solve_parts", interrupting)
     plan = training(weighted(HINGE, 1000), TREE, tol=1e-6, progress=recorder)
     rows = TravellingEngine().scatter(plan.rows.collect()) if travelling else plan.rows
-    outcome = Cascade().train(replace(plan, rows=rows, limits=replace(plan.limits, interrupted=interrupted)))
+    outcome = Cascade(rounds=20).train(replace(plan, rows=rows, limits=replace(plan.limits, interrupted=interrupted)))
     assert (outcome.status, outcome.reason) == ("stopped", "it was interrupted")
     assert outcome.scope == ("partitioned", "global")[when]
     if when == 0:
@@ -316,3 +317,25 @@ def test_more_parts_than_rows():
     problem = make_problem(*blobs(3), HINGE, RBF)
     with pytest.raises(ValueError, match=r"4 partitions .* are more than the 3 rows"):
         Cascade().train(training(problem, TREE))
+
+
+@pytest.mark.parametrize("loss", [HINGE, ODM], ids=name)
+def test_the_whole_problem_is_solved_where_parts_would_outgrow_it(loss):
+    """All rows are support vectors, or nearly: the whole problem from the coefficients of the cascade on costs less."""
+    problem = weighted(loss, 1500)
+    outcome = Cascade().train(training(problem, TREE, tol=1e-4))
+    assert outcome.status == "converged" and outcome.scope == "global"
+    assert [entry.get("exact", False) for entry in outcome.history if entry["level"] == 0] == [False, True]
+    exact = fit(problem, tol=1e-6)
+    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
+    spent = sum(entry["kernel_evaluations"] for entry in outcome.history)
+    rounds = Cascade(rounds=20).train(training(problem, TREE, tol=1e-4))
+    assert not any("exact" in entry for entry in rounds.history)
+    assert spent < 0.7 * sum(entry["kernel_evaluations"] for entry in rounds.history)
+
+
+def test_rounds_go_on_where_support_vectors_are_few():
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    problem = make_problem(X, np.where(X[:, 0] > 0, 1.0, -1.0), HINGE, Kernel("linear"))
+    outcome = Cascade().train(training(problem, TREE, tol=1e-3))
+    assert outcome.status == "converged" and not any("exact" in entry for entry in outcome.history)

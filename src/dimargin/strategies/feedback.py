@@ -46,10 +46,7 @@ def evaluate(training: Training, support: Part, number: int) -> Evaluation:
     """
     facts, limits, rows = training.facts, training.limits, training.rows
     if facts.n_rows <= BlockCoordinateDescent.small:
-        whole = rows.merge(whole_of, rows.n_shards).map(with_support, support)
-        level = solve_parts(training, whole, replace(limits, stop_requested=training.progress.check), 0, number)
-        (support,) = level.parts.collect(support_of)
-        return Evaluation(level, support, partial(levels.model, level, facts.total))
+        return finish(training, support, limits, number)
     began = time.perf_counter()
     support = replace(support, dual=support.problem.feasible(support.coefficients))
     objectives, evaluations = whole_objectives(rows, support, facts, limits)
@@ -58,6 +55,15 @@ def evaluate(training: Training, support: Part, number: int) -> Evaluation:
     summary = Summary(0, facts.total, facts.total, support.n_rows, objectives, status, reason, 1, evaluations, [entry])
     found = LevelModel.of(support, support.coefficients, objectives.intercept)
     return Evaluation(Level(0, [summary], rows), support, lambda: found)
+
+
+def finish(training: Training, support: Part, limits: Limits, number: int) -> Evaluation:
+    """Solve the whole problem, from these coefficients on, within limits."""
+    rows, limits = training.rows, replace(limits, stop_requested=training.progress.check)
+    whole = rows.merge(whole_of, rows.n_shards).map(with_support, support)
+    level = solve_parts(training, whole, limits, 0, number)
+    (support,) = level.parts.collect(support_of)
+    return Evaluation(level, support, partial(levels.model, level, training.facts.total))
 
 
 def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:
