@@ -27,6 +27,7 @@ PARAMETERS = {
     "lam": ("12.5", 12.5),
     "upsilon": ("0.25", 0.25),
     "theta": ("0.125", 0.125),
+    "multi_class": ("one_vs_rest", "one_vs_rest"),
     "strategy": ("diodm", "diodm"),
     "branching": ("2", 2),
     "n_levels": ("1", 1),

@@ -68,6 +68,7 @@ BESIDE = [
     SVMClassifier(strategy="diodm", n_levels=1, branching=2, fit_intercept=True),
     SVMClassifier(strategy="dc", n_levels=1, branching=3, stop_level=1, fit_intercept=True),
     SVMClassifier(loss="squared_hinge", strategy="landmark", fit_intercept=True),
+    SVMClassifier(multi_class="one_vs_one", fit_intercept=True),
     CoreSetSVMClassifier(kernel="linear", C=10.0, epsilon=1e-5),
     CoreSetSVDD(contamination=0.1),
     OneClassCoreSetSVM(epsilon=1e-4),

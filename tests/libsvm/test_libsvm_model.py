@@ -102,6 +102,30 @@ def test_one_vs_one_of_scikit_learn_has_a_form(tmp_path, machine):
         assert len(np.unique(kept, axis=0)) == len(kept)
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [
+        dm.SVMClassifier(C=3.0, gamma=0.7, fit_intercept=True),
+        dm.ODMClassifier(gamma=0.7),
+        dm.SVMClassifier(kernel="linear"),
+    ],
+    ids=["hinge", "ODM", "linear"],
+)
+def test_pairs_of_one_machine_have_a_form(tmp_path, machine):
+    X, y = rows(4)
+    machine.set_params(multi_class="one_vs_one").fit(X, np.array([5, -2, 9, 0])[y])
+    dm.to_libsvm(machine, tmp_path / "m")
+    labels, values = official(tmp_path / "m", X)
+    expected = OneVsOneClassifier(machine).fit(X, np.array([5, -2, 9, 0])[y])
+    assert_allclose(values.T, [-pair.decision_function(X) for pair in expected.estimators_], atol=1e-5)
+    model = dm.from_libsvm(tmp_path / "m")
+    assert (model.predict(X) == labels).all() and model.labels.tolist() == [-2, 0, 5, 9]
+    assert model.n_support.tolist() == machine.n_support_.tolist()
+    assert np.mean(labels == machine.predict(X)) > 0.99  # LIBSVM breaks ties of votes by the order of the labels
+    with pytest.raises(ValueError, match="Laplacian"):
+        dm.to_libsvm(machine.set_params(kernel="laplacian").fit(X, y), tmp_path / "m")
+
+
 # ---- theirs, read by us ----------------------------------------------------------------------------------------------
 
 MODELS = {
@@ -328,7 +352,7 @@ def test_what_has_no_form_is_refused_with_the_reason(tmp_path):
     iris, species = load_iris(return_X_y=True)
     text = np.array(["ham", "spam"])[y]
     cases = [
-        (dm.ODMClassifier().fit(iris, species), ValueError, "3 classes one from the rest.*OneVsOneClassifier"),
+        (dm.ODMClassifier().fit(iris, species), ValueError, "3 classes one from the rest.*multi_class='one_vs_one'"),
         (dm.SVMClassifier(kernel="laplacian").fit(X, y), ValueError, "Laplacian kernel has no LIBSVM form"),
         (
             dm.SVMClassifier(strategy="dc", n_levels=1, stop_level=1).fit(X, y),

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import make_moons
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from test_model import tampered
@@ -154,6 +154,49 @@ def test_a_rule_for_rows_of_the_other_storage_is_refused(routed, tmp_path):
     dm.save(machine, tmp_path / "foreign")
     with pytest.raises(ModelFileError, match="no sound model"):
         dm.load(tmp_path / "foreign")
+
+
+# ---- pairs of classes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def paired(tmp_path):
+    """A machine for every pair of four classes."""
+    X, y = make_blobs(120, 3, centers=4, cluster_std=3.0, random_state=0)
+    machine = dm.SVMClassifier(multi_class="one_vs_one", fit_intercept=True).fit(X, y)
+    dm.save(machine, tmp_path / "m")
+    restored = dm.load(tmp_path / "m")
+    assert np.array_equal(restored.decision_function(X), machine.decision_function(X))
+    assert np.array_equal(restored.certify(X, y).objective_, machine.certify(X, y).objective_)
+    return tmp_path / "m"
+
+
+def other(name, make):
+    """Another array for one of the machine's."""
+
+    def lie(arrays):
+        arrays[f"machine.{name}"] = np.ascontiguousarray(make(arrays[f"machine.{name}"]))
+
+    return lie
+
+
+PAIRS = {
+    "too few coefficients": other("dual_coef_", lambda a: a[:2]),
+    "too few vectors": other("dual_coef_", lambda a: a[:, 1:]),
+    "intercepts of one class against the rest": other("intercept_", lambda a: a[:4]),
+    "an intercept that is no number": other("intercept_", lambda a: a * np.nan),
+    "vectors that no class has": other("n_support_", lambda a: a - 1),
+    "vectors of too many classes": other("n_support_", lambda a: np.r_[a, 0].astype(a.dtype)),
+    "a negative number of vectors": other("n_support_", lambda a: a + np.array([-2000, 2000, 0, 0], dtype=a.dtype)),
+    "half a vector": other("n_support_", lambda a: a.astype(np.float64)),
+}
+
+
+@pytest.mark.parametrize("lie", PAIRS)
+def test_pairs_that_lie_are_refused(paired, lie):
+    tampered(paired, lambda header, arrays: PAIRS[lie](arrays))
+    with pytest.raises(ModelFileError, match="no sound model"):
+        dm.load(paired)
 
 
 # ---- detectors -------------------------------------------------------------------------------------------------------

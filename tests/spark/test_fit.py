@@ -10,7 +10,9 @@ from pyspark.ml.tuning import CrossValidator, CrossValidatorModel, ParamGridBuil
 from pyspark.sql import functions as F
 from sklearn.datasets import make_classification
 
+import dimargin as dm
 from dimargin.spark import LinearODMClassifier, ODMClassificationModel, ODMClassifier, SVMClassifier
+from dimargin.spark.training import train
 
 NAMES = list("abcd")
 # pyspark leaves its own thread pools open
@@ -44,6 +46,8 @@ def test_wrong_params_and_columns_are_found_before_any_work(frame):
         ODMClassifier(lam=-1.0).fit(frame)
     with pytest.raises(ValueError, match="weightCol names 'w'"):
         ODMClassifier(weightCol="w").fit(frame)
+    with pytest.raises(ValueError, match="multi_class='one_vs_one' is not for Spark"):
+        train(dm.SVMClassifier(multi_class="one_vs_one"), frame, SVMClassifier()._columns())
 
 
 def test_plain_columns_and_vectors_give_the_same_model(frame):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dimargin.estimators.linear import LinearMarginClassifier as LinearMarginClassifier
     from dimargin.estimators.linear_odm import LinearODMClassifier as LinearODMClassifier
     from dimargin.estimators.machines import MACHINES as MACHINES
+    from dimargin.estimators.multiclass import MulticlassKernelClassifier as MulticlassKernelClassifier
     from dimargin.estimators.odm import ODMClassifier as ODMClassifier
     from dimargin.estimators.one_class import OneClassCoreSetSVM as OneClassCoreSetSVM
     from dimargin.estimators.svm import SVMClassifier as SVMClassifier

@@ -19,9 +19,11 @@ from dimargin.estimators.data import Origin, TrainingData, training_data
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
+from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.sharding.parts import Part, n_shards_for
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
@@ -113,7 +115,9 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        data = training_data(self, X, y, sample_weight)
+        return self._prepare_data(training_data(self, X, y, sample_weight))
+
+    def _prepare_data(self, data: TrainingData) -> PreparedFit:
         n_rows, n_outputs, n_threads = len(data.y), len(data.labels), effective_n_threads(self.n_jobs)
         strategy, shape = self._chosen(n_rows)
         needed = self._memory_needed(n_rows, int(data.X.size), n_outputs)
@@ -237,15 +241,17 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     def _previous_dual(self, data: TrainingData, order: Indices) -> Floats | None:
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
-        known = self._n_given == data.n_given and np.array_equal(self.classes_, data.classes)
-        if not known:
+        self._check_same_rows(data)
+        signed = np.zeros((len(self.dual_coef_), data.n_given))
+        signed[:, self.support_] = self.dual_coef_
+        return (data.labels * signed[:, data.kept])[:, order]
+
+    def _check_same_rows(self, data: TrainingData) -> None:
+        if self._n_given != data.n_given or not np.array_equal(self.classes_, data.classes):
             raise ValueError(
                 f"warm_start=True needs the rows and classes of the previous fit ({self._n_given} rows, classes "
                 f"{self.classes_!r}), got {data.n_given} rows, classes {data.classes!r}"
             )
-        signed = np.zeros((len(self.dual_coef_), data.n_given))
-        signed[:, self.support_] = self.dual_coef_
-        return (data.labels * signed[:, data.kept])[:, order]
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
@@ -307,17 +313,21 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
             data = replace(data, X=data.X.toarray() if sp.issparse(data.X) else sp.csr_array(data.X))
         if self.certificate_ == "estimated":
             self._find_support_in(data)
-        indices = np.flatnonzero(np.isin(data.kept, self.support_))
+        indices = np.searchsorted(data.kept, self.support_[np.isin(self.support_, data.kept)])
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, indices):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
-        in_space_of_landmarks = any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
-        compute = landmark_objectives if in_space_of_landmarks else global_objectives
         with single_threaded_blas():
-            transform = replace(self._transform.in_float64(), offset=self._offset)
-            problem = self._problem(data, transform, effective_n_threads(self.n_jobs))
-            objectives = compute(problem, indices, self.dual_coef_, self.intercept_, max_time)
+            objectives = self._global_objectives(data, indices, max_time)
         self.__dict__.update(self._certificate_attributes(objectives, "global"))
         return self
+
+    def _global_objectives(self, data: TrainingData, indices: Indices, max_time: float | None) -> Objectives:
+        """Return the objectives on all rows, among which the support vectors have these indices."""
+        in_space_of_landmarks = any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
+        compute = landmark_objectives if in_space_of_landmarks else global_objectives
+        transform = replace(self._transform.in_float64(), offset=self._offset)
+        problem = self._problem(data, transform, effective_n_threads(self.n_jobs))
+        return compute(problem, indices, self.dual_coef_, self.intercept_, max_time)
 
     def _find_support_in(self, data: TrainingData) -> None:
         """Replace support vectors that came from several sites by the equal rows of X, in their order."""
@@ -360,21 +370,31 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
             Positive means ``classes_[1]``; with more classes, one against the rest each.
         """
         n_rows, batches = self._batches(X)
-        values = np.zeros((len(self.dual_coef_), n_rows))
-        if self.support_vectors_.shape[0] or self._router is not None:
-            for batch, part in batches:
-                outgrown = self._transform.outgrown(part)
-                # apart, so that no row's value depends on the rows that it comes with
-                for rows in (~outgrown, outgrown) if outgrown.any() else (slice(None),):
-                    if part[rows].shape[0]:
-                        values[:, np.arange(n_rows)[batch][rows]] = self._values(part[rows])
-        values += self.intercept_[:, None]
+        values = np.zeros((len(self.intercept_), n_rows))
+        for batch, part in batches:
+            values[:, batch] = self._values_of_batch(part)
         return values[0] if len(values) == 1 else values.T
+
+    def _values_of_batch(self, part: Any) -> Floats:
+        """Return decision values of rows that are stored as the support vectors are, of shape (n_outputs, n_rows)."""
+        values = np.zeros((len(self.intercept_), part.shape[0]))
+        if self.support_vectors_.shape[0] or self._router is not None:
+            outgrown = self._transform.outgrown(part)
+            # apart, so that no row's value depends on the rows that it comes with
+            for rows in (~outgrown, outgrown) if outgrown.any() else (slice(None),):
+                if part[rows].shape[0]:
+                    values[:, rows] = self._values(part[rows])
+        values += self.intercept_[:, None]
+        return values
 
     def _values(self, part: Any) -> Floats:
         """Return decision values without intercept, of shape (n_outputs, n_rows)."""
-        threads = effective_n_threads(self.n_jobs)
-        matrix = kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)
+        matrix = self._kernel_with(part)
         if self._router is not None:
             return self._router.decision_values(matrix, part, self.dual_coef_)
         return matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)
+
+    def _kernel_with(self, part: Any) -> KernelMatrix:
+        """Return the matrix of kernel values of rows with the support vectors."""
+        threads = effective_n_threads(self.n_jobs)
+        return kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.multiclass import MulticlassKernelClassifier
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import Loss, ODMLoss
@@ -15,7 +15,7 @@ from dimargin.strategies import Strategy
 
 @documented
 @dataclass(eq=False, repr=False)
-class ODMClassifier(KernelMarginClassifier):
+class ODMClassifier(MulticlassKernelClassifier):
     r"""Kernel Optimal margin Distribution Machine.
 
     Minimises ``1/2 |w|^2 + lam/(2 W (1-theta)^2) sum_i s_i [ (1-theta-m_i)_+^2 + upsilon (m_i-1-theta)_+^2 ]`` over
@@ -23,7 +23,8 @@ class ODMClassifier(KernelMarginClassifier):
     whole distribution of margins is drawn to one (DiODM paper, section 2). Every model carries a certificate, the
     relative duality gap.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest, or, with
+    ``multi_class="one_vs_one"``, ``K (K - 1) / 2``, one for each pair, whose second class is the positive one.
 
     Parameters
     ----------
@@ -37,6 +38,7 @@ class ODMClassifier(KernelMarginClassifier):
         Weight of margins beyond ``1 + theta``, in (0, 1].
     theta : float, default=0.3
         Half width of the band around one in which margins cost nothing, in [0, 1).
+    %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
         Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice.
@@ -49,9 +51,10 @@ class ODMClassifier(KernelMarginClassifier):
         Zeros: the machine has no intercept.
     %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_)s
     history_ : list of dict
-        One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
-        ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
-        "exact" adds ``factorizations``, of large kernel matrices (also of this entry alone), "landmark" (one entry a
+        One entry a level (strategy "exact": a check of the gap; pairs of classes: one in all) with ``level``,
+        ``partitions``, ``seconds``, ``kernel_evaluations`` (both of this entry alone), ``objective`` (as
+        `objective_`), ``relative_gap``. Strategy "exact" adds ``factorizations``, of large kernel matrices (also of
+        this entry alone; not for pairs of classes), "landmark" (one entry a
         Newton step) ``rows``, "cascade" ``round``, "dc" ``clustering_seconds``.
 
     See Also
@@ -87,6 +90,7 @@ class ODMClassifier(KernelMarginClassifier):
     lam: str | float = "auto"
     upsilon: float = 0.5
     theta: float = 0.3
+    multi_class: str = "one_vs_rest"
     strategy: str | Strategy = "auto"
     branching: int = 4
     n_levels: int | None = None

@@ -131,8 +131,9 @@ class CallbackProgress(Progress):
         """Report the outcome of the level, and close its task."""
         if self._estimator.verbose:
             parts = entry["partitions"]
-            what = f"{entry['rows']} rows" if "rows" in entry else f"{parts} partition{'s' if parts > 1 else ''}"
-            scope = "worst partition" if parts > 1 else entry["scope"]
+            part = "pair" if "pairs" in entry else "partition"
+            what = f"{entry['rows']} rows" if "rows" in entry else f"{parts} {part}{'s' if parts > 1 else ''}"
+            scope = f"worst {part}" if parts > 1 else entry["scope"]
             print(
                 f"[dimargin] level {entry['level']}: {what}, {entry['seconds']:.2f} s, "
                 f"relative gap {entry['relative_gap']:.2e} ({scope})"

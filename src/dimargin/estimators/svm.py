@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.docstrings import documented
+from dimargin.estimators.multiclass import MulticlassKernelClassifier
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
 from dimargin.problems.losses import HingeLoss, Loss, SquaredHingeLoss
@@ -19,7 +19,7 @@ _LOSSES = {"hinge": HingeLoss, "squared_hinge": SquaredHingeLoss}
 
 @documented
 @dataclass(eq=False, repr=False)
-class SVMClassifier(KernelMarginClassifier):
+class SVMClassifier(MulticlassKernelClassifier):
     r"""Kernel support vector machine.
 
     Minimises ``1/2 |w|^2 + C sum_i s_i (1 - m_i)_+`` (``loss="squared_hinge"``: ``(1 - m_i)_+^2``) over margins
@@ -27,7 +27,8 @@ class SVMClassifier(KernelMarginClassifier):
     with one that is not regularised, as in LIBSVM and scikit-learn's SVC. Every model carries a certificate, the
     relative duality gap.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest.
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest, or, with
+    ``multi_class="one_vs_one"``, ``K (K - 1) / 2``, one for each pair, whose second class is the positive one.
 
     Parameters
     ----------
@@ -39,6 +40,7 @@ class SVMClassifier(KernelMarginClassifier):
         classes: theirs are one against one). Far from all support vectors the intercept decides alone, which costs
         accuracy where partitions are models of their own.
     %(kernel, gamma, degree, coef0)s
+    %(multi_class)s
     %(strategy, branching, n_levels, n_landmarks, stop_level, tol, max_iter, max_time, class_weight, warm_start)s
     memory_limit : int or None, default=None
         Bytes that the fit may need beside the data; it refuses before it begins if they cannot suffice, and remembers
@@ -53,9 +55,10 @@ class SVMClassifier(KernelMarginClassifier):
         Zeros without `fit_intercept`.
     %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_)s
     history_ : list of dict
-        One entry a level (strategy "exact": a check of the gap) with ``level``, ``partitions``, ``seconds``,
-        ``kernel_evaluations`` (both of this entry alone), ``objective`` (as `objective_`), ``relative_gap``. Strategy
-        "exact" adds ``factorizations``, of large kernel matrices (also of this entry alone), "landmark" (one entry a
+        One entry a level (strategy "exact": a check of the gap; pairs of classes: one in all) with ``level``,
+        ``partitions``, ``seconds``, ``kernel_evaluations`` (both of this entry alone), ``objective`` (as
+        `objective_`), ``relative_gap``. Strategy "exact" adds ``factorizations``, of large kernel matrices (also of
+        this entry alone; not for pairs of classes), "landmark" (one entry a
         Newton step) ``rows``, "cascade" ``round``; "dc" adds ``clustering_seconds`` and,
         with ``DivideAndConquer(theorem_1=True)``, the hinge and no intercept, ``theorem_1_bound``: how far the dual
         objective of the level's coefficients can be from the optimum of the whole problem. Then
@@ -94,6 +97,7 @@ class SVMClassifier(KernelMarginClassifier):
     gamma: str | float = "scale"
     degree: int = 3
     coef0: float = 0.0
+    multi_class: str = "one_vs_rest"
     strategy: str | Strategy = "auto"
     branching: int = 4
     n_levels: int | None = None

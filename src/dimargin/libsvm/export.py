@@ -12,9 +12,9 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.estimators import KernelMarginClassifier
+from dimargin.estimators import KernelMarginClassifier, MulticlassKernelClassifier
 from dimargin.kernels.functions import Kernel
-from dimargin.libsvm.model import Expansion, LibsvmModel, csr_rows, one_vs_one
+from dimargin.libsvm.model import Expansion, LibsvmModel, csr_rows, libsvm_kernel, one_vs_one, whole_labels
 from dimargin.libsvm.text_model import write_libsvm_model
 from dimargin.system.arrays import Indices
 
@@ -32,16 +32,31 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
     if not isinstance(estimator, KernelMarginClassifier):
         raise TypeError(f"a kernel machine of dimargin expected, got {type(estimator).__name__}")
     check_is_fitted(estimator)
-    if len(estimator.classes_) > 2:
+    if len(estimator.classes_) > 2 and not _is_of_pairs(estimator):
         name, n_classes = type(estimator).__name__, len(estimator.classes_)
         raise ValueError(
             f"{name} separates {n_classes} classes one from the rest, which has no LIBSVM form: its models are "
-            f"one-vs-one. Fit sklearn.multiclass.OneVsOneClassifier({name}(...)) instead"
+            f"one-vs-one. Fit it with multi_class='one_vs_one', or sklearn.multiclass.OneVsOneClassifier of others"
         )
     kernel, vectors, zero_based = _expansion(estimator, estimator.support_)
+    if len(estimator.classes_) > 2:
+        return LibsvmModel(
+            kernel=libsvm_kernel(kernel),
+            labels=whole_labels(estimator.classes_),
+            # the class that a positive decision value means is the second of a pair here, and the first there
+            rho=np.array(estimator.intercept_),
+            n_support=estimator.n_support_.astype(np.int64),
+            coefficients=0.0 - estimator.dual_coef_,
+            support_vectors=vectors,
+            zero_based=zero_based,
+        )
     pair = Expansion(np.arange(vectors.shape[0]), estimator.dual_coef_[0], -float(estimator.intercept_[0]))
     # the class that a positive decision value means comes first
     return one_vs_one(kernel, estimator.classes_[::-1], vectors, [pair], zero_based)
+
+
+def _is_of_pairs(machine: KernelMarginClassifier) -> bool:
+    return isinstance(machine, MulticlassKernelClassifier) and machine._is_one_vs_one
 
 
 def _expansion(machine: KernelMarginClassifier, indices: Indices) -> tuple[Kernel | None, Any, bool]:
@@ -110,8 +125,9 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     estimator : ODMClassifier, SVMClassifier or OneVsOneClassifier of these
-        Fitted, on labels that are whole numbers; with two classes, unless it is scikit-learn's OneVsOneClassifier.
-        For two classes, a positive decision value stays one and means the first label of the file.
+        Fitted, on labels that are whole numbers; with two classes, ``multi_class="one_vs_one"``, or pairs by
+        scikit-learn's OneVsOneClassifier. For two classes, a positive decision value stays one and means the first
+        label of the file. With more, LIBSVM decides a tie of votes by the order of the classes, and not by the values.
     path : path-like
         An existing file is replaced, whole or not at all. The support vectors, which are training rows, are in it.
 
@@ -139,10 +155,9 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     >>> from pathlib import Path
     >>> from tempfile import mkdtemp
     >>> from sklearn.datasets import load_iris
-    >>> from sklearn.multiclass import OneVsOneClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> path = Path(mkdtemp()) / "iris.model"
-    >>> dm.to_libsvm(OneVsOneClassifier(dm.SVMClassifier(gamma=0.25)).fit(X, y), path)
+    >>> dm.to_libsvm(dm.SVMClassifier(gamma=0.25, multi_class="one_vs_one").fit(X, y), path)
     >>> path.read_text().splitlines()[:4]
     ['svm_type c_svc', 'kernel_type rbf', 'gamma 0.25', 'nr_class 3']
     """

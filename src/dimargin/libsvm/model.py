@@ -185,8 +185,7 @@ def one_vs_one(
     array or CSR array of shape (n, n_features); `kernel` and `zero_based` are as in `LibsvmModel`. Raises ValueError
     for the Laplacian kernel, and for labels that are no whole numbers.
     """
-    if kernel is not None and kernel.name == "laplacian":
-        raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM knows linear, poly and rbf")
+    kernel = libsvm_kernel(kernel)
     n, first = X.shape[0], [np.asarray(pair.coefficients) > 0 for pair in pairs]
     of_pair = list(zip(combinations(range(len(labels)), 2), first, strict=True))
     keys = np.concatenate([np.where(own, a, b) * n + p.rows for ((a, b), own), p in zip(of_pair, pairs, strict=True)])
@@ -203,6 +202,13 @@ def one_vs_one(
         support_vectors=csr_rows(X[listed % n]),
         zero_based=zero_based,
     )
+
+
+def libsvm_kernel(kernel: Kernel | None) -> Kernel | None:
+    """Return the kernel; raises ValueError for one that LIBSVM does not know."""
+    if kernel is not None and kernel.name == "laplacian":
+        raise ValueError("the Laplacian kernel has no LIBSVM form; LIBSVM knows linear, poly and rbf")
+    return kernel
 
 
 def csr_rows(X: Any) -> Any:

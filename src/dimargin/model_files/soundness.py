@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.estimators import CoreSetSVDD
+from dimargin.estimators import CoreSetSVDD, MulticlassKernelClassifier
 from dimargin.kernels.functions import MOST_DEGREE
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
@@ -78,6 +78,9 @@ def _n_outputs(classes: Any) -> int:
 def check_machine(machine: Any) -> None:
     """Raise ValueError for arrays that the compiled core would read beyond their ends."""
     n_outputs = _n_outputs(machine.classes_)
+    if len(machine.dual_coef_) == n_outputs - 1 > 1:
+        _check_pairs(machine, n_outputs)
+        return
     sound = (
         _fits_vectors(machine, n_outputs)
         and _is_real(machine.intercept_, (n_outputs,))
@@ -86,6 +89,23 @@ def check_machine(machine: Any) -> None:
     )
     if not sound:
         raise ValueError("its arrays do not fit together")
+
+
+def _check_pairs(machine: Any, n_classes: int) -> None:
+    """Raise ValueError unless the arrays of a machine for every pair of classes fit together."""
+    counts = machine.n_support_
+    sound = (
+        isinstance(machine, MulticlassKernelClassifier)
+        and _fits_vectors(machine, n_classes - 1)
+        and _is_real(machine.intercept_, (n_classes * (n_classes - 1) // 2,))
+        and machine._router is None
+        and counts.dtype.kind == "i"
+        and counts.shape == (n_classes,)
+        and bool((counts >= 0).all())
+        and int(counts.sum(dtype=np.int64)) == machine.dual_coef_.shape[1]
+    )
+    if not sound:
+        raise ValueError("the arrays of its pairs of classes do not fit together")
 
 
 def _fits_vectors(machine: Any, n_outputs: int) -> bool:

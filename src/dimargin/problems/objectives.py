@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,6 +69,13 @@ class Objectives:
         for name, own in values.items():
             own[outputs] = getattr(others, name)
         return Objectives(**values)
+
+    @staticmethod
+    def joined(parts: Sequence[Objectives]) -> Objectives:
+        """Return the objectives of several problems, one after the other."""
+        return Objectives(
+            *(np.concatenate(values) for values in zip(*(vars(part).values() for part in parts), strict=True))
+        )
 
     def better(self, other: Objectives) -> Objectives:
         """Return, output by output, those with the smaller gap of two certificates of the same model."""

@@ -173,6 +173,11 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
             self._check_numbers()
             estimator = self._base()
             data = training_data(estimator, X, y, sample_weight)
+            if len(data.classes) > 2 and getattr(estimator, "multi_class", "one_vs_rest") != "one_vs_rest":
+                raise ValueError(
+                    f"ODMClassifierCV scores machines of one class against the rest, and multi_class is "
+                    f"{estimator.multi_class!r}: leave it at 'one_vs_rest', or use scikit-learn's GridSearchCV"
+                )
             candidates = self._candidates(estimator, data)
             folds = self._folds(data, y)
             n_rows = min(int(self.max_rows), max(len(fold.train) for fold in folds))

@@ -20,7 +20,7 @@ from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.spark.columns import Columns
 from dimargin.spark.values import as_object, converter
 
-_OWN = {"n_jobs", "verbose", "warm_start"}  # what Spark does in its own way, or not at all
+_OWN = {"n_jobs", "verbose", "warm_start", "multi_class"}  # what Spark does in its own way, or not at all
 _TEXTS = {  # where the docstring says more than holds here, or leaves it to scikit-learn's conventions
     "kernel": f"{{{', '.join(map(repr, KERNEL_NAMES))}}}. The kernel.",
     "class_weight": "'balanced', or a dict from labels to weights. Factors of the rows' weights.",

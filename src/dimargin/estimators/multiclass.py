@@ -1,0 +1,221 @@
+"""Kernel classifiers that separate more than two classes each from the rest, or every pair of them."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import gen_batches
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from dimargin.engines import LocalEngine
+from dimargin.estimators.base import KernelMarginClassifier
+from dimargin.estimators.certificate import global_objectives
+from dimargin.estimators.common import PreparedFit, history_attribute
+from dimargin.estimators.data import TrainingData
+from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.problems.objectives import Objectives
+from dimargin.problems.one_vs_one import coefficients_of, pair_numbers
+from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
+from dimargin.strategies import Exact, Progress, TreeShape
+from dimargin.strategies.one_vs_one import ClassPairs, PairsOutcome, train_pairs
+from dimargin.system.arrays import Floats, Indices
+from dimargin.system.memory import check_memory
+from dimargin.system.threads import effective_n_threads
+
+_WAYS = "one_vs_rest", "one_vs_one"
+_VALUES_AT_ONCE = 2**22  # decision values of pairs, which bounds the scratch memory
+
+
+class MulticlassKernelClassifier(KernelMarginClassifier):
+    """Base class of the kernel classifiers that choose how more than two classes are separated.
+
+    Parameters
+    ----------
+    multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+        For more than two classes: "one_vs_rest" separates each class from all others, "one_vs_one" every pair of
+        classes on their rows alone, as LIBSVM and SVC do, each exactly (`strategy` "auto" or "exact"). With `lam`, a
+        pair's mean loss is that of its own rows, and "balanced" class weights are those of all rows.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Indices of the support vectors in X: the union over the outputs, with "one_vs_one" class by class.
+    dual_coef_ : ndarray of shape (n_outputs, n_SV), or (n_classes - 1, n_SV) with "one_vs_one"
+        ``y_i gamma_i``; zero where a support vector belongs to other outputs only. With "one_vs_one" in the layout of
+        SVC: a support vector's coefficients against the other classes, in their order; here the second class of a pair
+        is the positive one, in SVC the first.
+    objective_, dual_objective_ : float, or ndarray of shape (n_outputs,) for more than two classes
+        Primal objective (positive) and the dual one below it, of the problem that `certificate_` names. For
+        "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
+        sums over clusters ("dc"). With "one_vs_one" pairs are in the order of `itertools.combinations`.
+    n_iter_ : int
+        Passes over the rows, summed over the levels; with "one_vs_one", of the pair that took most.
+    """
+
+    multi_class: str
+
+    @property
+    def _is_one_vs_one(self) -> bool:
+        """Return whether the fitted model has a decision function for every pair of more than two classes."""
+        return len(self.dual_coef_) < len(self.classes_) and len(self.classes_) > 2
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.multi_class not in _WAYS:
+            raise ValueError(f"multi_class must be {' or '.join(map(repr, _WAYS))}, got {self.multi_class!r}")
+        if self.multi_class == "one_vs_rest":
+            return
+        strategy = self._check_strategy()
+        if strategy is not None and type(strategy) is not Exact:
+            raise ValueError(
+                f"multi_class='one_vs_one' solves every pair of classes exactly, and strategy {self.strategy!r} does "
+                "something else: leave strategy at 'auto', or set multi_class='one_vs_rest'"
+            )
+        for name, default in vars(TreeShape()).items():
+            if name in ("n_levels", "stop_level") and getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} asks for a tree of parts, which multi_class='one_vs_one' does not "
+                    f"build: leave {name} at its default, or set multi_class='one_vs_rest'"
+                )
+
+    # ---- training ------------------------------------------------------------------------------------------------
+
+    def _prepare_data(self, data: TrainingData) -> PreparedFit:
+        if self.multi_class == "one_vs_rest" or len(data.classes) == 2:
+            return super()._prepare_data(data)
+        n_threads, seed = effective_n_threads(self.n_jobs), self._seed()
+        order = self._order(data.X, data.y, data.row_weights, seed)
+        order = order[np.argsort(data.y[order], kind="stable")]
+        pairs = self._pairs(data, order, self._row_transform(data.X, data.weights), n_threads)
+        largest = max(pairs.n_rows(pair) for pair in pairs.pairs)
+        together = min(n_threads, len(pairs.pairs))
+        needed = self._memory_needed(together * largest, int(data.X.size), 1) + 16 * len(order) * len(data.classes)
+        check_memory(needed, self.memory_limit)
+        cache = CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)
+        start = self._previous_signed(data, order)
+
+        def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
+            engine = LocalEngine(n_threads, limits.cancelled)
+            progress.level_begin(0, len(pairs.pairs))
+            outcome = train_pairs(pairs, start, limits, engine, seed, cache, progress.task_end)
+            (entry,) = outcome.history
+            progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
+            history = history_attribute(outcome.history)
+            own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history}
+            certificate = self._certificate_attributes(outcome.objectives, "global")
+            return model_attributes(outcome) | certificate | own, outcome.reason
+
+        model_attributes = partial(self._pair_attributes, data, order, pairs)
+        return PreparedFit(1, model_attributes, train)
+
+    def _pairs(self, data: TrainingData, order: Indices, transform: Transform, n_threads: int) -> ClassPairs:
+        """Return the problems of all pairs, over rows in this order, which is that of their classes."""
+        bounds = np.searchsorted(data.y[order], np.arange(len(data.classes) + 1))
+        kernel = kernel_matrix(transform, data.X, n_threads=n_threads).take(order)
+        return ClassPairs(data.weights[order], bounds, self._loss(), self._has_intercept, kernel)
+
+    def _previous_dual(self, data: TrainingData, order: Indices) -> Floats | None:
+        if self.warm_start and hasattr(self, "dual_coef_") and self._is_one_vs_one:
+            self._refuse_other_start("one_vs_one")
+        return super()._previous_dual(data, order)
+
+    def _previous_signed(self, data: TrainingData, order: Indices) -> Floats | None:
+        """Return the coefficients times labels of the previous fit, in this order of the rows."""
+        if not self.warm_start or not hasattr(self, "dual_coef_"):
+            return None
+        self._check_same_rows(data)
+        if not self._is_one_vs_one:
+            self._refuse_other_start("one_vs_rest")
+        signed = np.zeros((len(self.dual_coef_), data.n_given))
+        signed[:, self.support_] = self.dual_coef_
+        return signed[:, data.kept[order]]
+
+    def _refuse_other_start(self, before: str) -> None:
+        raise ValueError(
+            f"warm_start=True needs a previous fit with multi_class={self.multi_class!r}; that of this machine had "
+            f"{before!r}"
+        )
+
+    # ---- fitted attributes ---------------------------------------------------------------------------------------
+
+    def _pair_attributes(
+        self, data: TrainingData, order: Indices, pairs: ClassPairs, outcome: PairsOutcome
+    ) -> dict[str, Any]:
+        """Return the fitted attributes that prediction needs."""
+        support = np.flatnonzero(outcome.signed.any(axis=0))
+        given, codes = data.kept[order[support]], data.y[order[support]]
+        by_class = np.lexsort((given, codes))
+        support = support[by_class]
+        precise = len(order) <= BlockCoordinateDescent.small or self.tol < 1e-4
+        transform = pairs.kernel.transform
+        return {
+            "classes_": data.classes,
+            "support_": given[by_class].astype(np.int32 if data.n_given < 2**31 else np.int64),
+            "support_vectors_": pairs.kernel.vectors(support),
+            "dual_coef_": np.ascontiguousarray(outcome.signed[:, support]),
+            "intercept_": outcome.objectives.intercept,
+            "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
+            "_transform": transform.in_float64() if precise else transform,
+            "_router": None,
+            "_n_given": data.n_given,
+        }
+
+    def _global_objectives(self, data: TrainingData, indices: Indices, max_time: float | None) -> Objectives:
+        if not self._is_one_vs_one:
+            return super()._global_objectives(data, indices, max_time)
+        began = time.perf_counter()
+        order = np.argsort(data.y, kind="stable")
+        pairs = self._pairs(data, order, self._transform.in_float64(), effective_n_threads(self.n_jobs))
+        signed = np.zeros((len(self.dual_coef_), len(order)))
+        signed[:, indices] = self.dual_coef_
+        signed = signed[:, order]
+        found = []
+        for number, pair in enumerate(pairs.pairs):
+            coefficients = coefficients_of(signed, pair, pairs.rows(pair))
+            support = np.flatnonzero(coefficients)
+            left = None if max_time is None else max_time - (time.perf_counter() - began)
+            problem, intercept = pairs.problem(pair, pairs.kernel.n_threads), self.intercept_[[number]]
+            found.append(global_objectives(problem, support, coefficients[None, support], intercept, left))
+        return Objectives.joined(found)
+
+    # ---- prediction ----------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the decision values of rows.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+            Positive means ``classes_[1]``. With more classes and "one_vs_rest", the values of each against the rest;
+            with "one_vs_one", the votes for each class plus less than half for the sum of its values, as in
+            scikit-learn's `OneVsOneClassifier`.
+        """
+        if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
+            return super().decision_function(X)
+        n_classes = len(self.classes_)
+        n_rows, batches = self._batches(X)
+        values = np.empty((n_rows, n_classes))
+        for batch, part in batches:
+            of_batch = values[batch]
+            for piece in gen_batches(part.shape[0], max(1, _VALUES_AT_ONCE // len(self.intercept_))):
+                of_pairs = self._values_of_batch(part[piece]).T
+                of_batch[piece] = _ovr_decision_function(of_pairs > 0, of_pairs, n_classes)
+        return values
+
+    def _values(self, part: Any) -> Floats:
+        if not self._is_one_vs_one:
+            return super()._values(part)
+        matrix, numbers = self._kernel_with(part), pair_numbers(len(self.classes_))
+        values = np.zeros((len(self.intercept_), part.shape[0]))
+        # one pass over the support vectors of a class serves all its pairs
+        of_class = np.split(np.arange(len(self.support_)), np.cumsum(self.n_support_)[:-1])
+        for own, rows in zip(numbers, of_class, strict=True):
+            values[own] += matrix.multiply(rows, self.dual_coef_[:, rows])
+        return values
