@@ -67,6 +67,27 @@ template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pa
         "Pair steps in one block for every output.");
 }
 
+void bind_class_pair(nb::module_& m) {
+    m.def("class_pair_scratch", &class_pair_scratch, nb::arg("rows"), "Numbers that `solve_class_pair` needs.");
+    m.def("solve_class_pair",
+          [](In<float, 2> first, In<float, 2> between, In<float, 2> second, In<double, 2> pieces, Out<double, 1> dual,
+             Out<float, 1> scratch, bool intercept, double goal, int64_t max_steps) {
+              const int64_t a = int64_t(first.shape(0)), b = int64_t(second.shape(0)), n = a + b;
+              if (int64_t(first.shape(1)) != a || int64_t(second.shape(1)) != b || int64_t(between.shape(0)) != a ||
+                  int64_t(between.shape(1)) != b || pieces.shape(0) != 6 || int64_t(pieces.shape(1)) != n ||
+                  int64_t(dual.shape(0)) != n || int64_t(scratch.shape(0)) < class_pair_scratch(n))
+                  throw std::invalid_argument("arrays of a pair of classes do not fit together");
+              const double* p = pieces.data();
+              nb::gil_scoped_release release;
+              return solve_class_pair({a, b, first.data(), between.data(), second.data(),
+                                       {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, dual.data(), intercept},
+                                      chosen.pairs->f32, scratch.data(), goal, max_steps);
+          },
+          nb::arg("first").noconvert(), nb::arg("between").noconvert(), nb::arg("second").noconvert(),
+          nb::arg("pieces"), nb::arg("dual").noconvert(), nb::arg("scratch").noconvert(), nb::arg("intercept"),
+          nb::arg("goal"), nb::arg("max_steps"), "Solve a pair of classes whose kernel values are stored.");
+}
+
 // ---- large factorisations --------------------------------------------------------------------------------------
 
 template <class T> void bind_cholesky(nb::module_& m) {
@@ -174,6 +195,7 @@ void bind_solvers(nb::module_& m) {
         "Solve one block for every output.");
     bind_pairs<float>(m, &PairTable::f32);
     bind_pairs<double>(m, &PairTable::f64);
+    bind_class_pair(m);
     bind_cholesky<float>(m);
     bind_cholesky<double>(m);
     m.attr("tile_width") = tile_width;

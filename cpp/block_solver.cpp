@@ -1,6 +1,8 @@
 #include "block_solver.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -141,6 +143,85 @@ void solve_pairs(const BlockProblem<T>& p, SolvePairs<T> pairs, SolvePairs<doubl
         p.change[i] = b[i] - before[i];
         p.dual[p.index[i]] = p.y[p.index[i]] * b[i] + 0.0;  // no negative zero
     }
+}
+
+namespace {
+
+constexpr int64_t steps_between_gaps = 64;  // which cost as much as one or two of them
+constexpr double score_rounding = 1e-6;  // a violation that is, of margins near one
+constexpr int64_t lanes = 64 / sizeof(float);
+
+// The Gram matrix of both classes, with padded rows.
+void assemble(const ClassPair& p, float* gram, int64_t stride) {
+    const int64_t a = p.first, b = p.second;
+    for (int64_t i = 0; i < a; ++i) {
+        std::copy_n(p.within_first + i * a, a, gram + i * stride);
+        std::copy_n(p.between + i * b, b, gram + i * stride + a);
+        std::fill(gram + i * stride + a + b, gram + (i + 1) * stride, 0.0f);
+    }
+    for (int64_t from = 0; from < b; from += lanes)
+        for (int64_t i = 0; i < a; ++i)
+            for (int64_t j = from; j < std::min(from + lanes, b); ++j) gram[(a + j) * stride + i] = p.between[i * b + j];
+    for (int64_t j = 0; j < b; ++j) {
+        std::copy_n(p.within_second + j * b, b, gram + (a + j) * stride + a);
+        std::fill(gram + (a + j) * stride + a + b, gram + (a + j + 1) * stride, 0.0f);
+    }
+}
+
+// The relative duality gap: the sum over rows of what the dual objective gains, to first order in their scores, if
+// their coefficient moves alone (Fenchel-Young), for the intercept halfway between the scores that may rise and fall.
+double relative_gap(const ClassPair& p, const PairProblem<float>& q) {
+    double highest = -INFINITY, lowest = INFINITY, gap = 0.0, dual = 0.0;
+    for (int64_t i = 0; p.intercept && i < q.size; ++i) {
+        if (q.coefficient[i] < q.upper[i]) highest = std::max(highest, double(q.score[i]));
+        if (q.coefficient[i] > q.lower[i]) lowest = std::min(lowest, double(q.score[i]));
+    }
+    const double intercept = std::isfinite(highest) && std::isfinite(lowest) ? 0.5 * (highest + lowest) : 0.0;
+    for (int64_t i = 0; i < q.size; ++i) {
+        const double slope = double(q.score[i]) - intercept, bend = q.curvature[i];
+        double step = slope > 0 ? q.upper[i] - q.coefficient[i] : q.lower[i] - q.coefficient[i];
+        if (bend > 0.0) step = std::fabs(slope / bend) < std::fabs(step) ? slope / bend : step;
+        if (step != 0.0) gap += step * (slope - 0.5 * bend * step);
+        dual += 0.5 * (q.coefficient[i] * double(q.score[i]) - std::fabs(q.coefficient[i]) * p.pieces.slope_right[i]);
+    }
+    return gap / std::max(std::fabs(dual + gap), 1e-300);
+}
+
+}  // namespace
+
+int64_t class_pair_scratch(int64_t rows) { return (rows + 5) * padded<float>(rows) + lanes; }
+
+double solve_class_pair(const ClassPair& p, SolvePairs<float> pairs, float* scratch, double goal, int64_t max_steps) {
+    const int64_t n = p.first + p.second, stride = padded<float>(n);
+    auto* gram = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(scratch) + 63) / 64 * 64);
+    float *diagonal = gram + n * stride, *curvature = diagonal + stride, *score = curvature + stride;
+    assemble(p, gram, stride);
+    std::fill_n(diagonal, stride, 1.0f);
+    std::fill_n(curvature, 2 * stride, 0.0f);
+    std::vector<double> b(n), f(n), lower(n), upper(n);
+    for (int64_t i = 0; i < n; ++i) {
+        b[i] = i < p.first ? -p.dual[i] : p.dual[i];
+        for (int64_t j = 0; b[i] != 0.0 && j < n; ++j) f[j] += b[i] * double(gram[i * stride + j]);
+        upper[i] = i < p.first ? 0.0 : p.pieces.upper[i];
+        lower[i] = i < p.first ? -p.pieces.upper[i] : 0.0;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        const double bend = p.pieces.curvature_right[i], slope = p.pieces.slope_right[i];
+        curvature[i] = float(bend);
+        diagonal[i] = float(double(gram[i * stride + i]) + bend);
+        score[i] = float(-f[i] - (i < p.first ? -slope : slope) - bend * b[i]);
+    }
+    const PairProblem<float> problem{n, stride, gram, diagonal, curvature, score, score + stride, score + 2 * stride,
+                                     b.data(), lower.data(), upper.data(), p.intercept};
+    double gap = relative_gap(p, problem);
+    for (int64_t steps = 0; gap > goal && steps < max_steps;) {
+        const PairOutcome done = pairs(problem, 0.0, score_rounding, steps_between_gaps);
+        steps += done.steps;
+        gap = relative_gap(p, problem);
+        if (done.steps < steps_between_gaps) break;
+    }
+    for (int64_t i = 0; i < n; ++i) p.dual[i] = std::fabs(b[i]);
+    return gap;
 }
 
 template void solve_pairs(const BlockProblem<float>&, SolvePairs<float>, SolvePairs<double>, double, double, int);

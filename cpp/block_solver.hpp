@@ -48,4 +48,22 @@ template <class T>
 void solve_pairs(const BlockProblem<T>& problem, SolvePairs<T> pairs, SolvePairs<double> precise, double tolerance,
                  double absolute, int max_steps);
 
+// Two classes whose kernel values are stored, for losses whose coefficients are never negative. The first class has the
+// label -1, the second +1; entries of a row are in the order of the classes.
+struct ClassPair {
+    std::int64_t first, second;           // rows of the classes
+    const float *within_first, *between, *within_second;  // [first][first], [first][second], [second][second]
+    Pieces pieces;
+    double* dual;                         // where to start, and what was found
+    bool intercept;
+};
+
+// Numbers of type float that `solve_class_pair` needs as scratch.
+std::int64_t class_pair_scratch(std::int64_t rows);
+
+// Pair steps until the relative duality gap, by single-precision scores, is at most `goal`, or `max_steps` are done, or
+// the precision allows no more. Returns that gap.
+double solve_class_pair(const ClassPair& problem, SolvePairs<float> pairs, float* scratch, double goal,
+                        std::int64_t max_steps);
+
 }  // namespace dimargin

@@ -140,6 +140,49 @@ def solve_block(
         Number of floating-point operations, about.
     """
 
+def class_pair_scratch(rows: int) -> int:
+    """Return how many numbers `solve_class_pair` needs as scratch memory for so many rows."""
+
+def solve_class_pair(
+    first: NDArray[np.float32],
+    between: NDArray[np.float32],
+    second: NDArray[np.float32],
+    pieces: _Float64,
+    dual: _Float64,
+    scratch: NDArray[np.float32],
+    intercept: bool,
+    goal: float,
+    max_steps: int,
+) -> float:
+    """Solve the problem of two classes by pair steps on stored kernel values, in single precision.
+
+    For losses whose coefficients are never negative. Entries of a row are in the order of the classes, of which the
+    second is the positive one.
+
+    Parameters
+    ----------
+    first, between, second
+        Kernel values of the first class with itself, of shape (a, a), with the second one, (a, b), and of the second
+        class with itself, (b, b).
+    pieces
+        As in `solve_block`, of shape (6, a + b).
+    dual
+        Coefficients to start from, of shape (a + b,); updated in place.
+    scratch
+        Of `class_pair_scratch(a + b)` numbers at least.
+    intercept
+        Whether the sum of labels times coefficients stays as it is.
+    goal
+        Relative duality gap at which the steps end.
+    max_steps
+        At which they end in any case; also where rounding hides what is left.
+
+    Returns
+    -------
+    float
+        The relative duality gap, by scores in single precision.
+    """
+
 def solve_pairs(
     gram: NDArray[Any],
     index: _Int64,

@@ -90,17 +90,16 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         order = self._order(data.X, data.y, data.row_weights, seed)
         order = order[np.argsort(data.y[order], kind="stable")]
         pairs = self._pairs(data, order, self._row_transform(data.X, data.weights), n_threads)
-        largest = max(pairs.n_rows(pair) for pair in pairs.pairs)
-        together = min(n_threads, len(pairs.pairs))
-        needed = self._memory_needed(together * largest, int(data.X.size), 1) + 16 * len(order) * len(data.classes)
+        n_values, largest = int(data.X.size), max(pairs.n_rows(pair) for pair in pairs.pairs)
+        needed = self._memory_needed(largest, n_values, 1) + 16 * len(order) * len(data.classes)
         check_memory(needed, self.memory_limit)
-        cache = CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)
+        memory = (CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)) - 16 * n_values
         start = self._previous_signed(data, order)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             engine = LocalEngine(n_threads, limits.cancelled)
             progress.level_begin(0, len(pairs.pairs))
-            outcome = train_pairs(pairs, start, limits, engine, seed, cache, progress.task_end)
+            outcome = train_pairs(pairs, start, limits, engine, seed, memory, progress.task_end)
             (entry,) = outcome.history
             progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
             history = history_attribute(outcome.history)
