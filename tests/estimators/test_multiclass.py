@@ -16,6 +16,7 @@ from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC
 
 import dimargin as dm
+from dimargin.estimators import base
 from dimargin.estimators.progress import Monitor
 
 MACHINES = {
@@ -148,17 +149,17 @@ def test_a_warm_start_begins_at_the_solution():
     precise = machine.duality_gap_
     assert machine.set_params(tol=1e-2).fit(X, y).duality_gap_ < 2 * precise
     assert clone(machine).fit(X, y).duality_gap_ > 1e-4
-    with pytest.raises(ValueError, match=r"previous fit with multi_class='one_vs_rest'; that of .* had 'one_vs_one'"):
+    with pytest.raises(ValueError, match=r"previous fit with 'one_vs_rest'; .* was with 'one_vs_one'"):
         machine.set_params(multi_class="one_vs_rest").fit(X, y)
-    other = clone(MACHINES["hinge"]).set_params(warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match=r"previous fit with multi_class='one_vs_one'; that of .* had 'one_vs_rest'"):
+    other = clone(MACHINES["hinge"]).set_params(multi_class="one_vs_rest", warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match=r"previous fit with 'one_vs_one'; .* was with 'one_vs_rest'"):
         other.set_params(multi_class="one_vs_one").fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"multi_class": "ovo"}, "multi_class must be 'one_vs_rest' or 'one_vs_one', got 'ovo'"),
+        ({"multi_class": "ovo"}, "multi_class must be one of 'auto', 'one_vs_rest', 'one_vs_one', got 'ovo'"),
         ({"strategy": "dc"}, "multi_class='one_vs_one' solves every pair of classes exactly, and strategy 'dc'"),
         ({"n_levels": 2}, "n_levels=2 asks for a tree"),
         ({"stop_level": 1}, "stop_level=1 asks for a tree"),
@@ -178,6 +179,29 @@ def test_a_search_of_one_vs_rest_refuses_pairs():
     grid = {"lam": [10.0, 1000.0]}
     tuned = dm.ODMClassifierCV(dm.ODMClassifier(multi_class="one_vs_one"), grid, random_state=0).fit(X, y)
     assert tuned.best_params_["lam"] in grid["lam"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "n_coefficients"),
+    [
+        ({}, 3),
+        ({"strategy": "exact"}, 3),
+        ({"strategy": dm.Exact()}, 3),
+        ({"strategy": "dc", "n_levels": 1}, 4),
+        ({"n_levels": 1}, 4),
+        ({"multi_class": "one_vs_rest"}, 4),
+    ],
+)
+def test_auto_is_one_vs_one_where_pairs_are_solved_exactly(parameters, n_coefficients):
+    assert clone(MACHINES["ODM"]).set_params(**parameters).fit(*rows()).dual_coef_.shape[0] == n_coefficients
+
+
+def test_auto_leaves_large_pairs_to_trees(monkeypatch):
+    X, y = rows()
+    largest = np.sort(np.bincount(y))[-2:].sum()
+    for most, n_coefficients in ((largest, 3), (largest - 1, 4)):
+        monkeypatch.setattr(base, "_AUTO_EXACT_ROWS", most)
+        assert clone(MACHINES["hinge"]).fit(X, y).dual_coef_.shape[0] == n_coefficients
 
 
 def test_probabilities_and_margins():
@@ -203,9 +227,10 @@ def test_progress_is_told_pair_by_pair(capsys):
         def task_end(self, index):
             self.ended.append(index)
 
-    machine = paired(MACHINES["hinge"], verbose=1)
+    machine, scores = paired(MACHINES["hinge"], verbose=1), dm.LevelScores(*rows())
     machine._monitor = heard = Heard()
-    machine.fit(*rows())
+    machine.set_callbacks(scores).fit(*rows())
+    assert scores.scores_ == [{"level": 0, "score": machine.score(*rows())}]
     assert heard.levels == [(0, 6)] and sorted(heard.ended) == list(range(6))
     assert "level 0: 6 pairs, " in capsys.readouterr().out
     assert machine.history_[0]["partitions"] == 6 and machine.history_[0]["relative_gap"] == machine.duality_gap_

@@ -148,7 +148,7 @@ def test_any_label_type(moons, labels):
 def test_many_classes_equal_one_against_the_rest(digits, strategy):
     X, y = digits
     levels = {"n_levels": 1} if isinstance(strategy, DiODM) else {}
-    machine = ODMClassifier(tol=1e-7, random_state=0, strategy=strategy, **levels).fit(X, y)
+    machine = ODMClassifier(tol=1e-7, random_state=0, multi_class="one_vs_rest", strategy=strategy, **levels).fit(X, y)
     for k in (0, 4, 9):
         single = clone(machine).fit(X, y == k)
         allowed = 2 * np.sqrt(2e-7 * single.objective_)
@@ -158,7 +158,7 @@ def test_many_classes_equal_one_against_the_rest(digits, strategy):
 
 def test_shapes_for_many_classes(digits):
     X, y = digits
-    machine = ODMClassifier().fit(X, y)
+    machine = ODMClassifier(multi_class="one_vs_rest").fit(X, y)
     n_sv = len(machine.support_)
     assert machine.dual_coef_.shape == (10, n_sv)
     assert machine.support_vectors_.shape == (n_sv, 64)

@@ -91,9 +91,10 @@ def test_a_fit_goes_on_from_the_previous_one(moons):
 
 def test_digits_are_told_apart():
     X, y = load_digits(return_X_y=True)
-    machine = SVMClassifier(C=10.0, random_state=0).fit(X[:900], y[:900])
-    assert machine.score(X[900:], y[900:]) > 0.95
-    assert machine.dual_coef_.shape == (10, len(machine.support_))
+    for way, n_rows in (("one_vs_rest", 10), ("auto", 9)):
+        machine = SVMClassifier(C=10.0, multi_class=way, random_state=0).fit(X[:900], y[:900])
+        assert machine.score(X[900:], y[900:]) > 0.95
+        assert machine.dual_coef_.shape == (n_rows, len(machine.support_))
 
 
 def test_partitions_and_whole_agree(moons):
@@ -275,7 +276,8 @@ def test_usps_has_ten_classes(data_folder):
     X, y = load_svmlight_file(str(data_folder / "usps.bz2"))
     X_test, y_test = load_svmlight_file(str(data_folder / "usps.t.bz2"))
     X, X_test = X.toarray(), X_test.toarray()
-    machine = SVMClassifier(C=10.0, gamma=0.01, random_state=0).fit(X, y)
+    assert SVMClassifier(C=10.0, gamma=0.01, random_state=0).fit(X, y).score(X_test, y_test) > 0.95
+    machine = SVMClassifier(C=10.0, gamma=0.01, multi_class="one_vs_rest", random_state=0).fit(X, y)
     assert machine.score(X_test, y_test) > 0.95
     assert (machine.objective_ > 0).all() and machine.duality_gap_ <= 1e-3
     digit = 3

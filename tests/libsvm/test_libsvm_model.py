@@ -352,7 +352,11 @@ def test_what_has_no_form_is_refused_with_the_reason(tmp_path):
     iris, species = load_iris(return_X_y=True)
     text = np.array(["ham", "spam"])[y]
     cases = [
-        (dm.ODMClassifier().fit(iris, species), ValueError, "3 classes one from the rest.*multi_class='one_vs_one'"),
+        (
+            dm.ODMClassifier(multi_class="one_vs_rest").fit(iris, species),
+            ValueError,
+            "3 classes one from the rest.*multi_class='one_vs_one'",
+        ),
         (dm.SVMClassifier(kernel="laplacian").fit(X, y), ValueError, "Laplacian kernel has no LIBSVM form"),
         (
             dm.SVMClassifier(strategy="dc", n_levels=1, stop_level=1).fit(X, y),

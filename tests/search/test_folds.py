@@ -39,7 +39,7 @@ def sample_of(n_rows, weights=None, classes=2):
 def test_on_all_rows_the_exact_trainer_is_the_estimator(classes):
     weights = np.where(np.arange(900) < 600, np.random.default_rng(0).uniform(0.5, 2, 900), 1e-9)
     sample = sample_of(600, weights, classes)
-    machine = ODMClassifier(gamma=1.0, lam=500.0, tol=1e-8)
+    machine = ODMClassifier(gamma=1.0, lam=500.0, multi_class="one_vs_rest", tol=1e-8)
     transform = machine._row_transform(sample.data.X, sample.data.weights)
     trainer = ExactTrainer(sample, transform)
     trainer.values(ODMLoss(20.0, 0.5, 0.3), LIMITS)  # a warm start changes nothing

@@ -94,7 +94,7 @@ def test_the_default_grid_and_more_classes():
     X, y = load_digits(return_X_y=True)
     search = ODMClassifierCV(random_state=0, min_rows=150, max_rows=450).fit(X[:900], y[:900])
     assert len(search.cv_results_["params"]) == 45 + 2 and search.score(X[900:], y[900:]) > 0.95
-    assert search.dual_coef_.shape[0] == 10
+    assert search.dual_coef_.shape[0] == 10 and search.best_estimator_.multi_class == "one_vs_rest"
 
 
 def test_strategies_kernels_and_sparse_rows(moons):

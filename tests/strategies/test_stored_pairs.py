@@ -1,9 +1,11 @@
 """Pairs of classes on stored kernel values: block coordinate descent and scikit-learn's kernels say what to expect."""
 
+from dataclasses import replace
 from threading import Event
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers import HINGE, ODM, SQUARED_HINGE, blobs, name
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -47,6 +49,17 @@ def test_the_certificate_brackets_the_optimum(loss, intercept):
         value = -problem.conjugate.value(found.dual).sum() - 0.5 * signed @ rbf_kernel(X[own], gamma=0.5) @ signed
         np.testing.assert_allclose(value, found.objectives.reached, rtol=1e-6)
         assert not intercept or abs(signed.sum()) < 1e-9
+
+
+def test_sparse_rows():
+    X, pairs = class_pairs(HINGE)
+    X[np.abs(X) < 0.5] = 0.0
+    found = []
+    for form in (np.asarray, sp.csr_array):
+        sparse = replace(pairs, kernel=KernelMatrix.of(form(X), KERNEL))
+        found.append(solver(sparse).solve((1, 2), sparse.problem((1, 2), 1), None, 1e-4))
+    np.testing.assert_allclose(found[0].objectives.primal, found[1].objectives.primal, rtol=2e-4)
+    assert found[1].status == "converged"
 
 
 def test_values_are_computed_once():

@@ -25,7 +25,7 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
 
-_WAYS = "one_vs_rest", "one_vs_one"
+_WAYS = "auto", "one_vs_rest", "one_vs_one"
 _VALUES_AT_ONCE = 2**22  # decision values of pairs, which bounds the scratch memory
 
 
@@ -34,10 +34,12 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
 
     Parameters
     ----------
-    multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
+    multi_class : {"auto", "one_vs_rest", "one_vs_one"}, default="auto"
         For more than two classes: "one_vs_rest" separates each class from all others, "one_vs_one" every pair of
         classes on their rows alone, as LIBSVM and SVC do, each exactly (`strategy` "auto" or "exact"). With `lam`, a
-        pair's mean loss is that of its own rows, and "balanced" class weights are those of all rows.
+        pair's mean loss is that of its own rows, and "balanced" class weights are those of all rows. "auto" takes
+        "one_vs_one" where pairs have up to 100,000 rows, and "one_vs_rest" where they have more or the strategy is
+        another one.
 
     Attributes
     ----------
@@ -51,6 +53,10 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         Primal objective (positive) and the dual one below it, of the problem that `certificate_` names. For
         "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
         sums over clusters ("dc"). With "one_vs_one" pairs are in the order of `itertools.combinations`.
+    duality_gap_ : float
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
+        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``) and for pairs of up to 4,096 rows
+        with the hinge or its square, else estimated from a sample of rows, plus five standard deviations.
     n_iter_ : int
         Passes over the rows, summed over the levels; with "one_vs_one", of the pair that took most.
     """
@@ -65,8 +71,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.multi_class not in _WAYS:
-            raise ValueError(f"multi_class must be {' or '.join(map(repr, _WAYS))}, got {self.multi_class!r}")
-        if self.multi_class == "one_vs_rest":
+            raise ValueError(f"multi_class must be one of {', '.join(map(repr, _WAYS))}, got {self.multi_class!r}")
+        if self.multi_class != "one_vs_one":
             return
         strategy = self._check_strategy()
         if strategy is not None and type(strategy) is not Exact:
@@ -74,8 +80,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
                 f"multi_class='one_vs_one' solves every pair of classes exactly, and strategy {self.strategy!r} does "
                 "something else: leave strategy at 'auto', or set multi_class='one_vs_rest'"
             )
-        for name, default in vars(TreeShape()).items():
-            if name in ("n_levels", "stop_level") and getattr(self, name) != default:
+        for name in ("n_levels", "stop_level"):
+            if getattr(self, name) != getattr(TreeShape(), name):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} asks for a tree of parts, which multi_class='one_vs_one' does not "
                     f"build: leave {name} at its default, or set multi_class='one_vs_rest'"
@@ -84,7 +90,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def _prepare_data(self, data: TrainingData) -> PreparedFit:
-        if self.multi_class == "one_vs_rest" or len(data.classes) == 2:
+        if len(data.classes) == 2 or not self._takes_pairs(data):
             return super()._prepare_data(data)
         n_threads, seed = effective_n_threads(self.n_jobs), self._seed()
         order = self._order(data.X, data.y, data.row_weights, seed)
@@ -110,6 +116,13 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         model_attributes = partial(self._pair_attributes, data, order, pairs)
         return PreparedFit(1, model_attributes, train)
 
+    def _takes_pairs(self, data: TrainingData) -> bool:
+        """Return whether more than two classes are separated one against one."""
+        if self.multi_class != "auto":
+            return self.multi_class == "one_vs_one"
+        largest_pair = int(np.sort(np.bincount(data.y))[-2:].sum())
+        return type(self._choose(self._check_strategy(), largest_pair)) is Exact
+
     def _pairs(self, data: TrainingData, order: Indices, transform: Transform, n_threads: int) -> ClassPairs:
         """Return the problems of all pairs, over rows in this order, which is that of their classes."""
         bounds = np.searchsorted(data.y[order], np.arange(len(data.classes) + 1))
@@ -133,10 +146,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         return signed[:, data.kept[order]]
 
     def _refuse_other_start(self, before: str) -> None:
-        raise ValueError(
-            f"warm_start=True needs a previous fit with multi_class={self.multi_class!r}; that of this machine had "
-            f"{before!r}"
-        )
+        now = next(way for way in ("one_vs_one", "one_vs_rest") if way != before)
+        raise ValueError(f"warm_start=True needs a previous fit with {now!r}; that of this machine was with {before!r}")
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 

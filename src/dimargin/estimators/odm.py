@@ -23,8 +23,8 @@ class ODMClassifier(MulticlassKernelClassifier):
     whole distribution of margins is drawn to one (DiODM paper, section 2). Every model carries a certificate, the
     relative duality gap.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest, or, with
-    ``multi_class="one_vs_one"``, ``K (K - 1) / 2``, one for each pair, whose second class is the positive one.
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else ``K (K - 1) / 2``, one for each pair, whose
+    second class is the positive one, or K, one against the rest: see `multi_class`.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ODMClassifier(MulticlassKernelClassifier):
     lam: str | float = "auto"
     upsilon: float = 0.5
     theta: float = 0.3
-    multi_class: str = "one_vs_rest"
+    multi_class: str = "auto"
     strategy: str | Strategy = "auto"
     branching: int = 4
     n_levels: int | None = None

@@ -27,8 +27,8 @@ class SVMClassifier(MulticlassKernelClassifier):
     with one that is not regularised, as in LIBSVM and scikit-learn's SVC. Every model carries a certificate, the
     relative duality gap.
 
-    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else K, one against the rest, or, with
-    ``multi_class="one_vs_one"``, ``K (K - 1) / 2``, one for each pair, whose second class is the positive one.
+    For K classes there are ``n_outputs = 1`` binary problems if K = 2, else ``K (K - 1) / 2``, one for each pair, whose
+    second class is the positive one, or K, one against the rest: see `multi_class`.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class SVMClassifier(MulticlassKernelClassifier):
     gamma: str | float = "scale"
     degree: int = 3
     coef0: float = 0.0
-    multi_class: str = "one_vs_rest"
+    multi_class: str = "auto"
     strategy: str | Strategy = "auto"
     branching: int = 4
     n_levels: int | None = None

@@ -36,7 +36,7 @@ def libsvm_model(estimator: Any) -> LibsvmModel:
         name, n_classes = type(estimator).__name__, len(estimator.classes_)
         raise ValueError(
             f"{name} separates {n_classes} classes one from the rest, which has no LIBSVM form: its models are "
-            f"one-vs-one. Fit it with multi_class='one_vs_one', or sklearn.multiclass.OneVsOneClassifier of others"
+            f"one-vs-one. Fit it with multi_class='one_vs_one'"
         )
     kernel, vectors, zero_based = _expansion(estimator, estimator.support_)
     if len(estimator.classes_) > 2:
@@ -125,9 +125,10 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     estimator : ODMClassifier, SVMClassifier or OneVsOneClassifier of these
-        Fitted, on labels that are whole numbers; with two classes, ``multi_class="one_vs_one"``, or pairs by
-        scikit-learn's OneVsOneClassifier. For two classes, a positive decision value stays one and means the first
-        label of the file. With more, LIBSVM decides a tie of votes by the order of the classes, and not by the values.
+        Fitted, on labels that are whole numbers; for more than two classes one against one, which is the default of
+        `multi_class`, or scikit-learn's OneVsOneClassifier. For two classes, a positive decision value stays one and
+        means the first label of the file. With more, LIBSVM decides a tie of votes by the order of the classes, and not
+        by the values.
     path : path-like
         An existing file is replaced, whole or not at all. The support vectors, which are training rows, are in it.
 
@@ -157,7 +158,7 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> path = Path(mkdtemp()) / "iris.model"
-    >>> dm.to_libsvm(dm.SVMClassifier(gamma=0.25, multi_class="one_vs_one").fit(X, y), path)
+    >>> dm.to_libsvm(dm.SVMClassifier(gamma=0.25).fit(X, y), path)
     >>> path.read_text().splitlines()[:4]
     ['svm_type c_svc', 'kernel_type rbf', 'gamma 0.25', 'nr_class 3']
     """

@@ -48,7 +48,8 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
     Parameters
     ----------
     estimator : ODMClassifier or LinearODMClassifier, default=None
-        Classifier to tune; None is ``ODMClassifier()``. All that is not in the grid is taken from it.
+        Classifier to tune; None is ``ODMClassifier()``. All that is not in the grid is taken from it. More than two
+        classes are separated each from the rest.
     param_grid : dict or list of dict, default=None
         Values of ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``kernel``, ``degree``,
         ``coef0`` to try, all combinations of a dict, as in scikit-learn's GridSearchCV. None: gamma from a quarter of
@@ -173,11 +174,8 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
             self._check_numbers()
             estimator = self._base()
             data = training_data(estimator, X, y, sample_weight)
-            if len(data.classes) > 2 and getattr(estimator, "multi_class", "one_vs_rest") != "one_vs_rest":
-                raise ValueError(
-                    f"ODMClassifierCV scores machines of one class against the rest, and multi_class is "
-                    f"{estimator.multi_class!r}: leave it at 'one_vs_rest', or use scikit-learn's GridSearchCV"
-                )
+            if len(data.classes) > 2 and isinstance(estimator, ODMClassifier):
+                _check_way(estimator)
             candidates = self._candidates(estimator, data)
             folds = self._folds(data, y)
             n_rows = min(int(self.max_rows), max(len(fold.train) for fold in folds))
@@ -320,6 +318,16 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
         if self.scoring is None:
             return float(self.best_estimator_.score(X, y, sample_weight))
         return float(check_scoring(self.best_estimator_, self.scoring)(self.best_estimator_, X, y))
+
+
+def _check_way(estimator: ODMClassifier) -> None:
+    """Make sure that the last fit is of the machines that are scored: each class against the rest."""
+    if estimator.multi_class == "one_vs_one":
+        raise ValueError(
+            "ODMClassifierCV scores machines of each class against the rest, and multi_class is 'one_vs_one': leave it "
+            "at 'auto', or use scikit-learn's GridSearchCV"
+        )
+    estimator.set_params(multi_class="one_vs_rest")
 
 
 def _default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:

@@ -97,8 +97,8 @@ def train(
     """
     began, machine = time.perf_counter(), cast(Any, clone(prototype))
     machine._check_parameters()
-    if getattr(machine, "multi_class", "one_vs_rest") != "one_vs_rest":
-        raise ValueError(f"multi_class={machine.multi_class!r} is not for Spark, which has 'one_vs_rest' only")
+    if getattr(machine, "multi_class", None) == "one_vs_one":
+        raise ValueError("multi_class='one_vs_one' is not for Spark, which separates each class from the rest")
     with SparkEngine(dataset.sparkSession) as engine, single_threaded_blas():
         checkpoints = None if checkpoint_dir is None else Checkpoints(engine, checkpoint_dir)
         seed = machine._seed() if checkpoints is None else checkpoints.seed_for(machine)

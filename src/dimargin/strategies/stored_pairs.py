@@ -88,15 +88,15 @@ class StoredPairs:
         The tolerance may be missed; the status is "max_iter" then.
         """
         rows, view = [self._classes[number] for number in pair], problem.kernel  # which counts the values
-        within = [self._within[number] for number in pair]
-        between = view.values(np.arange(len(within[0])), np.arange(len(within[0]), problem.n_rows))
-        dual = np.zeros(problem.n_rows) if start is None else problem.feasible(start)[0]
-        _core.solve_class_pair(
-            within[0], between, within[1], problem.conjugate.stack(), dual, self._scratch(len(dual)),
-            problem.intercept, _AIM * tol, _STEPS_A_ROW * len(dual),
-        )  # fmt: skip
         index = np.concatenate([np.arange(own.start, own.stop) for own in rows])
         precise = DualProblem.of(problem, self._precise.take(index, 1))
+        within = [self._within[number] for number in pair]
+        between = view.values(np.arange(len(within[0])), np.arange(len(within[0]), problem.n_rows))
+        dual = np.zeros(problem.n_rows) if start is None else precise.feasible(start)[0]
+        _core.solve_class_pair(
+            within[0], between, within[1], precise.conjugate.stack(), dual, self._scratch(len(dual)),
+            problem.intercept, _AIM * tol, _STEPS_A_ROW * len(dual),
+        )  # fmt: skip
         feasible = precise.feasible(dual[None] if np.isfinite(dual).all() else np.zeros((1, len(dual))))
         margins = precise.margins(feasible)
         objectives = precise.objectives(feasible, margins)
