@@ -144,7 +144,7 @@ def test_the_certificate_is_computed_again(name):
 
 
 def test_a_warm_start_begins_at_the_solution():
-    X, y = rows(1500)
+    X, y = rows(700)
     machine = paired(MACHINES["hinge"], warm_start=True, tol=1e-6).fit(X, y)
     precise = machine.duality_gap_
     assert machine.set_params(tol=1e-2).fit(X, y).duality_gap_ < 2 * precise
@@ -154,6 +154,9 @@ def test_a_warm_start_begins_at_the_solution():
     other = clone(MACHINES["hinge"]).set_params(multi_class="one_vs_rest", warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match=r"previous fit with 'one_vs_one'; .* was with 'one_vs_rest'"):
         other.set_params(multi_class="one_vs_one").fit(X, y)
+    for fitted in (machine.set_params(multi_class="one_vs_one"), other):  # "auto" goes on as before
+        n_coefficients = len(fitted.dual_coef_)
+        assert len(fitted.set_params(multi_class="auto").fit(X, y).dual_coef_) == n_coefficients
 
 
 @pytest.mark.parametrize(

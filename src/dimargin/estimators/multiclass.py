@@ -99,7 +99,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         n_values, largest = int(data.X.size), max(pairs.n_rows(pair) for pair in pairs.pairs)
         needed = self._memory_needed(largest, n_values, 1) + 16 * len(order) * len(data.classes)
         check_memory(needed, self.memory_limit)
-        memory = (CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)) - 16 * n_values
+        left = CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)
+        memory = max(0, left - 16 * n_values)
         start = self._previous_signed(data, order)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
@@ -120,6 +121,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         """Return whether more than two classes are separated one against one."""
         if self.multi_class != "auto":
             return self.multi_class == "one_vs_one"
+        if self.warm_start and hasattr(self, "dual_coef_"):
+            return self._is_one_vs_one
         largest_pair = int(np.sort(np.bincount(data.y))[-2:].sum())
         return type(self._choose(self._check_strategy(), largest_pair)) is Exact
 
