@@ -458,3 +458,12 @@ def test_accurate_products_are_those_of_extended_precision(kernel, offset):
         assert_allclose(found, reference, rtol=1e-9)
         assert K.accurate_product_errors(every, c, found).max() < 1e-3 * K.product_errors(every, c).max()
     assert np.abs(K.multiply(every, c) - reference).max() > 1e-9  # which needs it
+
+
+@every_kernel
+@pytest.mark.parametrize("offset", [0.0, 0.5])
+def test_sizes_of_a_view_are_those_of_its_rows(name, offset):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    transform = replace(RowTransform.fit(X, Kernel(name, gamma=0.5)), offset=offset)
+    view = KernelMatrix(transform, X).take(np.array([7, 2, 11]))
+    np.testing.assert_array_equal(view.column_sizes, transform.sizes(X[[7, 2, 11]]))
