@@ -24,7 +24,7 @@ def pairs():
 
 
 def train(pairs, limits, n_threads=2, done=lambda number: None):
-    return train_pairs(pairs, None, limits, LocalEngine(n_threads, limits.cancelled), 0, 0, done)
+    return train_pairs(pairs, None, limits, LocalEngine(n_threads, limits.cancelled), 0, 1600, done)
 
 
 def test_the_largest_pair_is_first(pairs):
@@ -58,17 +58,19 @@ def test_every_pair_gets_its_share_of_the_time_and_the_rest_goes_to_those_that_n
 
 
 def test_large_pairs_are_solved_by_all_threads(pairs, monkeypatch):
-    threads, solve = {}, one_vs_one.solve
+    threads, memory, solve = {}, {}, one_vs_one.solve
 
-    def noted(problem, *others):
+    def noted(problem, solver, *others):
         threads.setdefault(problem.n_rows, set()).add(problem.kernel.n_threads)
-        return solve(problem, *others)
+        memory.setdefault(problem.n_rows, set()).add(solver.cache)
+        return solve(problem, solver, *others)
 
     monkeypatch.setattr(one_vs_one, "solve", noted)
+    monkeypatch.setattr(one_vs_one, "_LARGE", 135)
     expected = train(pairs, Limits(), 1)
     threads.clear()
-    monkeypatch.setattr(one_vs_one, "_LARGE", 135)
     outcome = train(pairs, Limits(), 3)
+    assert memory == {170: {1600}, 140: {1600}, 130: {100}, 110: {100}, 100: {100}, 70: {100}}  # whatever the threads
     assert threads == {170: {3}, 140: {3}, 130: {1}, 110: {1}, 100: {1}, 70: {1}}
     np.testing.assert_array_equal(outcome.signed, expected.signed)
 

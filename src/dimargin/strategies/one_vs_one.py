@@ -28,6 +28,7 @@ from dimargin.strategies.stored_pairs import MOST_ROWS, StoredPairs, can_be_stor
 from dimargin.system.arrays import Floats, Indices
 
 _LARGE = 8192  # rows from which blocks, and passes over the rows, keep all threads busy
+_SHARES = 16  # of the memory, one for each pair that is solved beside others, however many threads there are
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,9 @@ class _Run:
                 return solution
             start, spent = solution.dual, solution.kernel_evaluations
         seed = int(np.random.SeedSequence([self._random_state, number]).generate_state(1)[0])
-        solution = solve(problem, BlockCoordinateDescent(self._memory // n_together, seed), start, limits)
+        # what a solver does depends on its memory, which must not depend on the number of threads
+        memory = self._memory if number in self._large else self._memory // _SHARES
+        solution = solve(problem, BlockCoordinateDescent(memory, seed), start, limits)
         return replace(solution, kernel_evaluations=solution.kernel_evaluations + spent)
 
     def outcome(self, seconds: float) -> PairsOutcome:
