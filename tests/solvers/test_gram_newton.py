@@ -100,7 +100,7 @@ def test_other_solver(blocks_give_up, loss, kernel, intercept):
     assert solution.status == "converged" and solution.history[-1]["factorizations"] > 0
     _, dual, gap = certificate(problem, solution.dual)
     assert (gap <= 2e-9).all()
-    by_blocks = solve(problem, BlockCoordinateDescent(cache=0), None, Limits(tol=1e-5))
+    by_blocks = solve(problem, BlockCoordinateDescent(gram=0), None, Limits(tol=1e-5))
     assert "factorizations" in by_blocks.history[-1]
     assert (dual >= by_blocks.objectives.dual * (1 - 1e-8)).all()
 
@@ -179,7 +179,7 @@ def test_blocks_that_creep_hand_over():
 def test_memory_that_does_not_suffice():
     X, labels = blobs(1200, n_features=2)
     problem = make_problem(X, labels, HARD, RBF)
-    solution = solve(problem, BlockCoordinateDescent(cache=10**6), None, Limits(max_iter=5))
+    solution = solve(problem, BlockCoordinateDescent(gram=10**6), None, Limits(max_iter=5))
     assert solution.status == "max_iter" and solution.history[-1]["factorizations"] == 0
 
 

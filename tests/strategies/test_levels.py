@@ -5,7 +5,7 @@ from threading import Event
 
 import numpy as np
 import pytest
-from helpers import ODM, blobs, make_problem
+from helpers import ODM, blobs, make_problem, scattered
 from test_diodm import RBF, training
 
 from dimargin import DiODM
@@ -14,9 +14,10 @@ from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import Solution
 from dimargin.sharding.parts import Part
 from dimargin.sharding.tree import Level
+from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, TreeShape
 from dimargin.strategies.levels import Step, average, model
-from dimargin.strategies.solves import Solved, summarise
+from dimargin.strategies.solves import Plan, Solved, summarise
 
 
 def solved(primal, gap, rows, mass, intercept=0.0, total=4.0):
@@ -87,3 +88,14 @@ def test_early_stop_asks_every_part(level, first_gaps, stops):
     plan = training(make_problem(X, labels, ODM, RBF), TreeShape(branching=2, n_levels=2), tol=1e-3)
     verdict = DiODM()._verdict(plan, [{}, {}], Step(replace(level, results=results), lambda: None), False)
     assert (verdict is not None) == stops
+
+
+def test_memory_of_a_factor_does_not_depend_on_the_threads():
+    """Whether Newton's method may take over decides about the model."""
+    problem = make_problem(*blobs(1200), ODM, RBF)
+    plans = {}
+    for n_threads in (1, 4):
+        plan = replace(training(problem, TreeShape()), rows=scattered(problem, 8, n_threads=n_threads), cache=8 * 10**6)
+        plans[n_threads] = Plan.of(plan, plan.rows, Limits(), 1)
+    assert plans[1].gram == plans[4].gram == 10**6
+    assert plans[1].cache == 4 * plans[4].cache == 8 * 10**6

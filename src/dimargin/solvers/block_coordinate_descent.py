@@ -50,6 +50,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         took longer, up to 2.5 times: memory used for the first time costs as much as several such values.
     random_state : int or numpy Generator seed, default=0
         Seed of the order of the rows.
+    gram : int, default=2 GiB
+        Bytes, at most, of a kernel matrix that is factored (`dimargin.solvers.handover`). They must not depend on the
+        number of threads, because results do depend on them.
 
     Attributes
     ----------
@@ -60,6 +63,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     small: ClassVar[int] = 512
     cache: int = CACHE
     random_state: int = 0
+    gram: int = CACHE
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
         """Return the state at a start, whose margins cost one pass over its support."""
@@ -123,7 +127,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         elif state.lessen_rounding():
             go_on_in_float64(state)
         elif state.newton is None:
-            state.is_slow = is_slow(state, objectives, self.cache)
+            state.is_slow = is_slow(state, objectives, self.gram)
         unmet = state.outputs[~state.best.objectives.met(state.limits.tol)[state.outputs]]
         if state.order is None and 0 < len(unmet) < len(state.outputs):
             state.focus(unmet)

@@ -23,6 +23,7 @@ from dimargin.system.arrays import TINY
 _OF_BLOCKS, _OF_VALUES = 6.0, 9.0
 _PASSES = 2  # of blocks, before their pace is believed
 _SPENT, _AHEAD = 0.15, 3.0  # part of Newton's work that blocks get in any case, and how much more they must need
+_BEGIN = 2e9  # work that steps take in any case, however few the rows
 _STEPS = 10  # of Newton's method, which need about three new factors
 _BYTES = 12  # of a factor for each entry, with what is kept, twice, of rows that have changed
 _NEAR = 0.5  # gap from which the coefficients of blocks are a better start than none
@@ -48,7 +49,7 @@ def is_slow(state: State, now: Objectives, memory: int) -> bool:
     target = state.limits.tol * max(float(np.abs(now.dual).sum()), TINY)
     curvature = problem.conjugate.response(problem.shifted(state.margins, now.intercept))[1]
     rows = (curvature > 0).sum(axis=1).astype(float)
-    newton = float((rows**3).sum()) + 2 * of_value * _STEPS * problem.n_rows * float(rows.sum())
+    newton = _BEGIN + float((rows**3).sum()) + 2 * of_value * _STEPS * problem.n_rows * float(rows.sum())
     is_far = np.log(least / target) * (work - earlier) > _AHEAD * newton * np.log(before / least)
     return bool(is_far and work >= _SPENT * newton and _BYTES * rows.max() ** 2 <= memory)
 

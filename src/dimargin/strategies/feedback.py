@@ -20,7 +20,7 @@ from dimargin.problems.solution import History, Status
 from dimargin.sharding.parts import Part, whole_of
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
-from dimargin.solvers import BlockCoordinateDescent
+from dimargin.solvers import BlockCoordinateDescent, Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged, entry_of
 from dimargin.strategies import levels
 from dimargin.strategies.base import LevelModel, Training

@@ -206,7 +206,7 @@ class _Run:
         seed = int(np.random.SeedSequence([self._random_state, number]).generate_state(1)[0])
         # what a solver does depends on its memory, which must not depend on the number of threads
         memory = self._memory if number in self._large else self._memory // _SHARES
-        solution = solve(problem, BlockCoordinateDescent(memory, seed), start, limits)
+        solution = solve(problem, BlockCoordinateDescent(memory, seed, memory), start, limits)
         return replace(solution, kernel_evaluations=solution.kernel_evaluations + spent)
 
     def outcome(self, seconds: float) -> PairsOutcome:

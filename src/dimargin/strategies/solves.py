@@ -31,6 +31,7 @@ class Plan:
     random_state: int
     index: tuple[int, ...]  # position in the computation, which seeds solvers together with a part's first index
     cache: int  # bytes of a task for remembered kernel rows
+    gram: int  # bytes of a task for a factored kernel matrix, whatever the number of threads
     n_threads: int  # of a task
     mass: float | None = None  # weight that every part represents in its loss; None for that of the part
     wrap_solver: SolverWrapper | None = None
@@ -46,13 +47,13 @@ class Plan:
         wrap_solver: SolverWrapper | None = None,
     ) -> Plan:
         """Return the plan for some parts, which share the threads and the cache of a machine."""
-        share = training.cache // parts.n_together
-        return cls(limits, training.random_state, index, share, parts.n_threads, mass, wrap_solver)
+        shares = training.cache // parts.n_together, training.cache // parts.n_shards
+        return cls(limits, training.random_state, index, *shares, parts.n_threads, mass, wrap_solver)
 
     def solver(self, *number: int) -> BlockCoordinateDescent:
         """Return the exact solver, seeded for a position in the computation."""
         seed = np.random.SeedSequence([self.random_state, *self.index, *number]).generate_state(1)[0]
-        return BlockCoordinateDescent(random_state=int(seed), cache=self.cache)
+        return BlockCoordinateDescent(self.cache, int(seed), self.gram)
 
     def solve(self, part: Part) -> Solution:
         """Solve a part, starting from its coefficients."""
