@@ -27,7 +27,7 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 	check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
-# sleep, because several test workers share the cores.
+# of scikit-learn sleep, because several test workers share the cores.
 test test-slow test-all test-versions coverage sanitize doctest: export SCIPY_ARRAY_API := 1
 test test-slow test-all test-versions coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
 test test-slow test-all test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg

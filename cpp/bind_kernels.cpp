@@ -95,11 +95,8 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
               const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
               nb::gil_scoped_release release;
               n_threads = useful_threads(n_threads, xv, zv);
-              int64_t computed = 0;
-              in_parallel(n_threads, [&] {
-                  computed = tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)), out.data(),
-                                                n_threads);
-              });
+              const int64_t computed = tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)),
+                                                          out.data(), n_threads);
               if (computed < 0) throw std::bad_alloc();
               return computed;
           },
@@ -120,10 +117,8 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
               nb::gil_scoped_release release;
               const double work = 16.0 * double(n_slots) * double(width) * double(out.shape(0));
               n_threads = int(std::min(double(n_threads), 1.0 + work / operations_a_thread));
-              in_parallel(n_threads, [&] {
-                  tile<T>().combine(values.data(), width, slots.data(), n_slots, coefficients.data(),
-                                    int64_t(out.shape(0)), out.data(), n_threads);
-              });
+              tile<T>().combine(values.data(), width, slots.data(), n_slots, coefficients.data(), int64_t(out.shape(0)),
+                                out.data(), n_threads);
           },
           nb::arg("values").noconvert(), nb::arg("slots"), nb::arg("coefficients"), nb::arg("out").noconvert(),
           nb::arg("n_threads"), "out[q, c] += sum_j values[slots[j], c] coefficients[q, j]");
@@ -138,8 +133,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
               const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
               nb::gil_scoped_release release;
               n_threads = useful_threads(n_threads, xv, zv);
-              int64_t computed = 0;
-              in_parallel(n_threads, [&] { computed = tile<T>().block(k, xv, zv, out.data(), n_threads); });
+              const int64_t computed = tile<T>().block(k, xv, zv, out.data(), n_threads);
               if (computed < 0) throw std::bad_alloc();
               return computed;
           },

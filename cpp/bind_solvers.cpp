@@ -2,6 +2,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <exception>
+#include <mutex>
 #include <numeric>
 
 #include "bindings.hpp"
@@ -31,24 +32,25 @@ void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_ar
         const double* p = pieces.data();
         std::exception_ptr failure;
         std::vector<double> operations(size_t(outputs), 0.0);
-        const int threads = int(std::min<int64_t>(n_threads, outputs));
+        std::mutex failing;
+        Turns turns(outputs);
+        const auto solve_outputs = [&] {
+            for (int64_t q; (q = turns.take()) >= 0;) {
+                try {
+                    solve(BlockProblem<T>{size, index.data(), gram.data(),
+                                          {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
+                                          dual.data() + q * n, margins.data() + q * n, change.data() + q * size,
+                                          intercept, &operations[size_t(q)]},
+                          tolerance, absolute, max_steps);
+                } catch (...) {
+                    const std::lock_guard lock(failing);
+                    failure = std::current_exception();
+                }
+            }
+        };
         {
             nb::gil_scoped_release release;
-            in_parallel(threads, [&] {
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (threads > 1)
-                for (int64_t q = 0; q < outputs; ++q) {
-                    try {
-                        solve(BlockProblem<T>{size, index.data(), gram.data(),
-                                              {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
-                                              dual.data() + q * n, margins.data() + q * n, change.data() + q * size,
-                                              intercept, &operations[size_t(q)]},
-                              tolerance, absolute, max_steps);
-                    } catch (...) {
-#pragma omp critical
-                        failure = std::current_exception();
-                    }
-                }
-            });
+            in_parallel(int(std::min<int64_t>(n_threads, outputs)), solve_outputs);
         }
         if (failure) std::rethrow_exception(failure);
         return std::accumulate(operations.begin(), operations.end(), 0.0);
@@ -98,11 +100,8 @@ template <class T> void bind_cholesky(nb::module_& m) {
               if (int64_t(matrix.shape(1)) != n || n > INT32_MAX || begin < 0 || begin > end || end > n ||
                   !whole(begin) || !whole(end))
                   throw std::invalid_argument("no columns of a square matrix, in whole tiles");
-              bool positive = false;
               nb::gil_scoped_release release;
-              in_parallel(n_threads,
-                          [&] { positive = factor_columns(matrix.data(), n, begin, end, n_threads); });
-              return positive;
+              return factor_columns(matrix.data(), n, begin, end, n_threads);
           },
           nb::arg("matrix").noconvert(), nb::arg("begin"), nb::arg("end"), nb::arg("n_threads"),
           "Cholesky's method on some of the columns.");
@@ -112,9 +111,7 @@ template <class T> void bind_cholesky(nb::module_& m) {
               if (int64_t(factor.shape(1)) != n || int64_t(right.shape(1)) != n || n > INT32_MAX)
                   throw std::invalid_argument("right-hand sides do not fit the factor");
               nb::gil_scoped_release release;
-              in_parallel(n_threads, [&] {
-                  solve_triangle(factor.data(), n, right.data(), int64_t(right.shape(0)), transposed, n_threads);
-              });
+              solve_triangle(factor.data(), n, right.data(), int64_t(right.shape(0)), transposed, n_threads);
           },
           nb::arg("factor").noconvert(), nb::arg("right").noconvert(), nb::arg("transposed"), nb::arg("n_threads"),
           "Solutions with a factor, or with its transpose.");

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "linear.hpp"
 #include "pairs.hpp"
+#include "threads.hpp"
 #include "tile.hpp"
 
 namespace dimargin {
@@ -35,18 +35,7 @@ template <class T> const TileTable<T>& tile();
 template <> inline const TileTable<float>& tile() { return *chosen.f32; }
 template <> inline const TileTable<double>& tile() { return *chosen.f64; }
 
-// GNU libgomp keeps its team of threads in the thread that used it. A child made by fork inherits the record but not
-// the threads, and would wait for them for ever; a new thread has no such record. So in a forked child parallel work
-// starts from a new thread.
-extern bool forked;
-
-template <class F> void in_parallel(int n_threads, F&& work) {
-    if (n_threads > 1 && forked) {
-        std::thread(std::forward<F>(work)).join();
-    } else {
-        work();
-    }
-}
+void prepare_threads();  // once, at import
 
 // Rows ready for the tile: scaled and centred by the caller, kept alive here.
 template <class T> struct Rows {

@@ -3,7 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <omp.h>
-#include <pthread.h>
 
 #include <cstdlib>
 #include <string>
@@ -15,7 +14,6 @@
 namespace dimargin {
 
 InstructionSet chosen;
-bool forked = false;
 
 }  // namespace dimargin
 
@@ -76,7 +74,7 @@ NB_MODULE(_core, m) {
     m.doc() = "Compiled core of dimargin: kernel tiles, the block solver and linear passes.";
     available = allowed();
     chosen = available.back();
-    pthread_atfork(nullptr, nullptr, [] { forked = true; });
+    prepare_threads();
 
     nb::object api = nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
     from_capsule(lapack.dpotrf, api, "dpotrf");

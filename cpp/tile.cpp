@@ -4,6 +4,7 @@
 #include "tile.hpp"
 
 #include "panels.hpp"
+#include "threads.hpp"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -24,23 +25,18 @@ template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
     return sum + (distance - size);
 }
 
-template <Sum S, class T>
+// The family is known when this is compiled: a choice among registers that are in use is slow.
+template <Sum S, Family F, class T>
 INLINE Vec<T> kernel_value(const KernelSpec& k, T lowest, Vec<T> sum, T x_norm, Vec<T> z_norm) {
-    switch (k.family) {
-        case Family::rbf:
-            if constexpr (S == Sum::squared_difference) return exp2_nonpositive<T>(sum * T(-0.5), lowest);
-            return exp2_nonpositive<T>(sum - (z_norm + x_norm), lowest);
-        case Family::laplacian:
-            if constexpr (S == Sum::absolute_overlap) return exp2_nonpositive<T>(-((z_norm + x_norm) + sum), lowest);
-            return exp2_nonpositive<T>(-sum, lowest);
-        case Family::polynomial: {
-            const Vec<T> base = sum + T(k.coef0);
-            Vec<T> power = base;
-            for (int i = 1; i < k.degree; ++i) power = power * base;
-            return power;
-        }
-        default: return sum;
-    }
+    if constexpr (F == Family::rbf && S == Sum::squared_difference) return exp2_nonpositive<T>(sum * T(-0.5), lowest);
+    if constexpr (F == Family::rbf) return exp2_nonpositive<T>(sum - (z_norm + x_norm), lowest);
+    if constexpr (S == Sum::absolute_overlap) return exp2_nonpositive<T>(-((z_norm + x_norm) + sum), lowest);
+    if constexpr (F == Family::laplacian) return exp2_nonpositive<T>(-sum, lowest);
+    if constexpr (F == Family::linear) return sum;
+    const Vec<T> base = sum + T(k.coef0);
+    Vec<T> power = base;
+    for (int i = 1; i < k.degree; ++i) power = power * base;
+    return power;
 }
 
 // Kernel values below two to this are zero.
@@ -66,7 +62,7 @@ INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, 
 }
 
 // Kernel values of tile_rows rows with the columns of the panels of a strip, into buffer[tile_rows][padded].
-template <Sum S, class T>
+template <Sum S, Family F, class T>
 void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, const Panels<T>& panels, const Strip& strip,
           int64_t d, T* buffer) {
     constexpr int L = lanes<T>(), R = tile_rows;
@@ -88,8 +84,8 @@ void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, co
         const Vec<T> n0 = *(const Vec<T>*)(panels.norms + c), n1 = *(const Vec<T>*)(panels.norms + c + L);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-            *(Vec<T>*)(buffer + r * panels.padded + c) = kernel_value<S, T>(k, lowest, sum[r][0], x_norms[r], n0);
-            *(Vec<T>*)(buffer + r * panels.padded + c + L) = kernel_value<S, T>(k, lowest, sum[r][1], x_norms[r], n1);
+            *(Vec<T>*)(buffer + r * panels.padded + c) = kernel_value<S, F, T>(k, lowest, sum[r][0], x_norms[r], n0);
+            *(Vec<T>*)(buffer + r * panels.padded + c + L) = kernel_value<S, F, T>(k, lowest, sum[r][1], x_norms[r], n1);
         }
     }
 }
@@ -140,45 +136,8 @@ void drain(const Sink<T>& sink, const T* buffer, int64_t padded, const Strip& st
 // The next functions return how many kernel values were computed, or this.
 constexpr int64_t no_memory = -1;
 
-template <Sum S, class T>
-int64_t dense_rows(const KernelSpec& k, const RowsView<T>& x, const Panels<T>& panels, const Sink<T>& sink, int n_threads) {
-    constexpr int W = panel_width<T>();
-    const int64_t d = x.n_features, groups = (x.size + tile_rows - 1) / tile_rows;
-    const T lowest = lowest_exponent<T>(k);
-    int64_t computed = 0, failed = 0;
-    (void)n_threads;
-#pragma omp parallel num_threads(n_threads) if (n_threads > 1) reduction(+ : computed, failed)
-    {
-        alignas(64) T buffer[tile_rows * chunk_columns];
-        T* box = panels.boxes ? (T*)aligned<T>(2 * box_side<T>(d)) : nullptr;
-        Strip near;
-#pragma omp for schedule(dynamic, 16)
-        for (int64_t g = 0; g < groups; ++g) {
-            if (panels.boxes && !box) {
-                ++failed;
-                continue;
-            }
-            const int64_t first = g * tile_rows;
-            const int rows = int(x.size - first < tile_rows ? x.size - first : tile_rows);
-            const T* pointers[tile_rows];
-            T norms[tile_rows];
-            for (int r = 0; r < tile_rows; ++r) {
-                const int64_t row = x.index[first + (r < rows ? r : rows - 1)];
-                pointers[r] = x.values + row * d;
-                norms[r] = x.norms ? x.norms[row] : T(0);
-            }
-            find_near<S, T>(pointers, panels, d, lowest, box, near);
-            if (sink.values && near.n_panels * W < panels.padded) memset(buffer, 0, sizeof buffer);
-            if (!near.n_panels && !sink.values) continue;
-            fill<S, T>(k, lowest, pointers, norms, panels, near, d, buffer);
-            drain<tile_rows, W, T>(sink, buffer, panels.padded, near, first, rows);
-            const bool last = near.n_panels && near.columns[near.n_panels - 1] + W == panels.padded;
-            computed += rows * (near.n_panels * W - (last ? panels.padded - panels.n_columns : 0));
-        }
-        free(box);
-    }
-    return failed ? no_memory : computed;
-}
+constexpr int64_t turns_a_thread = 8;  // at least, so that none is waited for long
+constexpr int64_t most_groups = 16;    // of tile_rows rows in one: half a millisecond
 
 // Coefficients in the panel's precision and padding; the caller takes out powers of two that would not fit.
 template <class T>
@@ -188,52 +147,147 @@ void pack_coefficients(const double* coefficients, int64_t n_outputs, int64_t st
         for (int64_t c = 0; c < padded; ++c) out[q * padded + c] = c < count ? T(coefficients[q * stride + first + c]) : T(0);
 }
 
-template <Sum S, class T>
-int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
-           const double* coefficients, int n_threads) {
-    constexpr int W = panel_width<T>();
-    int64_t width = panel_budget / (int64_t(sizeof(T)) * (z.n_features > 0 ? z.n_features : 1)) / W * W;
-    width = width < W ? W : (width > chunk_columns ? chunk_columns : width);
-    const int64_t n_panels = (z.size + width - 1) / width;
-    const bool stationary = k.family == Family::rbf || k.family == Family::laplacian;
-    const bool leave_out = stationary && k.lowest > KernelSpec::none;
-    const auto from = [&](int64_t begin, int64_t end, int threads) {
-        Panels<T> panels{(T*)aligned<T>(width * z.n_features), (T*)aligned<T>(width), nullptr, 0, 0};
-        if (leave_out) panels.boxes = (T*)aligned<T>(width / W * 2 * box_side<T>(z.n_features));
-        T* packed = (T*)aligned<T>(width * whole.n_outputs);
-        const bool complete = panels.values && panels.norms && packed && (panels.boxes || !leave_out);
-        int64_t computed = complete ? 0 : no_memory;
-        Sink<T> sink = whole;
-        for (int64_t first = begin * width; computed >= 0 && first < z.size && first < end * width; first += width) {
-            const int64_t count = z.size - first < width ? z.size - first : width;
-            pack<T>(z, first, count, panels);
-            sink.first_column = first;
-            sink.n_columns = count;
-            if (coefficients) {
-                pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, panels.padded, packed);
-                sink.coefficients = packed;
-            }
-            const int64_t more = dense_rows<S, T>(k, x, panels, sink, threads);
-            computed = more < 0 ? no_memory : computed + more;
-        }
+// Columns packed for the tile, and where their kernel values go.
+template <class T> struct Chunk {
+    Panels<T> panels;
+    Sink<T> sink;
+};
+
+// Room for some chunks of columns, one after the other.
+template <class T> class Packing {
+public:
+    Packing(const RowsView<T>& z, const Sink<T>& whole, const double* coefficients, bool boxes, int64_t width, int64_t n)
+        : z(z), whole(whole), coefficients(coefficients), width(width), panels{
+              (T*)aligned<T>(n * width * z.n_features), (T*)aligned<T>(n * width),
+              boxes ? (T*)aligned<T>(n * boxes_size()) : nullptr, 0, 0},
+          packed((T*)aligned<T>(n * width * whole.n_outputs)), chunks((Chunk<T>*)malloc(size_t(n) * sizeof(Chunk<T>))),
+          complete(panels.values && panels.norms && (panels.boxes || !boxes) && packed && chunks) {}
+    Packing(const Packing&) = delete;
+    ~Packing() {
         free(panels.values);
         free(panels.norms);
         free(panels.boxes);
         free(packed);
-        return computed;
-    };
-    // few rows and many columns to store: threads take panels instead of rows, and need not wait for each other
-    if (n_threads > 1 && !coefficients && x.size < z.size && n_panels >= n_threads) {
-        int64_t computed = 0, failed = 0;
-#pragma omp parallel for schedule(static, 1) num_threads(n_threads) reduction(+ : computed, failed)
-        for (int64_t part = 0; part < n_threads; ++part) {
-            const int64_t more = from(n_panels * part / n_threads, n_panels * (part + 1) / n_threads, 1);
-            failed += more < 0;
-            computed += more;
+        free(chunks);
+    }
+
+    // Packs some chunks of all; returns how many that are.
+    int pack(int64_t first_chunk, int64_t n) {
+        int count = 0;
+        for (int64_t first = first_chunk * width; count < n && first < z.size; first += width, ++count) {
+            Chunk<T>& chunk = chunks[count];
+            chunk = {{panels.values + count * width * z.n_features, panels.norms + count * width,
+                      panels.boxes ? panels.boxes + count * boxes_size() : nullptr, 0, 0}, whole};
+            chunk.sink.first_column = first;
+            chunk.sink.n_columns = z.size - first < width ? z.size - first : width;
+            dimargin::DIMARGIN_ARCH::pack<T>(z, first, chunk.sink.n_columns, chunk.panels);
+            if (coefficients) {
+                T* const to = packed + count * width * whole.n_outputs;
+                pack_coefficients<T>(coefficients, whole.n_outputs, z.size, first, chunk.sink.n_columns,
+                                     chunk.panels.padded, to);
+                chunk.sink.coefficients = to;
+            }
         }
+        return count;
+    }
+
+private:
+    int64_t boxes_size() const { return width / panel_width<T>() * 2 * box_side<T>(z.n_features); }
+
+    const RowsView<T>& z;
+    const Sink<T>& whole;
+    const double* coefficients;
+    const int64_t width;
+    Panels<T> panels;  // of all chunks
+    T* packed;
+
+public:
+    Chunk<T>* const chunks;
+    const bool complete;
+};
+
+// Kernel values of the rows from `first` up to `end` with a chunk of columns.
+template <Sum S, Family F, class T>
+int64_t dense_rows(const KernelSpec& k, const RowsView<T>& x, int64_t first, int64_t end, const Chunk<T>& chunk, T* box) {
+    constexpr int W = panel_width<T>();
+    const Panels<T> panels = chunk.panels;  // copies stay in registers
+    const Sink<T> sink = chunk.sink;
+    const int64_t d = x.n_features;
+    const T lowest = lowest_exponent<T>(k);
+    alignas(64) T buffer[tile_rows * chunk_columns];
+    Strip near;
+    int64_t computed = 0;
+    for (; first < end; first += tile_rows) {
+        const int rows = int(end - first < tile_rows ? end - first : tile_rows);
+        const T* pointers[tile_rows];
+        T norms[tile_rows];
+        for (int r = 0; r < tile_rows; ++r) {
+            const int64_t row = x.index[first + (r < rows ? r : rows - 1)];
+            pointers[r] = x.values + row * d;
+            norms[r] = x.norms ? x.norms[row] : T(0);
+        }
+        find_near<S, T>(pointers, panels, d, lowest, box, near);
+        if (sink.values && near.n_panels * W < panels.padded) memset(buffer, 0, sizeof buffer);
+        if (!near.n_panels && !sink.values) continue;
+        fill<S, F, T>(k, lowest, pointers, norms, panels, near, d, buffer);
+        drain<tile_rows, W, T>(sink, buffer, panels.padded, near, first, rows);
+        const bool last = near.n_panels && near.columns[near.n_panels - 1] + W == panels.padded;
+        computed += rows * (near.n_panels * W - (last ? panels.padded - panels.n_columns : 0));
+    }
+    return computed;
+}
+
+template <Sum S, Family F, class T>
+int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+              const double* coefficients, int n_threads) {
+    constexpr int W = panel_width<T>();
+    const int64_t d = z.n_features > 0 ? z.n_features : 1, fitting = panel_budget / (int64_t(sizeof(T)) * d) / W * W;
+    const int64_t width = fitting < W ? W : (fitting > chunk_columns ? chunk_columns : fitting);
+    const int64_t n_chunks = (z.size + width - 1) / width;
+    if (!n_chunks) return 0;
+    const bool boxes = (F == Family::rbf || F == Family::laplacian) && k.lowest > KernelSpec::none;
+    int64_t computed = 0, failed = 0;
+    const auto box = [&] { return boxes ? (T*)aligned<T>(2 * box_side<T>(d)) : nullptr; };
+
+    // few rows and many columns to store: threads take chunks of columns, and each packs its own
+    if (n_threads > 1 && !coefficients && x.size < z.size && n_chunks >= n_threads) {
+        Turns turns(n_chunks);
+        in_parallel(n_threads, [&] {
+            Packing<T> packing(z, whole, coefficients, boxes, width, 1);
+            T* const around = box();
+            const bool complete = packing.complete && (around || !boxes);
+            for (int64_t piece; complete && (piece = turns.take()) >= 0;) {
+                packing.pack(piece, 1);
+                add(computed, dense_rows<S, F, T>(k, x, 0, x.size, packing.chunks[0], around));
+            }
+            free(around);
+            if (!complete) add(failed, 1);
+        });
         return failed ? no_memory : computed;
     }
-    return from(0, n_panels, n_threads);
+
+    // as many chunks as fit into the budget are packed at once, because threads wait for each other before the next ones
+    const int64_t budgeted = panel_budget / (int64_t(sizeof(T)) * (d + whole.n_outputs) * width);
+    const int64_t at_once = budgeted < 1 ? 1 : (budgeted < n_chunks ? budgeted : n_chunks);
+    Packing<T> packing(z, whole, coefficients, boxes, width, at_once);
+    if (!packing.complete) return no_memory;
+    const int64_t groups = x.size / (turns_a_thread * n_threads * tile_rows);
+    const int64_t height = tile_rows * (groups < 1 ? 1 : (groups > most_groups ? most_groups : groups));
+    for (int64_t begin = 0; !failed && begin < n_chunks; begin += at_once) {
+        const int count = packing.pack(begin, at_once);
+        Turns turns((x.size + height - 1) / height);
+        in_parallel(n_threads, [&] {
+            T* const around = box();
+            for (int64_t piece; (around || !boxes) && (piece = turns.take()) >= 0;) {
+                const int64_t first = piece * height, end = x.size - first < height ? x.size : first + height;
+                for (int chunk = 0; chunk < count; ++chunk)
+                    add(computed, dense_rows<S, F, T>(k, x, first, end, packing.chunks[chunk], around));
+            }
+            if (boxes && !around) add(failed, 1);
+            free(around);
+        });
+    }
+    return failed ? no_memory : computed;
 }
 
 // One panel of sparse columns: the features that occur in it get a slot each, slot 0 is a row of zeros.
@@ -283,17 +337,18 @@ template <class T> void unscatter(const RowsView<T>& z, int64_t first, int64_t c
     }
 }
 
-template <Sum S, class T>
+template <Sum S, Family F, class T>
 int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
             const double* coefficients, int n_threads) {
     typedef SparsePanel<T> Panel;
     constexpr int W = Panel::W, V = Panel::V, L = lanes<T>();
-    const int64_t parts = n_threads < 1 ? 1 : n_threads;
     const T lowest = lowest_exponent<T>(k);
     const Strip only{{0}, 1};
     int64_t failed = 0;
-#pragma omp parallel for schedule(static, 1) num_threads(n_threads) if (n_threads > 1) reduction(+ : failed)
-    for (int64_t part = 0; part < parts; ++part) {
+    const int64_t parts = n_threads > 1 ? 4 * n_threads : 1;
+    Turns turns(parts);
+    in_parallel(n_threads, [&] {
+      for (int64_t part; (part = turns.take()) >= 0;) {
         const int64_t begin = x.size * part / parts, end = x.size * (part + 1) / parts;
         Panel panel;
         panel.slot = (int32_t*)calloc(size_t(z.n_features > 0 ? z.n_features : 1), sizeof(int32_t));
@@ -325,30 +380,43 @@ int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, 
                 for (int v = 0; v < V; ++v) {
                     Vec<T> z_norm;
                     memcpy(&z_norm, panel.norms + v * L, sizeof z_norm);
-                    *(Vec<T>*)(buffer + v * L) = kernel_value<S, T>(k, lowest, sum[v], norm, z_norm);
+                    *(Vec<T>*)(buffer + v * L) = kernel_value<S, F, T>(k, lowest, sum[v], norm, z_norm);
                 }
                 drain<1, W, T>(sink, buffer, W, only, i, 1);
             }
             unscatter<T>(z, first, count, panel);
         }
-        failed += !complete;
+        if (!complete) add(failed, 1);
         free(panel.slot);
         free(panel.values);
         free(packed);
-    }
+      }
+    });
     return failed ? no_memory : x.size * z.size;
+}
+
+template <Family F, class T>
+int64_t products(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& sink,
+                 const double* coefficients, int n_threads) {
+    if (x.offsets) return sparse<Sum::product, F, T>(k, x, z, sink, coefficients, n_threads);
+    return dense<Sum::product, F, T>(k, x, z, sink, coefficients, n_threads);
 }
 
 template <class T>
 int64_t run(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& sink,
             const double* coefficients, int n_threads) {
-    if (x.offsets) {
-        if (k.family == Family::laplacian) return sparse<Sum::absolute_overlap, T>(k, x, z, sink, coefficients, n_threads);
-        return sparse<Sum::product, T>(k, x, z, sink, coefficients, n_threads);
+    switch (k.family) {
+        case Family::rbf:
+            if (k.difference && !x.offsets)
+                return dense<Sum::squared_difference, Family::rbf, T>(k, x, z, sink, coefficients, n_threads);
+            return products<Family::rbf, T>(k, x, z, sink, coefficients, n_threads);
+        case Family::laplacian:
+            if (x.offsets)
+                return sparse<Sum::absolute_overlap, Family::laplacian, T>(k, x, z, sink, coefficients, n_threads);
+            return dense<Sum::absolute_difference, Family::laplacian, T>(k, x, z, sink, coefficients, n_threads);
+        case Family::polynomial: return products<Family::polynomial, T>(k, x, z, sink, coefficients, n_threads);
+        default: return products<Family::linear, T>(k, x, z, sink, coefficients, n_threads);
     }
-    if (k.family == Family::laplacian) return dense<Sum::absolute_difference, T>(k, x, z, sink, coefficients, n_threads);
-    if (k.difference) return dense<Sum::squared_difference, T>(k, x, z, sink, coefficients, n_threads);
-    return dense<Sum::product, T>(k, x, z, sink, coefficients, n_threads);
 }
 
 template <class T>
@@ -404,15 +472,16 @@ void combine_columns(const T* values, int64_t width, int64_t first, int64_t coun
 template <class T>
 void combine(const T* values, int64_t width, const int64_t* slots, int64_t n_slots, const double* coefficients,
              int64_t n_outputs, double* out, int n_threads) {
-    (void)n_threads;
-    const int64_t parts = (width + combined_columns - 1) / combined_columns;
-#pragma omp parallel for schedule(static) num_threads(n_threads) if (n_threads > 1)
-    for (int64_t part = 0; part < parts; ++part) {
-        const int64_t first = part * combined_columns;
-        const int64_t count = width - first < combined_columns ? width - first : combined_columns;
-        for (int64_t q = 0; q < n_outputs; ++q)
-            combine_columns<T>(values, width, first, count, slots, n_slots, coefficients + q * n_slots, out + q * width);
-    }
+    Turns turns((width + combined_columns - 1) / combined_columns);
+    in_parallel(n_threads, [&] {
+        for (int64_t piece; (piece = turns.take()) >= 0;) {
+            const int64_t first = piece * combined_columns;
+            const int64_t count = width - first < combined_columns ? width - first : combined_columns;
+            for (int64_t q = 0; q < n_outputs; ++q)
+                combine_columns<T>(values, width, first, count, slots, n_slots, coefficients + q * n_slots,
+                                   out + q * width);
+        }
+    });
 }
 
 // In the order in which a tile sums its products, so that k(x, x) comes out as exactly one.

@@ -1,9 +1,9 @@
 #include "tiled_cholesky.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "block_solver.hpp"
+#include "threads.hpp"
 
 namespace dimargin {
 
@@ -56,39 +56,34 @@ template <class T> struct Tiles {
 
 template <class T> bool factor_columns(T* a, int64_t n, int64_t begin, int64_t end, int n_threads) {
     const Tiles<T> tiles{a, n, int(n)};
-    const int64_t count = (n + tile_width - 1) / tile_width, last = (end + tile_width - 1) / tile_width;
-    std::atomic<bool> positive{true};
-    if (begin >= end) return true;
-    (void)n_threads;
-#pragma omp parallel num_threads(n_threads) if (n_threads > 1)
-#pragma omp single
-    for (int64_t k = begin / tile_width; k < last; ++k) {
-#pragma omp task depend(inout : *tiles.at(k, k)) firstprivate(k)
-        if (positive && !tiles.factor(k)) positive = false;
-        for (int64_t i = k + 1; i < count; ++i) {
-#pragma omp task depend(in : *tiles.at(k, k)) depend(inout : *tiles.at(i, k)) firstprivate(i, k)
-            if (positive) tiles.solve(i, k);
-            for (int64_t j = k + 1; j <= i; ++j) {
-#pragma omp task depend(in : *tiles.at(i, k), *tiles.at(j, k)) depend(inout : *tiles.at(i, j)) firstprivate(i, j, k)
-                if (positive) tiles.update(i, j, k);
-            }
-        }
+    const int64_t count = (n + tile_width - 1) / tile_width;
+    for (int64_t k = begin / tile_width; begin < end && k * tile_width < end; ++k) {
+        if (!tiles.factor(k)) return false;
+        Turns below(count - k - 1), rows(count - k - 1);
+        in_parallel(n_threads, [&] {
+            for (int64_t i; (i = below.take()) >= 0;) tiles.solve(k + 1 + i, k);
+        });
+        in_parallel(n_threads, [&] {
+            for (int64_t i; (i = rows.take()) >= 0;)  // the longest row first
+                for (int64_t row = count - 1 - i, j = k + 1; j <= row; ++j) tiles.update(row, j, k);
+        });
     }
-    return positive;
+    return true;
 }
 
 template <class T>
 void solve_triangle(const T* factor, int64_t n, T* right, int64_t count, bool transposed, int n_threads) {
     const int64_t parts = (count + sides_at_once - 1) / sides_at_once;
-    (void)n_threads;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(n_threads) if (n_threads > 1 && parts > 1)
-    for (int64_t part = 0; part < parts; ++part) {
-        char left = 'L', upper = 'U', trans = transposed ? 'N' : 'T', general = 'N';
-        int rows = int(n), columns = int(std::min(sides_at_once, count - part * sides_at_once));
-        T one = 1;
-        blas<T>.trsm(&left, &upper, &trans, &general, &rows, &columns, &one, const_cast<T*>(factor), &rows,
-                     right + part * sides_at_once * n, &rows);
-    }
+    Turns turns(parts);
+    in_parallel(int(std::min<int64_t>(n_threads, parts)), [&] {
+        for (int64_t part; (part = turns.take()) >= 0;) {
+            char left = 'L', upper = 'U', trans = transposed ? 'N' : 'T', general = 'N';
+            int rows = int(n), columns = int(std::min(sides_at_once, count - part * sides_at_once));
+            T one = 1;
+            blas<T>.trsm(&left, &upper, &trans, &general, &rows, &columns, &one, const_cast<T*>(factor), &rows,
+                         right + part * sides_at_once * n, &rows);
+        }
+    });
 }
 
 template bool factor_columns(float*, int64_t, int64_t, int64_t, int);

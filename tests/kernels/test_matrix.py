@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from kernel_reference import (
     STORAGES,
@@ -167,15 +167,32 @@ def test_both_forms_of_rbf_are_symmetric(difference, instructions):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_threads_do_not_change_a_bit(name, dtype, sparse, instructions):
     with using(instructions):
-        # enough work for three threads: the core uses as many as pay
-        one, two, three = (any_matrix(name, dtype, sparse, n=820, d=150, n_threads=k) for k in (1, 2, 3))
+        # enough work for several threads: the core uses as many as pay
+        one, *others = (any_matrix(name, dtype, sparse, n=820, d=150, n_threads=k) for k in (1, 2, 3, 5))
         columns = np.arange(5, 815)
         coefficients = np.random.default_rng(1).normal(size=(2, len(columns)))
-        for other in (two, three):
+        for other in others:
             np.testing.assert_array_equal(other.multiply(columns, coefficients), one.multiply(columns, coefficients))
             np.testing.assert_array_equal(other.block(columns, columns), one.block(columns, columns))
             # few rows and many columns: threads take panels then
             np.testing.assert_array_equal(other.block(columns[::2], columns), one.block(columns[::2], columns))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@given(n=st.integers(1, 1500), m=st.integers(1, 4000), d=st.integers(1, 40), outputs=st.integers(1, 3))
+@example(n=1500, m=4000, d=8, outputs=1)  # several chunks of columns are packed at once
+@settings(max_examples=20)
+def test_threads_multiply_rows_of_any_shape_alike(sparse, n, m, d, outputs):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(max(n, m), d)) * (rng.random((max(n, m), d)) < 0.5)
+    rows = sp.csr_array(X) if sparse else X
+    # sums of float32 products may be exact in float64, whatever their order
+    K = [matrix(rows, Kernel("rbf", 0.1), n_threads=k).in_float64() for k in (1, 2, 3, 5)]
+    coefficients = rng.normal(size=(outputs, m))
+    one, *others = (k.multiply(np.arange(m), coefficients, np.arange(n)) for k in K)
+    for other in others:
+        np.testing.assert_array_equal(one, other)
+    assert {k.evaluations for k in K} == {n * m}
 
 
 # ---- the order of a sum ------------------------------------------------------------------------------------
@@ -265,8 +282,10 @@ def test_threads_combine_alike():
     rng = np.random.default_rng(0)
     values, slots = rng.normal(size=(500, 20_000)).astype(np.float32), rng.permutation(500)
     coefficients = rng.normal(size=(2, 500))
-    one, two = (matrix(np.eye(2), Kernel("rbf", 1.0), n_threads=k).combine(values, slots, coefficients) for k in (1, 2))
-    np.testing.assert_array_equal(one, two)
+    K = [matrix(np.eye(2), Kernel("rbf", 1.0), n_threads=k) for k in (1, 2, 3, 5)]
+    one, *others = (k.combine(values, slots, coefficients) for k in K)
+    for other in others:
+        np.testing.assert_array_equal(one, other)
 
 
 def test_stored_rows_that_are_not_there_are_refused():

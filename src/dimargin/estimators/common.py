@@ -73,7 +73,8 @@ class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin
         Seconds after which the best model so far is returned, with a ConvergenceWarning.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
-        Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
+        Threads; None is one for every processor that the process may use, by affinity and by the quota of its
+        container, -2 all but one. At most what OpenMP and threadpoolctl allow. The result does not depend on it.
     random_state : int, RandomState or None, default=None
 
     Attributes

@@ -126,7 +126,8 @@ def minimum_enclosing_ball(
     max_time : float or None, default=None
         Seconds after which the best ball so far is returned, with a ConvergenceWarning.
     n_jobs : int or None, default=None
-        Threads for kernel values; None is all. The result does not depend on it.
+        Threads for kernel values; None is one for every processor that the process may use. The result does not
+        depend on it.
     random_state : int, RandomState or None, default=None
         Seed of the first centre in the space of a kernel.
 

@@ -78,7 +78,8 @@ class KernelEstimator:
     coef0 : float, default=0.0
         Of "poly": ``(gamma x.z + coef0) ** degree``.
     n_jobs : int or None, default=None
-        Threads; None is all that OpenMP and threadpoolctl allow. The result does not depend on it.
+        Threads; None is one for every processor that the process may use, by affinity and by the quota of its
+        container, -2 all but one. At most what OpenMP and threadpoolctl allow. The result does not depend on it.
     """
 
     kernel: str | KernelFunction

@@ -102,7 +102,7 @@ class LibsvmModel:
             values computed beforehand, column j is that with row j of the kernel matrix, counted from one, and column
             0 is not used.
         n_jobs : int, optional
-            Threads; None is all that OpenMP and threadpoolctl allow.
+            Threads; None is one for every processor that the process may use.
 
         Returns
         -------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,8 +19,9 @@ from dimargin import _core
 def effective_n_threads(n_jobs: int | None) -> int:
     """Return the number of threads to use for an ``n_jobs`` parameter.
 
-    None and -1 mean all that OpenMP and threadpoolctl allow, -2 all but one, and so on; a positive number is
-    obeyed up to what they allow.
+    None and -1 mean one for every processor that this process may use, as joblib counts them: by affinity, by the
+    quota of a control group (a container) and by LOKY_MAX_CPU_COUNT. -2 means all but one, and so on. A positive
+    number is obeyed even where it is more than that. OpenMP (OMP_NUM_THREADS) and threadpoolctl limit all of these.
 
     Raises
     ------
@@ -27,11 +29,23 @@ def effective_n_threads(n_jobs: int | None) -> int:
         For ``n_jobs=0``.
     """
     allowed = int(_core.max_threads())
-    if n_jobs is None:
-        return allowed
     if n_jobs == 0:
         raise ValueError("n_jobs must be None or a whole number other than 0, got 0")
-    return min(n_jobs, allowed) if n_jobs > 0 else max(1, allowed + 1 + n_jobs)
+    if n_jobs is not None and n_jobs > 0:
+        return min(n_jobs, allowed)
+    usable = min(_processors(int(time.monotonic())), allowed)
+    return usable if n_jobs is None else max(1, usable + 1 + n_jobs)
+
+
+@lru_cache(maxsize=1)
+def _processors(second: int) -> int:
+    """Return how many processors this process may use, counted once a second.
+
+    To read the files of a control group takes a seventh of the time of a prediction of one row.
+    """
+    from joblib import cpu_count  # slow to import, and scikit-learn has done so wherever there is something to fit
+
+    return int(cpu_count())
 
 
 class _SingleThreadedBlas:
