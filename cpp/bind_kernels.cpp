@@ -78,6 +78,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
                  self->n_rows = int64_t(offsets.shape(0)) - 1;
                  self->n_features = n_features;
                  self->check();
+                 self->find_constant();
              }, nb::arg("data"), nb::arg("offsets"), nb::arg("columns"), nb::arg("n_features"))
         .def_ro("n_rows", &Rows<T>::n_rows)
         .def_ro("n_features", &Rows<T>::n_features)
@@ -173,6 +174,9 @@ void bind_kernels(nb::module_& m) {
     bind_hash<float>(m);
     bind_hash<double>(m);
     m.def("longest_sum", &longest_sum, nb::arg("n_features"), "Additions one after the other, for dense rows.");
+    m.attr("LONGEST_CHAIN") = longest_chain;
+    m.attr("SPARSE_PARTS") = sparse_parts;
+    m.def("columns_a_part", &columns_a_part, nb::arg("n_features"), "Columns that a part of a sparse row's sum has.");
     m.def("longest_product", &longest_product, nb::arg("n_columns"), nb::arg("n_features"), nb::arg("sparse"),
           "Additions one after the other in a product with kernel values, at most.");
 }

@@ -45,11 +45,12 @@ template <class T> struct Rows {
     std::optional<In<int32_t, 1>> columns;
     int64_t n_rows = 0, n_features = 0;
     std::vector<T> norms;
+    T constant = 0;
 
     RowsView<T> view(const int64_t* index, int64_t size) const {
         return {offsets ? data->data() : dense.data(), norms.empty() ? nullptr : norms.data(),
                 offsets ? offsets->data() : nullptr,    columns ? columns->data() : nullptr,
-                n_features, index, size};
+                n_features, index, size, constant};
     }
     RowsView<T> view(const Index& index) const {
         const int64_t size = int64_t(index.shape(0));
@@ -65,6 +66,12 @@ template <class T> struct Rows {
         for (int64_t p = 0; sound && p < offsets->data()[n_rows]; ++p)
             sound = columns->data()[p] >= 0 && columns->data()[p] < n_features;
         if (!sound) throw std::invalid_argument("offsets or columns of the sparse rows are out of range");
+    }
+    void find_constant() {
+        const int64_t stored = offsets->data()[n_rows];
+        const T* const numbers = data->data();
+        if (stored && std::all_of(numbers, numbers + stored, [&](T number) { return number == numbers[0]; }))
+            constant = numbers[0];
     }
     void compute_norms(bool absolute) {
         std::vector<int64_t> all(size_t(n_rows), 0);

@@ -1,4 +1,4 @@
-// Columns packed for the tile, and the boxes around rows that tell where kernel values are zero without computing them.
+// Sums over the features, columns packed for the tile, and the boxes around rows that tell where kernel values are zero without computing them.
 // Internal to tile.cpp's object files, as simd.hpp is.
 #pragma once
 #include "simd.hpp"
@@ -13,6 +13,17 @@ namespace DIMARGIN_ARCH {
 namespace {
 
 enum class Sum { product, squared_difference, absolute_difference, absolute_overlap };
+
+template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
+    if constexpr (S == Sum::product) return sum + x * z;
+    const Vec<T> zero = {}, difference = x - z;
+    if constexpr (S == Sum::squared_difference) return sum + difference * difference;
+    const Vec<T> distance = difference < zero ? -difference : difference;
+    if constexpr (S == Sum::absolute_difference) return sum + distance;
+    // sparse laplacian: |x - z| - (|x| + |z|), which is zero where either is
+    const Vec<T> size = (z < zero ? -z : z) + (x < T(0) ? -x : x);
+    return sum + (distance - size);
+}
 
 // Rows and columns of a tile, whose sums stay in registers.
 constexpr int tile_rows = vector_bytes == 64 ? 8 : 4;

@@ -4,6 +4,7 @@
 #include "tile.hpp"
 
 #include "panels.hpp"
+#include "sparse_panels.hpp"
 #include "threads.hpp"
 
 #include <stddef.h>
@@ -13,17 +14,6 @@
 namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
-
-template <Sum S, class T> INLINE Vec<T> accumulate(Vec<T> sum, T x, Vec<T> z) {
-    if constexpr (S == Sum::product) return sum + x * z;
-    const Vec<T> zero = {}, difference = x - z;
-    if constexpr (S == Sum::squared_difference) return sum + difference * difference;
-    const Vec<T> distance = difference < zero ? -difference : difference;
-    if constexpr (S == Sum::absolute_difference) return sum + distance;
-    // sparse laplacian: |x - z| - (|x| + |z|), which is zero where either is
-    const Vec<T> size = (z < zero ? -z : z) + (x < T(0) ? -x : x);
-    return sum + (distance - size);
-}
 
 // The family is known when this is compiled: a choice among registers that are in use is slow.
 template <Sum S, Family F, class T>
@@ -290,109 +280,176 @@ int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, c
     return failed ? no_memory : computed;
 }
 
-// One panel of sparse columns: the features that occur in it get a slot each, slot 0 is a row of zeros.
-template <class T> struct SparsePanel {
-    static constexpr int V = 4;
-    static constexpr int W = V * lanes<T>();
-    int32_t* slot;  // [n_features]
-    T* values;      // [slots][W]
-    T norms[W];
-    int64_t capacity;
+template <class T> struct SparseScratch {
+    Term<T>* terms;
+    int64_t ends[sparse_rows_a_turn][sparse_parts], first[sparse_rows_a_turn + 1];
 };
 
-// Returns whether there was memory.
-template <class T> bool scatter(const RowsView<T>& z, int64_t first, int64_t count, SparsePanel<T>& panel) {
-    constexpr int W = SparsePanel<T>::W;
-    int64_t slots = 1;
-    for (int64_t c = 0; c < count; ++c) slots += z.offsets[z.index[first + c] + 1] - z.offsets[z.index[first + c]];
-    if (slots > z.n_features + 1) slots = z.n_features + 1;
-    if (slots > panel.capacity) {
-        free(panel.values);
-        panel.values = (T*)aligned<T>(slots * W);
-        panel.capacity = panel.values ? slots : 0;
-        if (!panel.values) return false;
-    }
-    int32_t used = 1;
-    memset(panel.values, 0, W * sizeof(T));
-    for (int64_t c = 0; c < count; ++c) {
-        const int64_t row = z.index[first + c];
-        panel.norms[c] = z.norms ? z.norms[row] : T(0);
-        for (int64_t p = z.offsets[row]; p < z.offsets[row + 1]; ++p) {
-            int32_t& s = panel.slot[z.columns[p]];
-            if (s == 0) {
-                s = used++;
-                memset(panel.values + int64_t(s) * W, 0, W * sizeof(T));
+// Kernel values of the rows from `first` up to `end`, no more than a turn has, with the columns of some panels.
+template <Sum S, Family F, class T>
+void sparse_rows(const KernelSpec& k, const RowsView<T>& x, int64_t first, int64_t end, const SparsePanels<T>& panels,
+                 const Sink<T>& sink, const T* sums, SparseScratch<T>& scratch) {
+    constexpr int W = sparse_width<T>(), V = sparse_vectors, L = lanes<T>(), R = 4;
+    const T lowest = lowest_exponent<T>(k);
+    const Strip only{{0}, 1};
+    scratch.first[0] = 0;
+    for (int64_t i = first; i < end; ++i)
+        scratch.first[i - first + 1] = scratch.first[i - first] + common<T>(x, x.index[i], panels,
+                                                                            scratch.terms + scratch.first[i - first],
+                                                                            scratch.ends[i - first]);
+    for (int64_t panel = 0; panel < panels.n; ++panel) {
+        const T *values = panels.values + panel * panels.lines * W, *many = panels.many + panel * W;
+        bool any_many = false, any_few = false;
+        for (int c = 0; c < W; ++c) (many[c] > 0 ? any_many : any_few) = true;
+        Sink<T> to = sink;
+        to.first_column += panel * W;
+        to.n_columns = sink.n_columns - panel * W < W ? sink.n_columns - panel * W : W;
+        if (to.coefficients) to.coefficients += panel * W * sink.n_outputs;
+        for (int64_t group = first; group < end; group += R) {
+            alignas(64) T buffer[R * W];
+            const int rows = int(end - group < R ? end - group : R);
+            for (int r = 0; r < rows; ++r) {
+                const int64_t i = group + r, row = x.index[i];
+                const Term<T>* terms = scratch.terms + scratch.first[i - first];
+                Vec<T> sum[V];
+                clear(sum);
+                const bool in_parts = any_many && x.length(row) > longest_chain;
+                const int64_t n_terms = scratch.first[i - first + 1] - scratch.first[i - first];
+                if (panels.ones)
+                    count<T>(terms, n_terms, (const uint8_t*)panels.values + panel * panels.lines * W, sums, sum);
+                else if (any_few || !in_parts) gather<S, T>(terms, 0, n_terms, values, sum);
+                if (in_parts && !panels.ones) gather_parts<S, T>(terms, scratch.ends[i - first], values, many, sum);
+                const T norm = x.norms ? x.norms[row] : T(0);
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v)
+                    *(Vec<T>*)(buffer + r * W + v * L) = kernel_value<S, F, T>(
+                        k, lowest, sum[v], norm, *(const Vec<T>*)(panels.norms + panel * W + v * L));
             }
-            panel.values[int64_t(s) * W + c] = z.values[p];
+            for (int r = rows; r < R; ++r) memset(buffer + r * W, 0, W * sizeof(T));
+            drain<R, W, T>(to, buffer, W, only, group, rows);
         }
-    }
-    for (int64_t c = count; c < W; ++c) panel.norms[c] = T(0);
-    return true;
-}
-
-template <class T> void unscatter(const RowsView<T>& z, int64_t first, int64_t count, SparsePanel<T>& panel) {
-    for (int64_t c = 0; c < count; ++c) {
-        const int64_t row = z.index[first + c];
-        for (int64_t p = z.offsets[row]; p < z.offsets[row + 1]; ++p) panel.slot[z.columns[p]] = 0;
     }
 }
 
 template <Sum S, Family F, class T>
-int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
-            const double* coefficients, int n_threads) {
-    typedef SparsePanel<T> Panel;
-    constexpr int W = Panel::W, V = Panel::V, L = lanes<T>();
-    const T lowest = lowest_exponent<T>(k);
-    const Strip only{{0}, 1};
-    int64_t failed = 0;
-    const int64_t parts = n_threads > 1 ? 4 * n_threads : 1;
-    Turns turns(parts);
-    in_parallel(n_threads, [&] {
-      for (int64_t part; (part = turns.take()) >= 0;) {
-        const int64_t begin = x.size * part / parts, end = x.size * (part + 1) / parts;
-        Panel panel;
-        panel.slot = (int32_t*)calloc(size_t(z.n_features > 0 ? z.n_features : 1), sizeof(int32_t));
-        panel.values = nullptr;
-        panel.capacity = 0;
-        T* packed = (T*)aligned<T>(W * whole.n_outputs);
-        alignas(64) T buffer[W];
-        bool complete = panel.slot && packed;
-        Sink<T> sink = whole;
-        for (int64_t first = 0; complete && first < z.size; first += W) {
-            const int64_t count = z.size - first < W ? z.size - first : W;
-            complete = scatter<T>(z, first, count, panel);
-            if (!complete) break;
-            sink.first_column = first;
-            sink.n_columns = count;
-            if (coefficients) {
-                pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first, count, W, packed);
-                sink.coefficients = packed;
-            }
-            for (int64_t i = begin; i < end; ++i) {
-                const int64_t row = x.index[i];
-                Vec<T> sum[V] = {};
-                for (int64_t p = x.offsets[row]; p < x.offsets[row + 1]; ++p) {
-                    const Vec<T>* column = (const Vec<T>*)(panel.values + int64_t(panel.slot[x.columns[p]]) * W);
-#pragma GCC unroll 4
-                    for (int v = 0; v < V; ++v) sum[v] = accumulate<S, T>(sum[v], x.values[p], column[v]);
-                }
-                const T norm = x.norms ? x.norms[row] : T(0);
-                for (int v = 0; v < V; ++v) {
-                    Vec<T> z_norm;
-                    memcpy(&z_norm, panel.norms + v * L, sizeof z_norm);
-                    *(Vec<T>*)(buffer + v * L) = kernel_value<S, F, T>(k, lowest, sum[v], norm, z_norm);
-                }
-                drain<1, W, T>(sink, buffer, W, only, i, 1);
-            }
-            unscatter<T>(z, first, count, panel);
+int64_t sparse_panels(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+                      const double* coefficients, int n_threads) {
+    constexpr int W = sparse_width<T>();
+    if (!z.size) return 0;
+    const int64_t n_turns = (x.size + sparse_rows_a_turn - 1) / sparse_rows_a_turn;
+    const auto end_of = [&](int64_t turn) {
+        return x.size - turn * sparse_rows_a_turn < sparse_rows_a_turn ? x.size : (turn + 1) * sparse_rows_a_turn;
+    };
+    const auto larger = [](int64_t a, int64_t b) { return a > b ? a : b; };
+    int64_t most_terms = 1, longest_x = 0, longest_z = 0, failed = 0;
+    for (int64_t turn = 0; turn < n_turns; ++turn) {
+        int64_t terms = 0;
+        for (int64_t i = turn * sparse_rows_a_turn; i < end_of(turn); ++i) {
+            terms += x.length(x.index[i]);
+            longest_x = larger(longest_x, x.length(x.index[i]));
         }
-        if (!complete) add(failed, 1);
-        free(panel.slot);
-        free(panel.values);
-        free(packed);
-      }
-    });
+        most_terms = larger(most_terms, terms);
+    }
+    for (int64_t c = 0; c < z.size; ++c) longest_z = larger(longest_z, z.length(z.index[c]));
+    const bool ones = can_count<T> && x.constant != 0 && x.constant == z.constant &&
+                      (longest_x <= longest_chain || longest_z <= longest_chain);
+    T sums[longest_chain + 1];
+    sums_of_equal<S, T>(x.constant, sums);
+
+    // as many panels at once as the budget has room for, whatever features their columns have
+    const int64_t n_panels = (z.size + W - 1) / W, most = longest_z * W;
+    int64_t at_once = 1;
+    const auto bytes = [&](int64_t n) { return (ones ? 1 : int64_t(sizeof(T))) * n * W * (most * n < z.n_features ? most * n : z.n_features); };
+    while (at_once < n_panels && bytes(at_once + 1) <= panel_budget) ++at_once;
+
+    const auto pack = [&](int64_t first, int64_t count, T* packed, Sink<T>& sink) {
+        sink.first_column = first;
+        sink.n_columns = count;
+        if (!coefficients) return;
+        for (int64_t c = 0; c < count; c += W)
+            pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first + c, count - c < W ? count - c : W, W,
+                                 packed + c * sink.n_outputs);
+        sink.coefficients = packed;
+    };
+    const auto counted = [&](int64_t first) { return z.size - first < at_once * W ? z.size - first : at_once * W; };
+
+    // few rows and many columns to store: threads take panels, and each fills its own
+    if (n_threads > 1 && !coefficients && x.size < z.size && n_panels >= n_threads) {
+        at_once = 1;
+        Turns turns(n_panels);
+        in_parallel(n_threads, [&] {
+            SparsePanels<T> panels(z.n_features, 1, ones);
+            SparseScratch<T> scratch;
+            scratch.terms = (Term<T>*)malloc(size_t(most_terms) * sizeof(Term<T>));
+            bool complete = panels.complete && scratch.terms;
+            Sink<T> sink = whole;
+            for (int64_t panel; complete && (panel = turns.take()) >= 0;) {
+                const int64_t first = panel * W, count = counted(first);
+                complete = panels.fill(z, first, count);
+                if (!complete) break;
+                pack(first, count, nullptr, sink);
+                for (int64_t turn = 0; turn < n_turns; ++turn)
+                    sparse_rows<S, F, T>(k, x, turn * sparse_rows_a_turn, end_of(turn), panels, sink, sums, scratch);
+                panels.clear(z, first, count);
+            }
+            free(scratch.terms);
+            if (!complete) add(failed, 1);
+        });
+        return failed ? no_memory : x.size * z.size;
+    }
+
+    SparsePanels<T> panels(z.n_features, at_once, ones);
+    T* const packed = (T*)aligned<T>(at_once * W * whole.n_outputs);
+    failed = !panels.complete || !packed;
+    for (int64_t first = 0; !failed && first < z.size; first += at_once * W) {
+        const int64_t count = counted(first);
+        if (!panels.fill(z, first, count)) {
+            failed = 1;
+            break;
+        }
+        Sink<T> sink = whole;
+        pack(first, count, packed, sink);
+        Turns turns(n_turns);
+        in_parallel(n_threads, [&] {
+            SparseScratch<T> scratch;
+            scratch.terms = (Term<T>*)malloc(size_t(most_terms) * sizeof(Term<T>));
+            for (int64_t turn; scratch.terms && (turn = turns.take()) >= 0;)
+                sparse_rows<S, F, T>(k, x, turn * sparse_rows_a_turn, end_of(turn), panels, sink, sums, scratch);
+            if (!scratch.terms) add(failed, 1);
+            free(scratch.terms);
+        });
+        panels.clear(z, first, count);
+    }
+    free(packed);
     return failed ? no_memory : x.size * z.size;
+}
+
+// Columns with many features come last in products, so that few panels have both sorts.
+template <Sum S, Family F, class T>
+int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
+               const double* coefficients, int n_threads) {
+    int64_t n_many = 0;
+    const auto many = [&](int64_t c) { return z.length(z.index[c]) > longest_chain; };
+    for (int64_t c = 0; c < z.size; ++c) n_many += many(c);
+    if (!coefficients || !n_many || n_many == z.size)
+        return sparse_panels<S, F, T>(k, x, z, whole, coefficients, n_threads);
+    int64_t* const index = (int64_t*)malloc(size_t(z.size) * sizeof(int64_t));
+    double* const sorted = (double*)malloc(size_t(z.size * whole.n_outputs) * sizeof(double));
+    int64_t computed = no_memory;
+    if (index && sorted) {
+        int64_t few_to = 0, many_to = z.size - n_many;
+        for (int64_t c = 0; c < z.size; ++c) {
+            const int64_t to = many(c) ? many_to++ : few_to++;
+            index[to] = z.index[c];
+            for (int64_t q = 0; q < whole.n_outputs; ++q) sorted[q * z.size + to] = coefficients[q * z.size + c];
+        }
+        RowsView<T> other = z;
+        other.index = index;
+        computed = sparse_panels<S, F, T>(k, x, other, whole, sorted, n_threads);
+    }
+    free(index);
+    free(sorted);
+    return computed;
 }
 
 template <Family F, class T>
@@ -485,13 +542,18 @@ void combine(const T* values, int64_t width, const int64_t* slots, int64_t n_slo
 }
 
 // In the order in which a tile sums its products, so that k(x, x) comes out as exactly one.
-template <class T> T norm(const T* values, int64_t count, bool absolute, int64_t per_sum) {
+template <class T> T norm(const RowsView<T>& x, int64_t row, bool absolute) {
+    const int64_t begin = x.offsets ? x.offsets[row] : row * x.n_features;
+    const int64_t end = x.offsets ? x.offsets[row + 1] : begin + x.n_features, per_sum = features_per_sum(x.n_features);
+    const bool chain = x.offsets && end - begin <= longest_chain;
     T sum = 0;
-    for (int64_t p = 0; p < count;) {
-        const int64_t end = count - p > per_sum ? p + per_sum : count;
+    int64_t part_end = 0;
+    for (int64_t p = begin; p < end;) {
+        if (!x.offsets) part_end += per_sum;
+        else part_end = chain ? x.n_features : part_end + columns_a_part(x.n_features);
         T part = 0;
-        for (; p < end; ++p) {
-            const T size = values[p] < 0 ? -values[p] : values[p];
+        for (; p < end && (x.offsets ? x.columns[p] : p - begin) < part_end; ++p) {
+            const T size = x.values[p] < 0 ? -x.values[p] : x.values[p];
             part = absolute ? part + size : multiply_add(size, size, part);
         }
         sum = sum + part;
@@ -500,12 +562,7 @@ template <class T> T norm(const T* values, int64_t count, bool absolute, int64_t
 }
 
 template <class T> void norms(const RowsView<T>& x, bool absolute, T* out) {
-    for (int64_t i = 0; i < x.size; ++i) {
-        const int64_t row = x.index[i];
-        const int64_t begin = x.offsets ? x.offsets[row] : row * x.n_features;
-        const int64_t count = x.offsets ? x.offsets[row + 1] - begin : x.n_features;
-        out[i] = norm<T>(x.values + begin, count, absolute, x.offsets ? count : features_per_sum(count));
-    }
+    for (int64_t i = 0; i < x.size; ++i) out[i] = norm<T>(x, x.index[i], absolute);
 }
 
 }  // namespace

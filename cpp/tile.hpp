@@ -9,7 +9,7 @@
 namespace dimargin {
 
 // Dense rows are summed in parts of nearly equal size, which are added up then: rounding errors grow with the length
-// of a chain of additions. Sparse rows: one chain.
+// of a chain of additions.
 constexpr std::int64_t features_per_sum(std::int64_t n_features) {
     const std::int64_t parts = (n_features + 15) / 16;
     return parts ? (n_features + parts - 1) / parts : 1;
@@ -17,6 +17,13 @@ constexpr std::int64_t features_per_sum(std::int64_t n_features) {
 constexpr std::int64_t longest_sum(std::int64_t n_features) {
     const std::int64_t size = features_per_sum(n_features);
     return size + (n_features + size - 1) / size - 1;
+}
+
+// Sparse rows: one chain, but where both rows have more numbers than this; then in parts of as many columns.
+constexpr std::int64_t longest_chain = 64;
+constexpr int sparse_parts = 8;
+constexpr std::int64_t columns_a_part(std::int64_t n_features) {
+    return n_features > sparse_parts ? (n_features + sparse_parts - 1) / sparse_parts : 1;
 }
 
 constexpr std::int64_t panel_budget = 512 * 1024;  // bytes of packed columns: half a second-level cache; rows are read once a panel
@@ -57,6 +64,9 @@ template <class T> struct RowsView {
     std::int64_t n_features;
     const std::int64_t* index;  // the rows of the storage that take part, in this order
     std::int64_t size;
+    T constant = 0;  // what every stored number of sparse rows is, if they are all the same
+
+    std::int64_t length(std::int64_t row) const { return offsets[row + 1] - offsets[row]; }  // of a sparse row
 };
 
 template <class T> struct TileTable {

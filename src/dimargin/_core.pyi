@@ -21,6 +21,12 @@ _KernelName: TypeAlias = Literal["linear", "poly", "rbf", "laplacian"]
 def longest_sum(n_features: int) -> int:
     """Return the length of the longest chain of additions in the sum over the features of a dense row."""
 
+LONGEST_CHAIN: int  # numbers of a sparse row up to which its sums are one chain of additions
+SPARSE_PARTS: int  # of a sum, where both rows have more
+
+def columns_a_part(n_features: int) -> int:
+    """Return how many columns a part of such a sum has."""
+
 def longest_product(n_columns: int, n_features: int, sparse: bool) -> int:
     """Bound the longest chain of additions in a sum, over columns, of float64 kernel values times coefficients."""
 

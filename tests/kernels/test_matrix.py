@@ -128,11 +128,13 @@ def any_matrix(name, dtype, sparse, n=70, d=37, seed=0, **options):
 @every_instruction_set
 @every_kernel
 @pytest.mark.parametrize("dtype", FORMS)
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_value_depends_on_its_pair_alone(name, dtype, sparse, instructions):
+@pytest.mark.parametrize(
+    "sparse, d", [(False, 37), (True, 37), (True, 128)]
+)  # half of the last have more than 64 numbers
+def test_a_value_depends_on_its_pair_alone(name, dtype, sparse, d, instructions):
     rng = np.random.default_rng(0)
     with using(instructions):
-        K = any_matrix(name, dtype, sparse, n=600)
+        K = any_matrix(name, dtype, sparse, n=600, d=d)
         whole = every(K)
         np.testing.assert_array_equal(whole, whole.T)
         if K.transform.kernel.stationary:
@@ -145,6 +147,26 @@ def test_a_value_depends_on_its_pair_alone(name, dtype, sparse, instructions):
             np.testing.assert_array_equal(every(view), whole[np.ix_(i, i)])
             queries = KernelMatrix(K.transform, K.rows(j), queries=K.rows(i))
             np.testing.assert_array_equal(every(queries), whole[np.ix_(i, j)])
+
+
+@every_instruction_set
+@every_kernel
+@pytest.mark.parametrize("longest", [10, 25, 60, 200])
+def test_equal_numbers_are_counted_to_the_values_that_they_are_summed_to(name, longest, instructions):
+    rng = np.random.default_rng(longest)
+    lengths = rng.integers(longest + 1, size=400)
+    columns = np.concatenate([np.sort(rng.permutation(220)[:length]) for length in lengths])
+    X = sp.csr_array((np.full(len(columns), 0.3), columns, np.append(0, lengths.cumsum())), shape=(400, 220))
+    other = sp.csr_array(([0.2], [7], [0, 1]), shape=(1, 220))
+    transform = RowTransform.fit(X, Kernel(name, 0.02, 3, 0.7))
+    assert transform.dtype is np.float32
+    with using(instructions):
+        counted, summed = KernelMatrix(transform, X), KernelMatrix(transform, sp.vstack([X, other], "csr"))
+        rows = np.arange(400)
+        np.testing.assert_array_equal(every(counted), summed.block(rows, rows))
+        assert error(counted, every(counted), exact(X, X, transform.kernel)) <= 1e-5
+        coefficients = rng.normal(size=(2, 400))
+        np.testing.assert_array_equal(counted.multiply(rows, coefficients), summed.multiply(rows, coefficients, rows))
 
 
 @every_instruction_set
@@ -225,7 +247,8 @@ def test_sums_are_as_long_as_the_rounding_rule_takes_them(d, dtype, instructions
     with using(instructions):
         dense, sparse = additions(d, dtype, False), additions(d, dtype, True)
     assert dense.max() + 1 == _core.longest_sum(d)  # the product is rounded, too
-    assert sparse.max() + 1 == d
+    # one chain up to 64 numbers, eight parts of columns beyond
+    assert sparse.max() + 1 == (d if d <= 64 else math.ceil(d / 8) + 7)
     # parts of at most 16 features, none longer than it must be, which are added up: 37 where one chain has 350
     parts = math.ceil(d / 16)
     assert dense.max() + 1 == math.ceil(d / parts) + parts - 1

@@ -35,8 +35,22 @@ _FAR = {np.float32: 1e15, np.float64: 1e100}  # beyond any training row, and its
 def _longest_sum(X: Any) -> int:
     """Return the longest chain of additions in a kernel value of these rows (cpp/tile.hpp says why)."""
     if sp.issparse(X):
-        return int(np.diff(X.indptr).max(initial=0))
+        return int(_sparse_sums(X).max(initial=0))
     return _core.longest_sum(X.shape[1])
+
+
+def _sparse_sums(X: Any) -> NDArray[np.int64]:
+    """Bound chains of additions, for each sparse row; that of a kernel value is no longer than the larger of two."""
+    lengths: NDArray[np.int64] = np.diff(X.indptr).astype(np.int64)
+    long = np.flatnonzero(lengths > _core.LONGEST_CHAIN)
+    if len(long):  # in parts where the other row is long, too; else the sum is as long as the other row at most
+        rows, parts = X[long], _core.SPARSE_PARTS
+        which = np.repeat(parts * np.arange(len(long)), lengths[long]) + rows.indices // _core.columns_a_part(
+            X.shape[1]
+        )
+        counts = np.bincount(which, minlength=parts * len(long)).reshape(-1, parts)
+        lengths[long] = counts.max(axis=1) + parts - 1
+    return lengths
 
 
 @dataclass(frozen=True)
@@ -148,7 +162,7 @@ class RowTransform:
         return far
 
     def _longer_than_tolerated(self, X: Any) -> NDArray[np.bool_]:
-        lengths = np.diff(X.indptr) if sp.issparse(X) else np.full(X.shape[0], _longest_sum(X))
+        lengths = _sparse_sums(X) if sp.issparse(X) else np.full(X.shape[0], _longest_sum(X))
         present, indices = np.unique(lengths, return_inverse=True)
         long = np.array([self._error_bound(int(length)) > _TOLERATED for length in present])
         return np.asarray(long[indices])
