@@ -19,6 +19,7 @@ namespace {
 constexpr int max_primal_steps = 8;  // ends are reached in 2 to 8 (measured)
 constexpr int64_t pair_steps_a_row = 10;  // where the kernel is not nearly singular one is enough
 constexpr double rounding = 1e-14;  // violations of margins of order one that are
+constexpr double most_operations = 4e9;  // of a call, as they are counted: a third of a second
 constexpr int most_ends = 20;  // Newton steps cut short before pairs sort out what is free
 
 // A whole number of vectors of the widest instruction set.
@@ -60,11 +61,15 @@ PairOutcome pair_steps(const BlockProblem<T>& p, SolvePairs<T> pairs, double* b,
     return outcome;
 }
 
+// Whether steps on coefficients in boxes may go on. Where the matrix is nearly singular there can be very many: one call
+// shall end within a second, for the sake of time limits, and the next one goes on from where this one ended.
+bool may_go_on(const Block& block) { return *block.p.operations < most_operations; }
+
 // Pair steps and Newton steps on the free coefficients, in turn: with an intercept, which both keep.
 void solve_with_intercept(Block& block, SolvePairs<double> pairs, double goal, int max_steps) {
     const int64_t n = block.n;
     std::vector<double> b(n);
-    for (int s = 0; s < max_steps; ++s) {
+    for (int s = 0; s < max_steps && may_go_on(block); ++s) {
         for (int64_t i = 0; i < n; ++i) b[i] = block.y[i] * block.g[i];
         const std::vector<double> before = b;
         if (!pair_steps(block.p, pairs, b.data(), block.f.data(), 0.1, goal, pair_steps_a_row * n).steps) return;
@@ -72,7 +77,7 @@ void solve_with_intercept(Block& block, SolvePairs<double> pairs, double goal, i
             if (b[i] != before[i]) block.add_row(block.f, i, b[i] - before[i]);
             block.g[i] = block.y[i] * b[i] + 0.0;
         }
-        for (int k = 0; k < most_ends && block.boxed_newton(); ++k) {
+        for (int k = 0; k < most_ends && may_go_on(block) && block.boxed_newton(); ++k) {
         }
     }
 }
@@ -81,10 +86,10 @@ void solve_without_intercept(Block& block, double start, double goal, bool to_ro
     const bool smooth = block.smooth();
     block.single = smooth && !to_rounding;
     const auto unfinished = [&] { return block.largest_violation() > goal; };
-    for (int s = 0; s < max_steps && !(smooth && to_rounding) && unfinished(); ++s) {
+    for (int s = 0; s < max_steps && !(smooth && to_rounding) && may_go_on(block) && unfinished(); ++s) {
         block.sweep();
         // to the optimum of the face before the next sweep leaves it (5 passes where one step a sweep took 80)
-        while (block.boxed_newton() && !smooth) {
+        while (block.boxed_newton() && !smooth && may_go_on(block)) {
         }
     }
     // only where cut steps hardly moved: each primal step costs a factorisation (half the time of a fit otherwise)

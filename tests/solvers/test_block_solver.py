@@ -112,3 +112,16 @@ def solve_block_with(problem, index):
         np.eye(4), index, problem.conjugate.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
         np.zeros((1, 4)), intercept=False, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
     )  # fmt: skip
+
+
+def test_one_call_ends_soon():
+    """Where Newton steps end at one row after another of a matrix of low rank; time limits are obeyed between calls."""
+    X, labels = blobs(500)
+    problem = make_problem(1e3 * X, labels, HingeLoss(2.0), Kernel("poly", gamma=1.0, degree=2, coef0=1.0))
+    dual, change, block = np.zeros((1, 500)), np.empty((1, 500)), np.arange(500)
+    operations = _core.solve_block(
+        gram(problem), block, problem.conjugate.stack(), labels, dual, np.zeros((1, 500)), change, False, 0.0, 0.0,
+        max_steps=200, n_threads=1,
+    )  # fmt: skip
+    assert 1e9 < operations < 5e9
+    assert objective(problem, dual) < 0

@@ -64,12 +64,14 @@ class GramFactor:
     Examples
     --------
     >>> from dimargin.kernels.functions import Kernel
-    >>> X = np.array([[0.0], [1.0], [3.0], [3.5]])
-    >>> K = KernelMatrix.of(X, Kernel("rbf", gamma=0.5)).in_float64()
-    >>> factor = GramFactor(K, np.array([0, 1, 2]), np.full(3, 0.1), Limits())
-    >>> rows, bend, b = np.array([0, 2, 3]), np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 3.0])
+    >>> K = KernelMatrix.of(np.arange(9.0)[:, None] ** 2, Kernel("rbf", gamma=0.5)).in_float64()
+    >>> factor = GramFactor(K, np.arange(8), np.full(8, 0.1), Limits())
+    >>> rows, bend = np.arange(1, 9), np.full(8, 0.1)  # one has gone, one has come
+    >>> factor.is_near(rows, bend)
+    True
     >>> factor.prepare(rows, bend)
-    >>> bool(np.allclose((K.block(rows, rows) + np.diag(bend)) @ factor.solve(b), b))
+    >>> x = factor.solve(np.ones(8))
+    >>> bool(np.allclose((K.block(rows, rows) + np.diag(bend)) @ x, 1.0))
     True
     """
 
