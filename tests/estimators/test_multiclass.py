@@ -219,6 +219,8 @@ def test_probabilities_and_margins():
 
 
 def test_progress_is_told_pair_by_pair(capsys):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
+
     class Heard(Monitor):
         def __init__(self):
             super().__init__()
