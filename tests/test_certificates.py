@@ -3,6 +3,7 @@
 import os
 import warnings
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -56,11 +57,11 @@ LOSSES = st.one_of(
 
 
 @st.composite
-def data(draw, most_rows=60, least_rows=2):
+def data(draw, most_rows=60, least_rows=2, n_classes=None):
     """Rows with ties, duplicates and constant columns, of any scale, with weights: easy to separate or not at all."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, d = draw(st.integers(least_rows, most_rows)), draw(st.integers(1, 4))
-    n_classes = draw(st.sampled_from([2, 2, 2, 3]))
+    n_classes = n_classes or draw(st.sampled_from([2, 2, 2, 3]))
     X = rng.normal(size=(n, d))
     shape = draw(st.sampled_from(["any", "ties", "duplicates", "constant", "far", "columns", "equal"]))
     if shape == "ties":
@@ -108,8 +109,9 @@ def fitted(machine, X, y, weights, ignored="nothing"):
 
 
 def machine_for(loss, kernel, intercept, **parameters):
-    """The machine of a problem; that of an Odm knows no intercept."""
+    """The machine of a problem, one against the rest unless told otherwise; that of an Odm knows no intercept."""
     own = {k: v for k, v in kernel.items() if k != "kernel"}
+    parameters = {"multi_class": "one_vs_rest"} | parameters
     if isinstance(loss, Odm):
         return ODMClassifier(
             lam=loss.lam, upsilon=loss.upsilon, theta=loss.theta, kernel=kernel["kernel"], **own, **parameters
@@ -133,6 +135,32 @@ def test_exact_machines(data, loss, kernel, intercept, tol):
     if machine is not None:
         problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
         assert not judged_by_its_coefficients(machine, problem)
+
+
+@pytest.mark.slow
+@fewer
+@given(data(n_classes=3), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-3, 1e-6, 1e-9]))
+def test_pairs_of_classes(data, loss, kernel, intercept, tol):
+    """Each pair is a problem of its own rows, of which the second class is the positive one."""
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=200, multi_class="one_vs_one")
+    machine = fitted(machine, X, y, weights) if len(np.unique(y)) == 3 else None
+    if machine is None:
+        return
+    truths = []
+    for (a, b), shift in zip(combinations(range(3), 2), machine.intercept_, strict=True):
+        rows = np.flatnonzero((y == a) | (y == b))
+        signed = np.zeros((1, len(y)))
+        # a support vector's coefficients against the other classes, in their order
+        against = np.where(y[machine.support_] == a, b - 1, a)
+        signed[0, machine.support_] = machine.dual_coef_[against, np.arange(len(machine.support_))]
+        labels = np.where(y[rows] == b, 1.0, -1.0)[None]
+        problem = Problem(X[rows], labels, weights[rows], loss, kernel, intercept)
+        truths.append(judge(problem, signed[:, rows], [shift]))
+    fields = ("primal", "dual", "upper", "moved")
+    truth = replace(truths[0], **{name: np.concatenate([getattr(t, name) for t in truths]) for name in fields})
+    assert not complaints(machine, truth)
 
 
 def judged_by_its_objective(machine, problem, best):

@@ -323,7 +323,7 @@ def failing(dimargin, folder):
     (folder / "zero").write_text("1 0:1\n2 0:2\n")
     write("three.rows", classes=(1, 2, 3))
     dimargin("train", "rows", "-m", "scaled", "--quiet")
-    dimargin("train", "three.rows", "-m", "three", "--scale", "none", "--quiet")
+    dimargin("train", "three.rows", "-m", "three", "--scale", "none", "--multi-class", "one_vs_rest", "--quiet")
     dimargin("train", "rows", "-m", "laplacian", "--scale", "none", "--kernel", "laplacian", "--quiet")
     dimargin("svm-train", "-q", "rows", "model")
     (folder / "cut").write_bytes((folder / "model").read_bytes()[:70])
