@@ -1,7 +1,10 @@
 // Bindings of the block solver and of the linear passes.
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <numeric>
 
@@ -14,13 +17,59 @@ namespace {
 
 // ---- block solver ----------------------------------------------------------------------------------------------
 
-// Binds a solve of one block as a function that does it for every output, side by side.
+// A solve of one block for every output, side by side: what it reads and writes, and how far it has come.
+class BlockSolve {
+public:
+    BlockSolve(std::function<void(int64_t, double*)> solve, int64_t outputs, int n_threads)
+        : solve(std::move(solve)), operations(size_t(outputs), 0.0), turns(outputs),
+          n_threads(int(std::min<int64_t>(n_threads, outputs))) {
+        if (n_threads > 1) post(errand);
+    }
+    ~BlockSolve() {
+        nb::gil_scoped_release release;
+        reclaim(errand);
+    }
+    BlockSolve(const BlockSolve&) = delete;
+
+    double finish() {
+        {
+            nb::gil_scoped_release release;
+            if (reclaim(errand) && !has_run) run();
+        }
+        if (failure) std::rethrow_exception(failure);
+        return std::accumulate(operations.begin(), operations.end(), 0.0);
+    }
+
+private:
+    void run() {
+        has_run = true;
+        in_parallel(n_threads, [this] {
+            for (int64_t q; (q = turns.take()) >= 0;) {
+                try {
+                    solve(q, &operations[size_t(q)]);
+                } catch (...) {
+                    const std::lock_guard lock(failing);
+                    failure = std::current_exception();
+                }
+            }
+        });
+    }
+
+    const std::function<void(int64_t, double*)> solve;  // of an output; counts its operations
+    std::vector<double> operations;
+    Turns turns;
+    const int n_threads;
+    bool has_run = false;
+    std::exception_ptr failure;
+    std::mutex failing;
+    Errand errand{[](void* self) { static_cast<BlockSolve*>(self)->run(); }, this};
+};
+
 template <class T, class Argument, class Solve>
 void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_argument, Solve solve, const char* doc) {
-    const auto for_every_output = [solve](In<T, 2> gram, const Index& index, In<double, 2> pieces, In<double, 2> y,
-                                          Out<double, 2> dual, In<double, 2> margins, Out<double, 2> change,
-                                          bool intercept, double tolerance, double absolute, int max_steps,
-                                          int n_threads) {
+    const auto begin = [solve](In<T, 2> gram, Index index, In<double, 2> pieces, In<double, 2> y, Out<double, 2> dual,
+                               In<double, 2> margins, Out<double, 2> change, bool intercept, double tolerance,
+                               double absolute, int max_steps, int n_threads) {
         const int64_t size = int64_t(index.shape(0)), n = int64_t(y.shape(1)), outputs = int64_t(y.shape(0));
         if (int64_t(gram.shape(0)) != size || int64_t(gram.shape(1)) != size || pieces.shape(0) != 6 ||
             int64_t(pieces.shape(1)) != n || int64_t(dual.shape(1)) != n || int64_t(margins.shape(1)) != n ||
@@ -29,33 +78,17 @@ void bind_block_solver(nb::module_& m, const char* name, const Argument& gram_ar
             throw std::invalid_argument("arrays of a block do not fit together");
         for (int64_t i = 0; i < size; ++i)
             if (index.data()[i] < 0 || index.data()[i] >= n) throw nb::index_error("row index out of range");
-        const double* p = pieces.data();
-        std::exception_ptr failure;
-        std::vector<double> operations(size_t(outputs), 0.0);
-        std::mutex failing;
-        Turns turns(outputs);
-        const auto solve_outputs = [&] {
-            for (int64_t q; (q = turns.take()) >= 0;) {
-                try {
-                    solve(BlockProblem<T>{size, index.data(), gram.data(),
-                                          {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
-                                          dual.data() + q * n, margins.data() + q * n, change.data() + q * size,
-                                          intercept, &operations[size_t(q)]},
-                          tolerance, absolute, max_steps);
-                } catch (...) {
-                    const std::lock_guard lock(failing);
-                    failure = std::current_exception();
-                }
-            }
+        const auto solve_output = [=](int64_t q, double* operations) {  // keeps the arrays
+            const double* p = pieces.data();
+            solve(BlockProblem<T>{size, index.data(), gram.data(),
+                                  {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, y.data() + q * n,
+                                  dual.data() + q * n, margins.data() + q * n, change.data() + q * size, intercept,
+                                  operations},
+                  tolerance, absolute, max_steps);
         };
-        {
-            nb::gil_scoped_release release;
-            in_parallel(int(std::min<int64_t>(n_threads, outputs)), solve_outputs);
-        }
-        if (failure) std::rethrow_exception(failure);
-        return std::accumulate(operations.begin(), operations.end(), 0.0);
+        return std::make_unique<BlockSolve>(solve_output, outputs, n_threads);
     };
-    m.def(name, for_every_output, gram_argument, nb::arg("index"), nb::arg("pieces"), nb::arg("y"),
+    m.def(name, begin, gram_argument, nb::arg("index"), nb::arg("pieces"), nb::arg("y"),
           nb::arg("dual").noconvert(), nb::arg("margins"), nb::arg("change").noconvert(), nb::arg("intercept"),
           nb::arg("tolerance"), nb::arg("absolute"), nb::arg("max_steps"), nb::arg("n_threads"), doc);
 }
@@ -184,6 +217,8 @@ template <class T> void bind_svrg(nb::module_& m) {
 }  // namespace
 
 void bind_solvers(nb::module_& m) {
+    nb::class_<BlockSolve>(m, "BlockSolve", "A solve of one block, which has begun or will in the end.")
+        .def("finish", &BlockSolve::finish, "Wait until it is done, and return its operations.");
     bind_block_solver<double>(
         m, "solve_block", nb::arg("gram"),
         [](const BlockProblem<double>& problem, double tolerance, double absolute, int max_steps) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -20,7 +21,8 @@ struct Job {
     void (*work)(void*);
     void* context;
     int wanted;       // helpers
-    int working = 0;  // of them
+    bool is_errand;   // which is nobody's share, so that no thread is started for it
+    int working = 0;  // helpers
 };
 
 class Helpers {
@@ -37,14 +39,33 @@ public:
         for (int i = 0; i < n_helpers; ++i) posted.notify_one();
         job.work(job.context);
         std::unique_lock lock(mutex);
-        if (job.wanted) {
-            wanted -= job.wanted;
-            jobs.erase(std::find(jobs.begin(), jobs.end(), &job));
-        }
+        wanted -= job.wanted;
+        take_back(job);
         ended.wait(lock, [&] { return !job.working; });
     }
 
+    void post(Job& errand) {
+        const std::lock_guard lock(mutex);
+        jobs.insert(jobs.begin(), &errand);
+    }
+
+    bool reclaim(Job& errand) {
+        std::unique_lock lock(mutex);
+        if (take_back(errand)) return true;
+        ended.wait(lock, [&] { return !errand.working; });
+        return false;
+    }
+
 private:
+    // Returns whether it still waited for helpers.
+    bool take_back(Job& job) {
+        if (!job.wanted) return false;
+        job.wanted = 0;
+        const auto place = std::find(jobs.begin(), jobs.end(), &job);
+        if (place != jobs.end()) jobs.erase(place);  // a child made by fork has another list
+        return true;
+    }
+
     // Where no more threads may be had, those that there are do the work.
     bool start() {
         try {
@@ -61,21 +82,22 @@ private:
         for (;;) {
             posted.wait(lock, [&] { return !jobs.empty(); });
             Job& job = *jobs.front();
-            --wanted;
+            const int counts = job.is_errand ? 0 : 1;
+            wanted -= counts;
             if (--job.wanted == 0) jobs.erase(jobs.begin());
             ++job.working;
-            ++n_working;
+            n_working += counts;
             lock.unlock();
             job.work(job.context);
             lock.lock();
-            --n_working;
+            n_working -= counts;
             if (--job.working == 0) ended.notify_all();
         }
     }
 
     std::mutex mutex;
     std::condition_variable posted, ended;
-    std::vector<Job*> jobs;  // that want helpers, oldest first
+    std::vector<Job*> jobs;  // that want helpers: errands, and then the others, oldest first
     int n_threads = 0, n_working = 0, wanted = 0;
 };
 
@@ -86,8 +108,20 @@ Helpers* helpers = nullptr;
 
 void share(int n_threads, void (*work)(void*), void* context) {
     if (n_threads <= 1) return work(context);
-    Job job{work, context, n_threads - 1};
+    Job job{work, context, n_threads - 1, false};
     helpers->share(job);
+}
+
+void post(Errand& errand) {
+    const auto job = new Job{errand.work, errand.context, 1, true};
+    errand.posted = job;
+    helpers->post(*job);
+}
+
+bool reclaim(Errand& errand) {
+    const std::unique_ptr<Job> job(static_cast<Job*>(errand.posted));
+    errand.posted = nullptr;
+    return !job || helpers->reclaim(*job);
 }
 
 void prepare_threads() {

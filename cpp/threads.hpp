@@ -8,9 +8,18 @@ namespace dimargin {
 // that have not begun when this thread's call ends are not waited for: `work` takes piece after piece until none is left.
 void share(int n_threads, void (*work)(void*), void* context);
 
+// Work that a thread which comes to help does first, while its owner goes on with something else.
+struct Errand {
+    void (*work)(void*);
+    void* context;
+    void* posted = nullptr;  // what `post` made of it
+};
+void post(Errand& errand);     // returns at once; no thread is woken for this
+bool reclaim(Errand& errand);  // whether no thread has begun, so that its owner may; otherwise returns when it is done
+
 namespace {
 
-// The same for a function object.
+// The same as `share` for a function object.
 template <class F> inline void in_parallel(int n_threads, F work) {
     share(n_threads, [](void* context) { (*static_cast<F*>(context))(); }, &work);
 }

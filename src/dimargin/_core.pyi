@@ -101,6 +101,15 @@ def block(
 def combine_rows(values: NDArray[Any], slots: _Int64, coefficients: _Float64, out: _Float64, n_threads: int) -> None:
     """Add ``sum_j values[slots[j], c] coefficients[q, j]`` to ``out[q, c]``, for stored kernel values."""
 
+class BlockSolve:
+    """Solve of a block that has begun: with several threads one of them does it while others compute kernel values.
+
+    Its arrays must not change until `finish` has returned.
+    """
+
+    def finish(self) -> float:
+        """Return the number of floating-point operations, about, when the block is solved: here, if nowhere else."""
+
 def solve_block(
     gram: _Float64,
     index: _Int64,
@@ -114,8 +123,8 @@ def solve_block(
     absolute: float,
     max_steps: int,
     n_threads: int,
-) -> float:
-    """Solve the block of rows `index` for every output.
+) -> BlockSolve:
+    """Begin to solve the block of rows `index` for every output.
 
     Parameters
     ----------
@@ -142,8 +151,8 @@ def solve_block(
 
     Returns
     -------
-    float
-        Number of floating-point operations, about.
+    BlockSolve
+        `dual` and `change` are written when its method `finish` has returned.
     """
 
 def class_pair_scratch(rows: int) -> int:
@@ -202,11 +211,11 @@ def solve_pairs(
     absolute: float,
     max_steps: int,
     n_threads: int,
-) -> float:
-    """Take pair steps in the block of rows `index`, for losses whose coefficients are never negative.
+) -> BlockSolve:
+    """Begin to take pair steps in the block of rows `index`, for losses whose coefficients are never negative.
 
-    Parameters are those of `solve_block`; `gram` is float32 or float64, which the steps are computed in. What they
-    leave undone is finished by at most `max_steps` Newton steps.
+    Parameters, and what is returned, are those of `solve_block`; `gram` is float32 or float64, which the steps are
+    computed in. What they leave undone is finished by at most `max_steps` Newton steps.
     """
 
 tile_width: int

@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC
 
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
+from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, block_coordinate_descent, solve
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -281,6 +281,21 @@ def test_threads_do_not_change_a_bit(loss, n_outputs, tol):
     assert_array_equal(one.dual, two.dual)
     assert_array_equal(one.margins, two.margins)
     assert one.kernel_evaluations == two.kernel_evaluations
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_blocks_that_are_solved_ahead_are_those_that_would_be(monkeypatch, n_outputs, n_threads):
+    X, labels = blobs(6000, n_outputs=n_outputs)
+    problem = make_problem(X, labels, ODMLoss(1e4, 0.3, 0.1), RBF, n_threads=n_threads)
+    with counted(monkeypatch) as counts:
+        ahead = fit(problem)
+    with monkeypatch.context() as patch, counted(patch) as alone_counts:
+        patch.setattr(block_coordinate_descent, "upcoming_block", lambda state: None)
+        alone = fit(problem)
+    assert_array_equal(ahead.dual, alone.dual)
+    assert_array_equal(ahead.margins, alone.margins)
+    assert sum(alone_counts) < sum(counts) < 1.15 * sum(alone_counts)  # the first margins of a block ahead
 
 
 @every_loss

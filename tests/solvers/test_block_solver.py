@@ -22,7 +22,7 @@ def solve_block(problem, block, dual, tolerance=0.1, max_steps=2, intercept=Fals
     _core.solve_block(
         np.ascontiguousarray(K[np.ix_(block, block)]), block, problem.conjugate.stack(), labels, dual,
         labels * (labels * dual @ K), change, intercept, tolerance, absolute=0.0, max_steps=max_steps, n_threads=1,
-    )  # fmt: skip
+    ).finish()  # fmt: skip
     return dual, change
 
 
@@ -93,7 +93,7 @@ def test_one_newton_step_solves_a_quadratic(curvature, left, seed):
     _core.solve_block(
         K, np.arange(n), np.array([slope, bend, slope, bend, -infinite, infinite]), labels[None], dual, margins,
         np.empty((1, n)), intercept=False, tolerance=1e-15, absolute=0.0, max_steps=1, n_threads=1,
-    )  # fmt: skip
+    ).finish()  # fmt: skip
     assert np.linalg.norm(dual[0] - exact) <= left * np.linalg.norm(start - exact)
 
 
@@ -111,7 +111,7 @@ def solve_block_with(problem, index):
     _core.solve_block(
         np.eye(4), index, problem.conjugate.stack(), problem.labels, np.zeros((1, 10)), np.zeros((1, 10)),
         np.zeros((1, 4)), intercept=False, tolerance=0.1, absolute=0.0, max_steps=1, n_threads=1,
-    )  # fmt: skip
+    ).finish()  # fmt: skip
 
 
 def test_one_call_ends_soon():
@@ -122,6 +122,31 @@ def test_one_call_ends_soon():
     operations = _core.solve_block(
         gram(problem), block, problem.conjugate.stack(), labels, dual, np.zeros((1, 500)), change, False, 0.0, 0.0,
         max_steps=200, n_threads=1,
-    )  # fmt: skip
+    ).finish()  # fmt: skip
     assert 1e9 < operations < 5e9
     assert objective(problem, dual) < 0
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_a_solve_that_has_begun_is_done_by_whoever_comes_first(n_outputs, n_threads):
+    """By a thread that comes to help with something else, or by its owner; or by nobody, if it is given up."""
+    n = 2500  # threads come to help with a product of so many rows
+    X, labels = blobs(n, n_outputs=n_outputs)
+    problem = make_problem(X, labels, ODMLoss(1e4, 0.3, 0.1), Kernel("rbf", gamma=1.0), n_threads=n_threads)
+    block, K = np.arange(0, n, 6), gram(problem)  # to rounding, which takes longer than the product
+    start, values = np.zeros((n_outputs, n)), np.ascontiguousarray(K[np.ix_(block, block)])
+    expected = solve_block(problem, block, start, 0.0, 200)
+    for round_ in range(30):
+        dual, change = start.copy(), np.empty((n_outputs, len(block)))
+        solving = _core.solve_block(
+            values, block, problem.conjugate.stack(), labels, dual, start, change, False, 0.0, 0.0, 200, n_threads
+        )
+        if round_ % 3:
+            assert_allclose(problem.kernel.multiply(np.arange(n), labels), labels @ K, atol=1e-2)
+        if round_ % 3 == 2:
+            del solving
+            continue
+        assert solving.finish() == solving.finish() > 0
+        assert_array_equal(dual, expected[0])
+        assert_array_equal(change, expected[1])

@@ -81,6 +81,21 @@ def test_the_intercept_minimises_the_primal(seed, n, share, loss):
     assert primal(b) <= by_search.fun + 1e-8
 
 
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1000, 5000), share=st.floats(0, 1), ties=st.integers(0, 3))
+def test_the_hinge_has_a_flat_primal_at_the_intercept_of_many_rows(seed, n, share, ties):
+    """Its slopes on both sides, by definition, enclose zero."""
+    rng = np.random.default_rng(seed)
+    y, f = np.where(rng.random(n) < share, 1.0, -1.0), rng.normal(size=n).round(ties)
+    f[rng.random(n) < 0.1] *= 1000.0
+    weights = np.minimum(rng.pareto(0.3, n), 1e6) + 1e-3  # few rows have nearly all weight, and samples miss them
+    b = HINGE.best_intercept(f, y, HINGE.conjugate(weights, 1.0, 1.0))
+    kinks, error = y - f, 1e-9 * weights.sum()
+    near = 1e-9 * (1 + np.abs(kinks))
+    at = np.abs(kinks - b) <= near
+    slope = weights[(y < 0) & (kinks < b) & ~at].sum() - weights[(y > 0) & (kinks > b) & ~at].sum()
+    assert slope - weights[at & (y > 0)].sum() <= error and slope + weights[at & (y < 0)].sum() >= -error
+
+
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), share=st.floats(0, 1))
 def test_feasible_coefficients_are_in_the_box_and_sum_to_zero(seed, n, share):
     rng = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ def solve_pairs(problem, block, dual, dtype, tolerance=0.1, absolute=0.0, max_st
     _core.solve_pairs(
         np.ascontiguousarray(K[np.ix_(block, block)], dtype=dtype), block, problem.conjugate.stack(), labels, dual,
         labels * (labels * dual @ K), change, problem.intercept, tolerance, absolute, max_steps, 1,
-    )  # fmt: skip
+    ).finish()  # fmt: skip
     return dual, change
 
 

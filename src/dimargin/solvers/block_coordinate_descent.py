@@ -4,7 +4,8 @@ A block of rows is solved (nearly) exactly by the compiled core on its own Gram 
 of coordinate steps and Newton steps on the free coefficients (docs/algorithms.md#newton-steps), or by pair steps of
 second order for losses whose coefficients are never negative. Then the margins of *all* rows are updated from the rows
 of the block that changed, in one fused product without storing the kernel: memory is O(n d). The module `blocks`
-chooses the rows that come next, `precision` the kernel values that may be trusted. Where the kernel is local, rows are
+chooses the rows that come next, `precision` the kernel values that may be trusted. A block that is known beforehand is
+solved by one thread while the others compute what the last one did to margins. Where the kernel is local, rows are
 numbered along their neighbours, so that values between far rows need not be computed (see `KernelMatrix`): on 40,000
 rows of covtype (gamma=32), three of four.
 
@@ -23,13 +24,20 @@ from dimargin import _core
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
-from dimargin.solvers.blocks import canonical_order, may_rest_on, next_block, seconds_to_wake, wake
+from dimargin.solvers.blocks import (
+    canonical_order,
+    may_rest_on,
+    next_block,
+    seconds_to_wake,
+    upcoming_block,
+    wake,
+)
 from dimargin.solvers.handover import hand_over, is_slow, newton_step
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import certify, derailed, float32_errors, go_on_in_float64, note_progress, stalled
-from dimargin.solvers.state import Best, State
-from dimargin.system.arrays import TINY, UNIT, Floats
+from dimargin.solvers.state import Best, BlockSolve, State
+from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
 CACHE = 2**31  # bytes of remembered kernel rows by default
 _CHECKS_PER_PASS = 8
@@ -169,34 +177,34 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             newton_step(state)
             return
         problem, n = state.problem, state.problem.n_rows
-        block = next_block(state)
-        one_block, pairs = state.order is not None, problem.loss.selection == "greedy"
-        change = np.empty((len(problem.labels), len(block)))
-        arguments = block, state.conjugate, problem.labels, state.dual, state.margins, change, problem.intercept
-        kernel, threads = problem.kernel, problem.kernel.n_threads
-        if pairs and not one_block:
-            rounding = _PAIR_ROUNDING[kernel.transform.dtype]
-            solved = _core.solve_pairs(kernel.values(block, block), *arguments, 0.1, rounding, 30, threads)
-        else:
-            tolerance, most = (0.0, 200) if one_block else (0.1, 2)
-            solved = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, most, threads)
-        state.operations += solved
-        changed = np.flatnonzero(change.any(axis=0))
+        solving, state.ahead = state.ahead, None
+        if solving is None:
+            block = next_block(state)
+            solving = _begin(state, block, np.ascontiguousarray(state.margins[:, block]))
+        state.operations += solving.begun.finish()
+        block, change = solving.rows, solving.change
+        state.dual[:, block] = solving.dual
+        state.visited += len(block)
+        state.since_check += len(block)
+        one_block, end_of_pass = state.order is not None, problem.loss.selection == "greedy" and not state.queue
+        state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
         if one_block:
             # margins afresh: accumulated differences would leave their rounding in the certificate
             state.margins = problem.margins(state.dual, state.accurately)
             state.travelled = None
+            return
+        changed = np.flatnonzero(change.any(axis=0))
+        moved, by = block[changed], change[:, changed]
+        following = upcoming_block(state)
+        if following is not None:
+            # one thread solves it while the others, which need not wait, compute the margins of all rows
+            margins = state.margins[:, following] + _effect(problem, moved, by, following)
+            state.ahead = _begin(state, following, margins)
+        if state.active is None:
+            state.margins += _effect(problem, moved, by)
         else:
-            moved, by = block[changed], change[:, changed]
-            if state.active is None:
-                state.margins += problem.labels * kernel.multiply(moved, by)
-            else:
-                state.active.add(state.margins, moved, by)
-            state.travel(moved, by)
-        state.visited += len(block)
-        state.since_check += len(block)
-        end_of_pass = pairs and not state.queue
-        state.unchecked = one_block or end_of_pass or state.since_check * _CHECKS_PER_PASS >= n
+            state.active.add(state.margins, moved, by)
+        state.travel(moved, by)
 
     def facts(self, state: State) -> dict[str, int]:
         """Return the number of matrices that Newton's method has factored so far."""
@@ -221,6 +229,28 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             history=history,
             travelled=state.travelled,
         )
+
+
+def _begin(state: State, block: Indices, margins: Floats) -> BlockSolve:
+    """Begin to solve a block, whose rows have these margins."""
+    problem, kernel, threads = state.problem, state.problem.kernel, state.problem.kernel.n_threads
+    labels, dual = np.ascontiguousarray(problem.labels[:, block]), np.ascontiguousarray(state.dual[:, block])
+    change, conjugate = np.empty_like(dual), np.ascontiguousarray(state.conjugate[:, block])
+    arguments = np.arange(len(block)), conjugate, labels, dual, margins, change, problem.intercept
+    one_block = state.order is not None
+    if problem.loss.selection == "greedy" and not one_block:
+        rounding = _PAIR_ROUNDING[kernel.transform.dtype]
+        begun = _core.solve_pairs(kernel.values(block, block), *arguments, 0.1, rounding, 30, threads)
+    else:
+        tolerance, most = (0.0, 200) if one_block else (0.1, 2)
+        begun = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, most, threads)
+    return BlockSolve(block, dual, change, begun)
+
+
+def _effect(problem: DualProblem, moved: Indices, change: Floats, rows: Indices | None = None) -> Floats:
+    """Return what changes of signed coefficients do to the margins of some rows, or of all."""
+    labels = problem.labels if rows is None else problem.labels[:, rows]
+    return labels * problem.kernel.multiply(moved, change, rows)
 
 
 def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:

@@ -78,6 +78,17 @@ def next_block(state: State) -> Indices:
     return _worst_violators(state) if block is None else block
 
 
+def upcoming_block(state: State) -> Indices | None:
+    """Return the rows to be solved next where they may be begun with before the margins of all rows are up to date.
+
+    They may within a pass, until the gap is due. The hinge's next block is often that of the worst violators, for which
+    all margins are needed; and where kernel values are expensive, a block takes little of the time.
+    """
+    if state.unchecked or not state.queue or state.problem.loss.selection == "greedy" or state.problem.kernel.expensive:
+        return None
+    return state.queue.pop()
+
+
 def _begin_pass(state: State) -> None:
     """Deal the rows that may move into blocks: at random, and of near neighbours, in turn."""
     problem, rng, greedy = state.problem, state.rng, state.problem.loss.selection == "greedy"
@@ -111,9 +122,9 @@ def _worst_violators(state: State) -> Indices:
     direction = direction[np.abs(direction).max(axis=1).argmax()]
     half = state.block_size // 4
     fresh = indices[np.union1d(_largest(direction, half), _largest(-direction, half))]
-    previous = np.setdiff1d(state.previous, fresh)
-    if state.active is not None:
-        previous = previous[np.isin(previous, indices)]
+    awake = np.zeros(state.problem.n_rows, dtype=bool)
+    awake[indices], awake[fresh] = True, False
+    previous = state.previous[awake[state.previous]]
     conjugate, dual = state.problem.conjugate, state.dual[:, previous]
     free = ((dual != conjugate.lower[previous]) & (dual != conjugate.upper[previous])).any(axis=0)
     previous = state.rng.permutation(previous[free])[: state.block_size - len(fresh)]
@@ -126,8 +137,8 @@ def _worst_violators(state: State) -> Indices:
 
 def _largest(score: Floats, count: int) -> Indices:
     """Return the indices of the largest positive scores, at most `count`."""
-    indices = np.argpartition(-score, count)[:count] if len(score) > count else np.arange(len(score))
-    return indices[score[indices] > 0]
+    indices = np.flatnonzero(score > 0)
+    return indices[np.argpartition(-score[indices], count)[:count]] if len(indices) > count else indices
 
 
 def _violations(state: State, balanced: bool = False) -> tuple[Indices, Floats]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dimargin import _core
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.solvers.active import ActiveRows, RowCache
@@ -45,6 +46,16 @@ class Best:
         self.is_counted, self.objectives = True, self.objectives.rounded(errors)
 
 
+@dataclass(frozen=True)
+class BlockSolve:
+    """Solve of a block, which may have begun while margins of other rows are brought up to date."""
+
+    rows: Indices
+    dual: Floats  # coefficients of the rows, of shape (n_outputs, len(rows)): new ones once it has ended
+    change: Floats  # of signed coefficients, of the same shape, likewise
+    begun: _core.BlockSolve
+
+
 @dataclass
 class State:
     """State of one solve; the fields that do not change come first."""
@@ -77,6 +88,8 @@ class State:
     operations: float = 0.0  # floating-point operations within blocks, about
     since_check: int = 0  # rows visited since the last check
     unchecked: bool = True
+
+    ahead: BlockSolve | None = None  # of the block that comes next, if it has begun already
 
     active: ActiveRows | None = None  # while others rest
     wake_at: int = 0  # passes after which they wake in any case
