@@ -32,19 +32,12 @@ template <class T> constexpr int panel_width() { return 2 * lanes<T>(); }
 // The box around some rows: the least of every feature, then the greatest, each padded to whole vectors.
 template <class T> constexpr int64_t box_side(int64_t d) { return (d + lanes<T>() - 1) / lanes<T>() * lanes<T>(); }
 
-// Some numbers of a row, zeros behind them.
-template <class T> INLINE Vec<T> load(const T* from, int64_t count) {
-    Vec<T> values = {};
-    if (count >= lanes<T>()) memcpy(&values, from, sizeof values);
-    else for (int64_t i = 0; i < count; ++i) values[i] = from[i];
-    return values;
-}
-
 template <class T> void box_around(const T* const* rows, int count, int64_t d, T* box) {
     for (int64_t f = 0; f < d; f += lanes<T>()) {
-        Vec<T> least = load<T>(rows[0] + f, d - f), greatest = least;
+        const FirstLanes<T> first(d - f);
+        Vec<T> least = first.load(rows[0] + f), greatest = least;
         for (int r = 1; r < count; ++r) {
-            const Vec<T> row = load<T>(rows[r] + f, d - f);
+            const Vec<T> row = first.load(rows[r] + f);
             least = row < least ? row : least;
             greatest = row > greatest ? row : greatest;
         }
@@ -109,14 +102,22 @@ template <class T> void pack(const RowsView<T>& z, int64_t first, int64_t count,
     }
 }
 
-// The panels that are not too far from some rows, whose box is written to `box`; all, if boxes are not wanted.
+template <class T> void take_all(const Panels<T>& panels, Strip& strip) {
+    strip.n_panels = 0;
+    for (int64_t c = 0; c < panels.padded; c += panel_width<T>()) strip.columns[strip.n_panels++] = c;
+}
+
+// The panels, among some, that are not too far from some rows, whose box is written to `box`.
 template <Sum S, class T>
-void find_near(const T* const* x, const Panels<T>& panels, int64_t d, T lowest, T* box, Strip& near) {
+void find_near(const T* const* x, int count, const Panels<T>& panels, const Strip& among, int64_t d, T lowest, T* box,
+               Strip& near) {
     near.n_panels = 0;
-    if (panels.boxes) box_around<T>(x, tile_rows, d, box);
-    for (int64_t c = 0; c < panels.padded; c += panel_width<T>()) {
+    if (!among.n_panels) return;
+    box_around<T>(x, count, d, box);
+    for (int panel = 0; panel < among.n_panels; ++panel) {
+        const int64_t c = among.columns[panel];
         const T* other = panels.boxes + c / panel_width<T>() * 2 * box_side<T>(d);
-        if (!panels.boxes || !apart<S, T>(box, other, d, lowest)) near.columns[near.n_panels++] = c;
+        if (!apart<S, T>(box, other, d, lowest)) near.columns[near.n_panels++] = c;
     }
 }
 

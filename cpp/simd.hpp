@@ -56,6 +56,35 @@ template <> struct Simd<double> {
 template <class T> using Vec = typename Simd<T>::vec;
 template <class T> constexpr int lanes() { return vector_bytes / int(sizeof(T)); }
 
+// Loads as many numbers as there are, up to a vector of them, with zeros behind.
+template <class T> class FirstLanes {
+public:
+    explicit FirstLanes(int64_t n) : count(n < lanes<T>() ? int(n) : lanes<T>()) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+        for (int i = 0; i < lanes<T>(); ++i) mask[i] = i < count ? -1 : 0;
+#endif
+    }
+    Vec<T> load(const T* from) const {
+#if defined(__AVX512F__)
+        if constexpr (sizeof(T) == sizeof(float)) return (Vec<T>)_mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), from);
+        else return (Vec<T>)_mm512_maskz_loadu_pd(__mmask8((1u << count) - 1), from);
+#elif defined(__AVX2__)
+        if constexpr (sizeof(T) == sizeof(float)) return (Vec<T>)_mm256_maskload_ps(from, (__m256i)mask);
+        else return (Vec<T>)_mm256_maskload_pd(from, (__m256i)mask);
+#else
+        Vec<T> values = {};
+        for (int i = 0; i < count; ++i) values[i] = from[i];
+        return values;
+#endif
+    }
+
+private:
+    const int count;
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    typename Simd<T>::ivec mask;
+#endif
+};
+
 // 2^f for f in [-1/2, 1/2].
 template <class T> INLINE Vec<T> exp2_fraction(Vec<T> f) {
     typedef Simd<T> S;

@@ -127,7 +127,7 @@ void drain(const Sink<T>& sink, const T* buffer, int64_t padded, const Strip& st
 constexpr int64_t no_memory = -1;
 
 constexpr int64_t turns_a_thread = 8;  // at least, so that none is waited for long
-constexpr int64_t most_groups = 16;    // of tile_rows rows in one: half a millisecond
+constexpr int most_groups = 16;        // of tile_rows rows in one: half a millisecond
 
 // Coefficients in the panel's precision and padding; the caller takes out powers of two that would not fit.
 template <class T>
@@ -196,33 +196,40 @@ public:
     const bool complete;
 };
 
-// Kernel values of the rows from `first` up to `end` with a chunk of columns.
+// Kernel values of the rows from `first` up to `end` with a chunk of columns. Where boxes are wanted, panels that are too far
+// from many rows are not looked at again for the few of a tile.
 template <Sum S, Family F, class T>
 int64_t dense_rows(const KernelSpec& k, const RowsView<T>& x, int64_t first, int64_t end, const Chunk<T>& chunk, T* box) {
-    constexpr int W = panel_width<T>();
+    constexpr int W = panel_width<T>(), many = most_groups * tile_rows;
     const Panels<T> panels = chunk.panels;  // copies stay in registers
     const Sink<T> sink = chunk.sink;
     const int64_t d = x.n_features;
     const T lowest = lowest_exponent<T>(k);
     alignas(64) T buffer[tile_rows * chunk_columns];
-    Strip near;
+    Strip all, near_many, near_few;
+    take_all(panels, all);
+    const Strip& near = panels.boxes ? near_few : all;
     int64_t computed = 0;
-    for (; first < end; first += tile_rows) {
-        const int rows = int(end - first < tile_rows ? end - first : tile_rows);
-        const T* pointers[tile_rows];
-        T norms[tile_rows];
-        for (int r = 0; r < tile_rows; ++r) {
-            const int64_t row = x.index[first + (r < rows ? r : rows - 1)];
-            pointers[r] = x.values + row * d;
-            norms[r] = x.norms ? x.norms[row] : T(0);
+    for (int64_t begin = first; begin < end; begin += many) {
+        const int count = int(end - begin < many ? end - begin : many);
+        const T* pointers[many];
+        for (int r = 0; r < many; ++r) pointers[r] = x.values + x.index[begin + (r < count ? r : count - 1)] * d;
+        if (panels.boxes) find_near<S, T>(pointers, count, panels, all, d, lowest, box, near_many);
+        if (panels.boxes && !near_many.n_panels && !sink.values) continue;
+        for (int group = 0; group < count; group += tile_rows) {
+            const int rows = count - group < tile_rows ? count - group : tile_rows;
+            const T* const* const few = pointers + group;
+            T norms[tile_rows];
+            for (int r = 0; r < tile_rows; ++r)
+                norms[r] = x.norms ? x.norms[x.index[begin + group + (r < rows ? r : rows - 1)]] : T(0);
+            if (panels.boxes) find_near<S, T>(few, rows, panels, near_many, d, lowest, box, near_few);
+            if (sink.values && near.n_panels * W < panels.padded) memset(buffer, 0, sizeof buffer);
+            if (!near.n_panels && !sink.values) continue;
+            fill<S, F, T>(k, lowest, few, norms, panels, near, d, buffer);
+            drain<tile_rows, W, T>(sink, buffer, panels.padded, near, begin + group, rows);
+            const bool last = near.n_panels && near.columns[near.n_panels - 1] + W == panels.padded;
+            computed += rows * (near.n_panels * W - (last ? panels.padded - panels.n_columns : 0));
         }
-        find_near<S, T>(pointers, panels, d, lowest, box, near);
-        if (sink.values && near.n_panels * W < panels.padded) memset(buffer, 0, sizeof buffer);
-        if (!near.n_panels && !sink.values) continue;
-        fill<S, F, T>(k, lowest, pointers, norms, panels, near, d, buffer);
-        drain<tile_rows, W, T>(sink, buffer, panels.padded, near, first, rows);
-        const bool last = near.n_panels && near.columns[near.n_panels - 1] + W == panels.padded;
-        computed += rows * (near.n_panels * W - (last ? panels.padded - panels.n_columns : 0));
     }
     return computed;
 }

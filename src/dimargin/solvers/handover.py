@@ -21,7 +21,7 @@ from dimargin.solvers.state import State
 from dimargin.system.arrays import TINY
 
 _OF_BLOCKS, _OF_VALUES = 6.0, 9.0
-_PASSES = 2  # of blocks, before their pace is believed
+_PASSES = 4  # of blocks, before their pace is believed
 _SPENT, _AHEAD = 0.15, 3.0  # part of Newton's work that blocks get in any case, and how much more they must need
 _BEGIN = 2e9  # work that steps take in any case, however few the rows
 _STEPS = 10  # of Newton's method, which need about three new factors
