@@ -91,13 +91,18 @@ def test_small_problems_are_exact_in_any_order(losses, data, n, d, seed):
     labels, weights = rng.choice([-1.0, 1.0], size=n), rng.choice([0.5, 1.0, 3.0], size=n)
     loss, kernel = data.draw(losses), data.draw(st.sampled_from(KERNELS))
     mass = weights.sum() * data.draw(st.sampled_from([1.0, 2.5]))
-    problem = make_problem(X, labels, loss, kernel, weights, mass, total=4 * weights.sum())
-    solution = fit(problem, tol=1e-2)
-    _, dual, gap = certificate(problem, solution.dual)
-    assert solution.status == "converged" and abs(gap[0]) < 1e-10
-    assert dual[0] == pytest.approx(by_interior_point(problem), rel=1e-8)
     order = rng.permutation(n)
-    again = fit(make_problem(X[order], labels[order], loss, kernel, weights[order], mass, 4 * weights.sum()), tol=1e-2)
+    problem = make_problem(X, labels, loss, kernel, weights, mass, total=4 * weights.sum())
+    other = make_problem(X[order], labels[order], loss, kernel, weights[order], mass, 4 * weights.sum())
+    solution, again = fit(problem, tol=1e-2), fit(other, tol=1e-2)
+    optimum, hinge = by_interior_point(problem), isinstance(loss, HingeLoss)
+    bound = 1e-8 if hinge else 1e-10  # what rounding leaves; tol is far above
+    for asked, found in (problem, solution), (other, again):
+        _, dual, gap = certificate(asked, found.dual)
+        assert found.status == "converged" and abs(gap[0]) < bound
+        assert dual[0] == pytest.approx(optimum, rel=1e-8)
+    if hinge:
+        return  # where the kernel matrix is singular, many coefficients are optimal
     # the same coefficients, but for swaps among rows that are equal in everything
     one, two = solution.dual[0], again.dual[0]
     one = one[np.lexsort((one, weights, labels, *X.T))]
