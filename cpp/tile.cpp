@@ -36,17 +36,21 @@ template <class T> T lowest_exponent(const KernelSpec& k) {
 
 // Sums over the features from `f` to `end`, for one panel.
 template <Sum S, class T>
-INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, Vec<T> (&sum)[tile_rows][2]) {
+INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, Vec<T> (&sum)[tile_rows][panel_vectors]) {
+    constexpr int V = panel_vectors;
 #pragma GCC unroll 8
-    for (int r = 0; r < tile_rows; ++r) sum[r][0] = sum[r][1] = Vec<T>{};
+    for (int r = 0; r < tile_rows; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) sum[r][v] = Vec<T>{};
     for (; f < end; ++f) {
-        const Vec<T>* column = (const Vec<T>*)(z + f * panel_width<T>());
-        const Vec<T> z0 = column[0], z1 = column[1];
+        Vec<T> column[V];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) column[v] = ((const Vec<T>*)(z + f * panel_width<T>()))[v];
 #pragma GCC unroll 8
         for (int r = 0; r < tile_rows; ++r) {
             const T value = x[r][f];
-            sum[r][0] = accumulate<S, T>(sum[r][0], value, z0);
-            sum[r][1] = accumulate<S, T>(sum[r][1], value, z1);
+#pragma GCC unroll 4
+            for (int v = 0; v < V; ++v) sum[r][v] = accumulate<S, T>(sum[r][v], value, column[v]);
         }
     }
 }
@@ -55,27 +59,40 @@ INLINE void partial_sums(const T* const* x, const T* z, int64_t f, int64_t end, 
 template <Sum S, Family F, class T>
 void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, const Panels<T>& panels, const Strip& strip,
           int64_t d, T* buffer) {
-    constexpr int L = lanes<T>(), R = tile_rows;
+    constexpr int L = lanes<T>(), R = tile_rows, V = panel_vectors;
     const int64_t step = features_per_sum(d);
     for (int panel = 0; panel < strip.n_panels; ++panel) {
         const int64_t c = strip.columns[panel];
         const T* z = panels.values + c * d;
-        Vec<T> sum[R][2];
+        Vec<T> sum[R][V];
         partial_sums<S, T>(x, z, 0, step < d ? step : d, sum);
         for (int64_t f = step; f < d; f += step) {
-            Vec<T> part[R][2];
+            Vec<T> part[R][V];
             partial_sums<S, T>(x, z, f, f + step < d ? f + step : d, part);
 #pragma GCC unroll 8
-            for (int r = 0; r < R; ++r) {
-                sum[r][0] = sum[r][0] + part[r][0];
-                sum[r][1] = sum[r][1] + part[r][1];
-            }
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v) sum[r][v] = sum[r][v] + part[r][v];
         }
-        const Vec<T> n0 = *(const Vec<T>*)(panels.norms + c), n1 = *(const Vec<T>*)(panels.norms + c + L);
+        Vec<T> norms[V];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) norms[v] = *(const Vec<T>*)(panels.norms + c + v * L);
+        const auto at = [&](int r, int v) { return (Vec<T>*)(buffer + r * panels.padded + c + v * L); };
+        if constexpr (neon && F != Family::linear) {  // row by row: all sums beside constants are too many for the registers
 #pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) {
-            *(Vec<T>*)(buffer + r * panels.padded + c) = kernel_value<S, F, T>(k, lowest, sum[r][0], x_norms[r], n0);
-            *(Vec<T>*)(buffer + r * panels.padded + c + L) = kernel_value<S, F, T>(k, lowest, sum[r][1], x_norms[r], n1);
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v) *at(r, v) = sum[r][v];
+#pragma GCC unroll 1
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v) *at(r, v) = kernel_value<S, F, T>(k, lowest, *at(r, v), x_norms[r], norms[v]);
+        } else {
+#pragma GCC unroll 8
+            for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v)
+                    *at(r, v) = kernel_value<S, F, T>(k, lowest, sum[r][v], x_norms[r], norms[v]);
         }
     }
 }
