@@ -78,7 +78,8 @@ public:
         else return (Vec<T>)_mm256_maskload_pd(from, (__m256i)mask);
 #else
         Vec<T> values = {};
-        for (int i = 0; i < count; ++i) values[i] = from[i];
+        if (count == lanes<T>()) memcpy(&values, from, sizeof values);
+        else for (int i = 0; i < count; ++i) values[i] = from[i];
         return values;
 #endif
     }
