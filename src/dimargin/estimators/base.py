@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
-from dimargin.estimators.data import Origin, TrainingData, training_data
+from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, thinned, training_data
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
@@ -27,7 +28,18 @@ from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.sharding.parts import Part, n_shards_for
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
-from dimargin.strategies import STRATEGIES, Facts, LevelModel, Outcome, Progress, Router, Strategy, Training, TreeShape
+from dimargin.strategies import (
+    STRATEGIES,
+    Exact,
+    Facts,
+    LevelModel,
+    Outcome,
+    Progress,
+    Router,
+    Strategy,
+    Training,
+    TreeShape,
+)
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
@@ -115,7 +127,21 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        return self._prepare_data(training_data(self, X, y, sample_weight))
+        data = training_data(self, X, y, sample_weight)
+        is_exact = type(self._choose(self._check_strategy(), len(data.y))) is Exact
+        if is_exact and self.memory_limit is None:  # the copy would count
+            thin = thinned(data)
+            data = thin if self._is_as_precise(thin, data) else data
+        return self._prepare_data(data)
+
+    def _is_as_precise(self, thin: TrainingData, data: TrainingData) -> bool:
+        """Return whether single precision does for thinned rows, which are not centred, if it does for dense ones."""
+        if not thin.is_thinned or self.kernel not in THINNED_KERNELS:
+            return False
+        with suppress(ValueError):  # for columns that are too large
+            rows, others = (self._row_transform(part.X, part.weights) for part in (thin, data))
+            return bool(rows.dtype is others.dtype)
+        return False
 
     def _prepare_data(self, data: TrainingData) -> PreparedFit:
         n_rows, n_outputs, n_threads = len(data.y), len(data.labels), effective_n_threads(self.n_jobs)
@@ -128,7 +154,8 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         order = self._order(data.X, data.y, data.row_weights, seed)
         problem = problem.restrict(order, problem.mass)
         start = self._previous_dual(data, order)
-        origin = Origin(data.classes, n_rows, data.n_given, problem.kernel.transform, data.kept[order])
+        transform, indices = problem.kernel.transform, data.kept[order]
+        origin = Origin(data.classes, n_rows, data.n_given, transform, indices, data.is_thinned)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             engine = LocalEngine(n_threads, limits.cancelled)
@@ -262,11 +289,12 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         labels = found.labels[:, order]
         codes = codes_of_labels(labels)
         transform = replace(origin.transform, offset=0.0)
+        vectors = found.vectors if (np.diff(order) == 1).all() else found.vectors[order]
         precise = origin.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         return {
             "classes_": origin.classes,
             "support_": indices[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
-            "support_vectors_": found.vectors if (np.diff(order) == 1).all() else found.vectors[order],
+            "support_vectors_": vectors.toarray() if origin.is_thinned else vectors,
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),

@@ -163,11 +163,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         by_class = np.lexsort((given, codes))
         support = support[by_class]
         precise = len(order) <= BlockCoordinateDescent.small or self.tol < 1e-4
-        transform = pairs.kernel.transform
+        transform, vectors = pairs.kernel.transform, pairs.kernel.vectors(support)
         return {
             "classes_": data.classes,
             "support_": given[by_class].astype(np.int32 if data.n_given < 2**31 else np.int64),
-            "support_vectors_": pairs.kernel.vectors(support),
+            "support_vectors_": vectors.toarray() if data.is_thinned else vectors,
             "dual_coef_": np.ascontiguousarray(outcome.signed[:, support]),
             "intercept_": outcome.objectives.intercept,
             "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from sklearn.base import clone
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators import LinearODMClassifier
-from dimargin.estimators.data import TrainingData, gamma_value
+from dimargin.estimators.data import TrainingData, gamma_value, thinned
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import Monitor
 from dimargin.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
@@ -92,6 +94,8 @@ class Search:
         interrupted = self.report.monitor.interrupted
         self.limits = Limits(self.tol, _STEPS, self.deadline, self.engine.cancelled, interrupted)
         self.linear = isinstance(self.estimator, LinearODMClassifier)
+        self._thin: dict[str, bool] = {}  # whether rows are, by kernel
+        self._lock = Lock()
 
     def evaluate(self, rung: Rung, candidates: Indices) -> Floats:
         """Return scores of shape (n_candidates, n_folds), NaN where time ran out."""
@@ -133,13 +137,27 @@ class Search:
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machines = [clone(self.estimator).set_params(**self.candidates[index]) for index in group]
-        sample, found = Sample.of(self.data, self.folds[fold], rung.n_rows), list[float]()
+        sample, found = Sample.of(self._data_for(machines[0]), self.folds[fold], rung.n_rows), list[float]()
         trainer = self._trainer(machines[0], sample)
         for machine in machines:
             reached = self.limits.reached
             values = None if reached else trainer.values(odm_loss(machine), self.limits)
             found.append(np.nan if values is None else sample.score(values, self.scorer))
         return found, trainer.evaluations
+
+    def _data_for(self, machine: Any) -> TrainingData:
+        """Return the data, with one-hot rows as sparse ones where the kernel of a machine allows."""
+        if self.linear or isinstance(machine._check_strategy(), Landmark) or machine.memory_limit is not None:
+            return self.data
+        kernel = str([getattr(machine, name) for name in KERNEL])
+        with self._lock:
+            if kernel not in self._thin:
+                self._thin[kernel] = machine._is_as_precise(self._thinned, self.data)
+        return self._thinned if self._thin[kernel] else self.data
+
+    @cached_property
+    def _thinned(self) -> TrainingData:
+        return thinned(self.data)
 
     def _trainer(self, machine: Any, sample: Sample) -> Trainer:
         if self.linear:
