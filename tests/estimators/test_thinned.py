@@ -73,6 +73,11 @@ def test_precision_and_memory_come_first():
         assert (centre is None) == (expected is None)
 
 
+def test_kernel_values_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr("dimargin.estimators.base.thinned", None)
+    SVMClassifier(kernel="precomputed").fit(np.eye(2100), np.arange(2100) % 2)
+
+
 def test_a_search_chooses_as_on_sparse_rows():
     X, y = one_hot()
     grid = {"gamma": [0.01, 0.3], "lam": [1e4, 1e6]}

@@ -101,7 +101,8 @@ def test_rows_that_single_precision_cannot_tell_apart():
     assert np.isfinite(found.dual).all() and found.objectives.dual < found.objectives.primal
 
 
-def test_memory_decides_whether_values_are_stored_and_for_how_many_threads():
+def test_memory_decides_whether_values_are_stored_and_for_how_many_threads(monkeypatch):
+    monkeypatch.setattr(stored_pairs, "_WORTH_THREADS", 0)
     _, pairs = class_pairs(HINGE)
     within = 4 * (np.diff(ROWS) ** 2).sum()
     each = 4 * _core.class_pair_scratch(570) + 570**2
@@ -109,6 +110,8 @@ def test_memory_decides_whether_values_are_stored_and_for_how_many_threads():
     assert solver(pairs, within + each, 8).engine.n_threads == 1
     assert solver(pairs, within + 3 * each, 8).engine.n_threads == 3
     assert solver(pairs, 2**30, 8).engine.n_threads == 8
+    monkeypatch.undo()
+    assert solver(pairs, 2**30, 8).engine.n_threads == 1  # so few values are soon computed
 
 
 def test_only_small_pairs_are_stored(monkeypatch):

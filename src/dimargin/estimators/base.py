@@ -129,14 +129,19 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         data = training_data(self, X, y, sample_weight)
         is_exact = type(self._choose(self._check_strategy(), len(data.y))) is Exact
-        if is_exact and self.memory_limit is None:  # the copy would count
+        if is_exact and self._may_thin:
             thin = thinned(data)
             data = thin if self._is_as_precise(thin, data) else data
         return self._prepare_data(data)
 
+    @property
+    def _may_thin(self) -> bool:
+        """Return whether one-hot rows may be sparse for the kernel, and memory for the copy."""
+        return self.kernel in THINNED_KERNELS and self.memory_limit is None
+
     def _is_as_precise(self, thin: TrainingData, data: TrainingData) -> bool:
         """Return whether single precision does for thinned rows, which are not centred, if it does for dense ones."""
-        if not thin.is_thinned or self.kernel not in THINNED_KERNELS:
+        if not thin.is_thinned:
             return False
         with suppress(ValueError):  # for columns that are too large
             rows, others = (self._row_transform(part.X, part.weights) for part in (thin, data))

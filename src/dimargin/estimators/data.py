@@ -204,7 +204,8 @@ def thinned(data: TrainingData) -> TrainingData:
         return data
     first, n_stored = None, 0
     for batch in gen_batches(X.shape[0], _ROWS_AT_ONCE // 16):  # most data are known to be others after the first
-        stored = X[batch][X[batch] != 0]
+        stored = X[batch]
+        stored = stored[stored != 0]
         first, n_stored = stored[:1] if first is None else first, n_stored + len(stored)
         if n_stored > _THIN * X.size or (stored != first).any():
             return data

@@ -147,7 +147,7 @@ class Search:
 
     def _data_for(self, machine: Any) -> TrainingData:
         """Return the data, with one-hot rows as sparse ones where the kernel of a machine allows."""
-        if self.linear or isinstance(machine._check_strategy(), Landmark) or machine.memory_limit is not None:
+        if self.linear or isinstance(machine._check_strategy(), Landmark) or not machine._may_thin:
             return self.data
         kernel = str([getattr(machine, name) for name in KERNEL])
         with self._lock:

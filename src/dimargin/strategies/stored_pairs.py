@@ -27,6 +27,7 @@ from dimargin.system.arrays import Floats
 MOST_ROWS = 4096  # of a pair, whose kernel values take 64 MiB
 _LEAST_TOL = 1e-4  # that single precision can reach
 _AIM = 0.9  # of the tolerance, so that the certificate meets it too
+_WORTH_THREADS = 2e7  # kernel values of all pairs, below which threads mostly wait for the interpreter
 _STEPS_A_ROW = 20  # of two coefficients; beyond, Newton steps on blocks are faster
 
 
@@ -74,7 +75,8 @@ class StoredPairs:
         each = 4 * int(_core.class_pair_scratch(max(small))) + max(small) ** 2  # of a thread, values between included
         if left < each:
             return None
-        return cls(kernel, classes, LocalEngine(min(engine.n_threads, left // each), engine.cancelled))
+        n_threads = min(engine.n_threads, left // each) if sum(n**2 for n in small) >= _WORTH_THREADS else 1
+        return cls(kernel, classes, LocalEngine(n_threads, engine.cancelled))
 
     def _values_within(self, number: int, n_threads: int) -> NDArray[np.float32]:
         rows = self._classes[number]
