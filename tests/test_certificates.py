@@ -4,6 +4,7 @@ import os
 import warnings
 from dataclasses import replace
 from itertools import combinations
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
+from dimargin.estimators import data as data_module
 
 # of all tests together four times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
 PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "750"))
@@ -207,6 +209,27 @@ def test_strategies(data, loss, kernel, intercept, strategy, tol):
         machine.status_ = "certified"
     judged_by = judged_by_its_coefficients if was == "global" else judged_by_its_objective
     assert not judged_by(machine, problem, best)
+
+
+@pytest.mark.slow
+@fewer
+@given(data(), LOSSES, KERNELS, st.booleans(), st.integers(1, 20), st.sampled_from([1e-1, 1e-3, 1e-6, 1e-9]))
+def test_rows_that_stand_for_others(data, loss, kernel, intercept, n_different, tol):
+    """Judged by their objective on all rows, beside the optimum of a machine that knows all of them."""
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    X = X[np.arange(len(X)) % n_different]
+    problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
+    parameters = {"tol": tol, "max_iter": 100, "strategy": "exact"}
+    with mock.patch.object(data_module, "_MANY_ROWS", 2):
+        machine = fitted(machine_for(loss, kernel, intercept, **parameters), X, y, weights)
+        if machine is None:
+            return
+        best = reached(problem, loss, kernel, intercept, X, y, weights)
+        assert not judged_by_its_objective(machine, problem, best)
+        machine.certify(X, y, weights)
+        machine.status_ = "certified"
+        assert not judged_by_its_objective(machine, problem, best)
 
 
 @pytest.mark.slow

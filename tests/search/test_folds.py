@@ -32,7 +32,7 @@ def test_every_beginning_of_a_nested_order_has_the_classes_as_frequent_as_all(co
 
 def sample_of(n_rows, weights=None, classes=2):
     y = Y if classes == 2 else Y + (X[:, 0] > 1)
-    return Sample.of(training_data(ODMClassifier(), X, y, weights), FOLD, n_rows)
+    return Sample.of(training_data(ODMClassifier(), X, y, weights), FOLD, n_rows, may_merge=True)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -67,7 +67,7 @@ def test_rows_themselves_are_the_linear_machine(sparse, intercept):
     machine = LinearODMClassifier(lam=30.0, theta=0.2, tol=1e-9, fit_intercept=intercept)
     weights = np.where(np.arange(900) < 600, 1.0, 1e-12)
     data = training_data(machine, sp.csr_array(X) if sparse else X, Y, weights)
-    sample = Sample.of(data, FOLD, 600)
+    sample = Sample.of(data, FOLD, 600, may_merge=False)
     trainer = SpaceTrainer(sample, sample.rows, sample.queries, None, True, intercept)
     values = trainer.values(ODMLoss(30.0, 0.5, 0.2), LIMITS)
     assert_allclose(values[0], machine.fit(X[:600], Y[:600]).decision_function(X[600:]), atol=1e-6)
@@ -92,5 +92,5 @@ def test_scores_are_those_of_scikit_learn():
         assert sample.score(values, get_scorer(scorer)) == pytest.approx(expected)
     assert sample.score(values, None) == pytest.approx(machine.score(X[600:], Y[600:]))
     weights = np.random.default_rng(0).uniform(0, 2, 900)
-    weighted = Sample.of(training_data(ODMClassifier(), X, Y, weights), FOLD, 300)
+    weighted = Sample.of(training_data(ODMClassifier(), X, Y, weights), FOLD, 300, may_merge=True)
     assert weighted.score(values, None) == pytest.approx(machine.score(X[600:], Y[600:], weights[600:]))

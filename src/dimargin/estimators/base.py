@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
-from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, thinned, training_data
+from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, thinned, training_data
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
@@ -86,7 +86,8 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Indices of the support vectors in X: the union over the outputs.
+        Indices of the support vectors in X: the union over the outputs. Of many rows that are equal, and have the same
+        label, the first may stand for all, with the sum of their weights, and of their coefficients.
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i gamma_i``; zero where a support vector belongs to other outputs only.
@@ -128,11 +129,18 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         data = training_data(self, X, y, sample_weight)
+        if self._may_merge and self.memory_limit is None:
+            data = merged(data)
         is_exact = type(self._choose(self._check_strategy(), len(data.y))) is Exact
         if is_exact and self._may_thin:
             thin = thinned(data)
             data = thin if self._is_as_precise(thin, data) else data
         return self._prepare_data(data)
+
+    @property
+    def _may_merge(self) -> bool:
+        """Return whether equal rows have equal kernel values, which only rows of features are sure to have."""
+        return self.kernel in KERNEL_NAMES
 
     @property
     def _may_thin(self) -> bool:
@@ -274,9 +282,7 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         if not self.warm_start or not hasattr(self, "dual_coef_"):
             return None
         self._check_same_rows(data)
-        signed = np.zeros((len(self.dual_coef_), data.n_given))
-        signed[:, self.support_] = self.dual_coef_
-        return (data.labels * signed[:, data.kept])[:, order]
+        return (data.labels * data.sums(self.support_, self.dual_coef_))[:, order]
 
     def _check_same_rows(self, data: TrainingData) -> None:
         if self._n_given != data.n_given or not np.array_equal(self.classes_, data.classes):
@@ -349,18 +355,23 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         indices = np.searchsorted(data.kept, self.support_[np.isin(self.support_, data.kept)])
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, indices):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
+        whole = merged(data) if self._may_merge else data
+        signed = whole.sums(self.support_, self.dual_coef_)
+        support = np.flatnonzero(signed.any(axis=0))
         with single_threaded_blas():
-            objectives = self._global_objectives(data, indices, max_time)
+            objectives = self._global_objectives(whole, support, signed[:, support], max_time)
         self.__dict__.update(self._certificate_attributes(objectives, "global"))
         return self
 
-    def _global_objectives(self, data: TrainingData, indices: Indices, max_time: float | None) -> Objectives:
-        """Return the objectives on all rows, among which the support vectors have these indices."""
+    def _global_objectives(
+        self, data: TrainingData, support: Indices, signed: Floats, max_time: float | None
+    ) -> Objectives:
+        """Return the objectives on all rows, of which the support vectors, with these indices, have coefficients."""
         in_space_of_landmarks = any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
         compute = landmark_objectives if in_space_of_landmarks else global_objectives
         transform = replace(self._transform.in_float64(), offset=self._offset)
         problem = self._problem(data, transform, effective_n_threads(self.n_jobs))
-        return compute(problem, indices, self.dual_coef_, self.intercept_, max_time)
+        return compute(problem, support, signed, self.intercept_, max_time)
 
     def _find_support_in(self, data: TrainingData) -> None:
         """Replace support vectors that came from several sites by the equal rows of X, in their order."""

@@ -25,6 +25,7 @@ from dimargin.estimators.validation import (
 from dimargin.kernels.columns import largest_column, narrowed
 from dimargin.kernels.user import Transform
 from dimargin.problems.one_vs_rest import labels_of
+from dimargin.sharding.keys import row_keys
 from dimargin.system.arrays import Floats, Indices
 
 STORED_DTYPES = [np.float64, np.float32]
@@ -32,6 +33,7 @@ THINNED_KERNELS = ("rbf", "laplacian", "poly")
 """Kernels of which one-hot rows are better sparse."""
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 _MANY_ROWS, _MANY_COLUMNS, _THIN = 2048, 32, 0.5  # from which, and part of numbers up to which, sparse rows are faster
+_DIFFERENT = 0.95  # part of the rows, up to which those that are different are worth a copy of their own
 _LARGEST_IN_FLOAT32 = 1e15  # of a feature, whose squares are summed
 
 
@@ -55,6 +57,11 @@ class TrainingData:
         Rows of the caller's X.
     is_thinned : bool
         Whether X is sparse although the caller's is dense, see `thinned`.
+    standing_for : ndarray of shape (n_kept,) or None
+        Index, for every row with weight of the caller, of the row that stands for it, see `merged`; None where each
+        stands for itself.
+    kept_before : ndarray of shape (n_kept,) or None
+        Indices of those in the caller's X.
     """
 
     X: Any
@@ -65,11 +72,24 @@ class TrainingData:
     kept: Indices
     n_given: int
     is_thinned: bool = False
+    standing_for: Indices | None = None
+    kept_before: Indices | None = None
 
     @cached_property
     def labels(self) -> Floats:
         """Labels of plus or minus one, of shape (n_outputs, n), with one output for two classes, else one a class."""
         return labels_of(self.y, len(self.classes))
+
+    def sums(self, indices: Indices, values: Floats) -> Floats:
+        """Return sums of values over the rows that each row stands for, of shape (n_outputs, n).
+
+        The values, of shape (n_outputs, len(indices)), are those of rows of the caller; rows of no weight have no part.
+        """
+        given = np.zeros((len(values), self.n_given))
+        given[:, indices] = values
+        if self.standing_for is None or self.kept_before is None:
+            return given[:, self.kept]
+        return np.array([np.bincount(self.standing_for, own[self.kept_before], len(self.y)) for own in given])
 
 
 @dataclass(frozen=True)
@@ -210,6 +230,46 @@ def thinned(data: TrainingData) -> TrainingData:
         if n_stored > _THIN * X.size or (stored != first).any():
             return data
     return replace(data, X=sp.csr_array(X), is_thinned=True)
+
+
+def merged(data: TrainingData) -> TrainingData:
+    """Return data in which one row stands for all that are equal to it and have its label, with the weight of them all.
+
+    Equal rows have equal margins, so that the sum of their losses is the loss of one with the sum of their weights: the
+    problem is the same, and so are its objectives. What is paid for a solve falls with the square of the rows: of
+    skin_nonskin 21% are different, of phishing 53, of a9a 80, of cod-rna 83. The row that stands for others is the
+    first of them. Data of few rows, or of few that are equal, are left as they are.
+    """
+    n = len(data.y)
+    if n < _MANY_ROWS:
+        return data
+    keys = row_keys(data.X, data.y, np.zeros(n), 0)
+    order = np.lexsort((data.weights, keys))  # weights are summed in an order that goes by their values alone
+    alike = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    if len(alike) < (1 - _DIFFERENT) * n:
+        return data
+    begins = np.ones(n, dtype=bool)  # a row that is unlike the one before
+    begins[alike + 1] = ~_are_equal(data, order[alike], order[alike + 1])
+    starts = np.flatnonzero(begins)
+    first = np.minimum.reduceat(order, starts)
+    by_first = np.argsort(first)
+    first = first[by_first]
+    standing_for = np.empty(n, dtype=np.int64)
+    standing_for[order] = np.argsort(by_first)[np.cumsum(begins) - 1]
+    return replace(
+        data, X=data.X[first], y=data.y[first], weights=np.add.reduceat(data.weights[order], starts)[by_first],
+        row_weights=np.add.reduceat(data.row_weights[order], starts)[by_first], kept=data.kept[first],
+        standing_for=standing_for, kept_before=data.kept,
+    )  # fmt: skip
+
+
+def _are_equal(data: TrainingData, some: Indices, others: Indices) -> NDArray[np.bool_]:
+    """Return which of some rows are equal to others, with the same label."""
+    equal: NDArray[np.bool_] = data.y[some] == data.y[others]
+    for batch in gen_batches(len(some), _ROWS_AT_ONCE):
+        unlike = data.X[some[batch]] != data.X[others[batch]]
+        equal[batch] &= np.asarray(unlike.sum(axis=1)).ravel() == 0
+    return equal
 
 
 def rows_of(estimator: Any, X: Any, indices: Indices) -> Any:

@@ -144,9 +144,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         self._check_same_rows(data)
         if not self._is_one_vs_one:
             self._refuse_other_start("one_vs_rest")
-        signed = np.zeros((len(self.dual_coef_), data.n_given))
-        signed[:, self.support_] = self.dual_coef_
-        return signed[:, data.kept[order]]
+        return data.sums(self.support_, self.dual_coef_)[:, order]
 
     def _refuse_other_start(self, before: str) -> None:
         now = next(way for way in ("one_vs_one", "one_vs_rest") if way != before)
@@ -176,18 +174,20 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             "_n_given": data.n_given,
         }
 
-    def _global_objectives(self, data: TrainingData, indices: Indices, max_time: float | None) -> Objectives:
+    def _global_objectives(
+        self, data: TrainingData, support: Indices, signed: Floats, max_time: float | None
+    ) -> Objectives:
         if not self._is_one_vs_one:
-            return super()._global_objectives(data, indices, max_time)
+            return super()._global_objectives(data, support, signed, max_time)
         began = time.perf_counter()
         order = np.argsort(data.y, kind="stable")
         pairs = self._pairs(data, order, self._transform.in_float64(), effective_n_threads(self.n_jobs))
-        signed = np.zeros((len(self.dual_coef_), len(order)))
-        signed[:, indices] = self.dual_coef_
-        signed = signed[:, order]
+        every = np.zeros((len(signed), len(order)))
+        every[:, support] = signed
+        every = every[:, order]
         found = []
         for number, pair in enumerate(pairs.pairs):
-            coefficients = coefficients_of(signed, pair, pairs.rows(pair))
+            coefficients = coefficients_of(every, pair, pairs.rows(pair))
             support = np.flatnonzero(coefficients)
             left = None if max_time is None else max_time - (time.perf_counter() - began)
             problem, intercept = pairs.problem(pair, pairs.kernel.n_threads), self.intercept_[[number]]

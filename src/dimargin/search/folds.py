@@ -11,7 +11,7 @@ in the space of landmarks kernel values and their factor. Rows and landmarks of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Event
 from typing import Any
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dimargin.engines import LocalEngine
-from dimargin.estimators.data import TrainingData
+from dimargin.estimators.data import TrainingData, merged
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import StoredRows
 from dimargin.kernels.user import Transform, kernel_matrix
@@ -63,21 +63,29 @@ class Fold:
 
 @dataclass(frozen=True)
 class Sample:
-    """Indices of the rows of a fold that a round trains on, and of those that it is scored on."""
+    """Rows of a fold that a round trains on, and indices of those that it is scored on."""
 
     data: TrainingData  # of all rows
-    train: Indices
+    training: TrainingData  # in nested order
     test: Indices
 
     @classmethod
-    def of(cls, data: TrainingData, fold: Fold, n_rows: int) -> Sample:
-        """Take `n_rows` training rows, and as many test rows but at least 4,000, as far as there are."""
-        return cls(data, fold.train[:n_rows], fold.test[: max(_LEAST_QUERIES, n_rows)])
+    def of(cls, data: TrainingData, fold: Fold, n_rows: int, may_merge: bool) -> Sample:
+        """Take `n_rows` training rows, and as many test rows but at least 4,000, as far as there are.
 
-    @cached_property
+        Where they may be merged, one row stands for all that are equal to it, see `merged`.
+        """
+        few = fold.train[:n_rows]
+        training = replace(
+            data, X=data.X[few], y=data.y[few], weights=data.weights[few], row_weights=data.row_weights[few],
+            kept=data.kept[few],
+        )  # fmt: skip
+        return cls(data, merged(training) if may_merge else training, fold.test[: max(_LEAST_QUERIES, n_rows)])
+
+    @property
     def rows(self) -> Any:
         """Features of the training rows."""
-        return self.data.X[self.train]
+        return self.training.X
 
     @cached_property
     def queries(self) -> Any:
@@ -86,9 +94,8 @@ class Sample:
 
     def losses(self, loss: Loss, intercept: bool) -> MarginLosses:
         """Return the losses of the training rows, with the mass of all rows."""
-        labels, weights = np.ascontiguousarray(self.data.labels[:, self.train]), self.data.weights[self.train]
         mass = float(self.data.weights.sum())
-        return MarginLosses(labels, weights, loss, mass, mass, intercept)
+        return MarginLosses(self.training.labels, self.training.weights, loss, mass, mass, intercept)
 
     def score(self, values: Floats, scorer: Any) -> float:
         """Return the score of decision values of shape (n_outputs, n_queries).
@@ -165,8 +172,8 @@ class SpaceTrainer(Trainer):
     def of_landmarks(cls, sample: Sample, transform: Transform, n_landmarks: int) -> SpaceTrainer:
         """Make a trainer on kernel values with landmarks, which are the first of the training rows."""
         kernel: KernelMatrix = kernel_matrix(transform, sample.rows).in_float64()
-        landmarks, factor = independent_landmarks(kernel, np.arange(min(n_landmarks, len(sample.train))))
-        train = kernel.block(np.arange(len(sample.train)), landmarks)
+        landmarks, factor = independent_landmarks(kernel, np.arange(min(n_landmarks, sample.rows.shape[0])))
+        train = kernel.block(np.arange(sample.rows.shape[0]), landmarks)
         asked = kernel_matrix(transform.in_float64(), sample.rows[landmarks], queries=sample.queries)
         test = asked.block(np.arange(len(sample.test)), np.arange(len(landmarks)))
         trainer = cls(sample, train, test, factor, explicit=True, intercept=False)

@@ -137,7 +137,8 @@ class Search:
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machines = [clone(self.estimator).set_params(**self.candidates[index]) for index in group]
-        sample, found = Sample.of(self._data_for(machines[0]), self.folds[fold], rung.n_rows), list[float]()
+        may_merge, found = not self.linear and machines[0]._may_merge, list[float]()
+        sample = Sample.of(self._data_for(machines[0]), self.folds[fold], rung.n_rows, may_merge)
         trainer = self._trainer(machines[0], sample)
         for machine in machines:
             reached = self.limits.reached
@@ -164,10 +165,10 @@ class Search:
             explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, bool(machine.fit_intercept))
         machine.gamma = gamma_value(machine.gamma, self.data.X, self.data.weights)
-        transform = machine._row_transform(sample.rows, self.data.weights[sample.train])
+        transform = machine._row_transform(sample.rows, sample.training.weights)
         if isinstance(machine._check_strategy(), Landmark):
             n_landmarks = machine.n_landmarks or Landmark.most_landmarks
-            if len(sample.train) > 2 * n_landmarks:
+            if sample.rows.shape[0] > 2 * n_landmarks:
                 return SpaceTrainer.of_landmarks(sample, transform, n_landmarks)
         return ExactTrainer(sample, transform)
 
