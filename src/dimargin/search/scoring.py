@@ -19,6 +19,7 @@ from dimargin.estimators import LinearODMClassifier
 from dimargin.estimators.data import TrainingData, gamma_value, thinned
 from dimargin.estimators.odm import odm_loss
 from dimargin.estimators.progress import Monitor
+from dimargin.problems.losses import ODMLoss
 from dimargin.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
 from dimargin.search.halving import Round, Rung
 from dimargin.solvers import Limits
@@ -127,22 +128,26 @@ class Search:
             groups.setdefault(str(kernel), []).append(int(index))
         return [np.array(sorted(group, key=self._path)) for group in groups.values()]
 
+    @cached_property
+    def _losses(self) -> list[ODMLoss]:
+        """Losses of all candidates."""
+        return [odm_loss(clone(self.estimator).set_params(**params)) for params in self.candidates]
+
     def _path(self, index: int) -> tuple[float, ...]:
-        machine = clone(self.estimator).set_params(**self.candidates[index])
-        loss = odm_loss(machine)
+        loss = self._losses[index]
         return loss.upsilon, loss.theta, loss.lam or 0.0
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
         """Score candidates with the same kernel on a fold, NaN where time runs out, and count kernel evaluations."""
         if self.limits.reached:
             return [np.nan] * len(group), 0
-        machines = [clone(self.estimator).set_params(**self.candidates[index]) for index in group]
-        may_merge, found = not self.linear and machines[0]._may_merge, list[float]()
-        sample = Sample.of(self._data_for(machines[0]), self.folds[fold], rung.n_rows, may_merge)
-        trainer = self._trainer(machines[0], sample)
-        for machine in machines:
+        machine = clone(self.estimator).set_params(**self.candidates[group[0]])
+        may_merge, found = not self.linear and machine._may_merge, list[float]()
+        sample = Sample.of(self._data_for(machine), self.folds[fold], rung.n_rows, may_merge)
+        trainer = self._trainer(machine, sample)
+        for index in group:
             reached = self.limits.reached
-            values = None if reached else trainer.values(odm_loss(machine), self.limits)
+            values = None if reached else trainer.values(self._losses[index], self.limits)
             found.append(np.nan if values is None else sample.score(values, self.scorer))
         return found, trainer.evaluations
 

@@ -1,0 +1,234 @@
+"""The speed rows of TARGETS.md with this version and with another one, in turn: is anything slower?
+
+Usage: bench_versions.py --before PYTHON [NAME ...] [--rounds R]
+
+PYTHON is an interpreter in which the other version is installed. Every work runs in a process of its own, once to warm
+up and then three times, of which the fastest counts; the two versions take turns, R times each (five by default).
+Seconds are medians over the rounds, and the ratio is the median of the ratios of neighbours. Time of the processor is
+that of all threads together: it tells more than seconds on a machine that is not quiet.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+from bench_dc import TRAINING_ROWS, early
+from bench_exact import local_gamma, problem
+from common import describe, heading, load, scaled
+
+import dimargin as dm
+
+WORKS = {}
+WIDE = {"upsilon": 0.5, "theta": 0.3, "random_state": 0}
+
+
+def work(make):
+    """Register a function that prepares data and returns what is timed."""
+    WORKS[make.__name__] = make
+    return make
+
+
+def training_rows(name, n=None, seed=0):
+    """80% of the rows, or n of them, at random, and the others."""
+    X, y = load(name)
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = np.split(order, [n or len(y) * 4 // 5])
+    return *scaled(X[train], X[test]), y[train], y[test]
+
+
+def fit_of(machine, X, y):
+    return lambda: machine.fit(X, y)
+
+
+def tile(d, n_threads):
+    from dimargin.kernels.functions import Kernel
+    from dimargin.kernels.matrix import KernelMatrix
+    from dimargin.kernels.rows import RowTransform
+
+    X = np.random.default_rng(0).random((20_000, d))
+    kernel = KernelMatrix(RowTransform.fit(X, Kernel("rbf", 1 / (d * X.var()))), X, n_threads=n_threads)
+    columns, coefficients = np.arange(512), np.random.default_rng(1).normal(size=(1, 512))
+    return lambda: [kernel.multiply(columns, coefficients) for _ in range(20)]
+
+
+for numbers in (8, 22, 54, 123):
+    WORKS[f"tile_{numbers}"] = lambda d=numbers: tile(d, 2)
+
+
+@work
+def exact_odm_1e3():
+    X, y, gamma = problem()
+    return fit_of(dm.ODMClassifier(strategy="exact", gamma=gamma, lam=1e3, **WIDE), X, y)
+
+
+@work
+def exact_odm_1e5():
+    X, y, gamma = problem()
+    return fit_of(dm.ODMClassifier(strategy="exact", gamma=gamma, lam=1e5, **WIDE), X, y)
+
+
+def diodm(name):
+    X, _, y, _ = training_rows(name)
+    options = {"gamma": local_gamma(X, np.random.default_rng(0)), "lam": 1e4, **WIDE}
+    return fit_of(dm.ODMClassifier(strategy=dm.DiODM(early_stop=False), n_levels=2, **options), X, y)
+
+
+@work
+def diodm_cod_rna():
+    return diodm("cod-rna")
+
+
+@work
+def diodm_ijcnn1():
+    return diodm("ijcnn1")
+
+
+@work
+def hinge_ijcnn1():
+    X, y = load("ijcnn1")
+    return fit_of(dm.SVMClassifier(C=32.0, gamma=2.0, fit_intercept=True, random_state=0), scaled(X), y)
+
+
+@work
+def hinge_covtype_40000():
+    X, _, y, _ = training_rows("covtype.libsvm.binary", 40_000)
+    return fit_of(dm.SVMClassifier(C=32.0, gamma=32.0, fit_intercept=True, tol=0.03, random_state=0), X, y)
+
+
+@work
+def squared_hinge_ijcnn1():
+    X, y = load("ijcnn1")
+    return fit_of(dm.SVMClassifier(C=32.0, gamma=2.0, loss="squared_hinge", random_state=0), scaled(X), y)
+
+
+@work
+def predict_ijcnn1():
+    X, y = load("ijcnn1")
+    X = scaled(X)
+    machine = dm.SVMClassifier(C=32.0, gamma=2.0, random_state=0).fit(X, y)
+    return lambda: machine.predict(X)
+
+
+@work
+def dc_early_covtype():
+    X, _, y, _ = training_rows("covtype.libsvm.binary", TRAINING_ROWS, seed=1)
+    return fit_of(early(tol=1e-2), X, y)
+
+
+@work
+def landmark_susy():
+    X, _, y, _ = training_rows("SUSY-30k")
+    return fit_of(dm.ODMClassifier(strategy="landmark", n_landmarks=1000, gamma=0.5, lam=1e5, **WIDE), X, y)
+
+
+@work
+def landmark_skin():
+    X, _, y, _ = training_rows("skin_nonskin")
+    return fit_of(dm.ODMClassifier(strategy="landmark", n_landmarks=300, gamma=32.0, lam=1e6, **WIDE), X, y)
+
+
+@work
+def linear_newton():
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((2_000_000, 18)), rng.standard_normal(18)
+    return fit_of(dm.LinearODMClassifier(random_state=0), X, (X @ w + rng.standard_normal(len(X)) > 0).astype(int))
+
+
+@work
+def linear_dsvrg():
+    X, y = load("ijcnn1")
+    machine = dm.LinearODMClassifier(solver="dsvrg", lam=64.0, theta=0.1, upsilon=0.5, random_state=0)
+    return fit_of(machine, scaled(X), y)
+
+
+@work
+def usps_against_the_rest():
+    X, y = load("usps")
+    return fit_of(dm.SVMClassifier(C=8.0, gamma=0.03, multi_class="one_vs_rest", random_state=0), scaled(X), y)
+
+
+@work
+def tuning_cod_rna():
+    X, _, y, _ = training_rows("cod-rna")
+    return fit_of(dm.ODMClassifierCV(random_state=0), X, y)
+
+
+@work
+def svdd_and_balls():
+    X = np.random.default_rng(0).normal(size=(200_000, 50))
+    return lambda: dm.minimum_enclosing_ball(X, 1e-3)
+
+
+@work
+def core_set_machine():
+    X, _, y, _ = training_rows("cod-rna", 20_000)
+    return fit_of(dm.CoreSetSVMClassifier(gamma=8.0, C=1.0, random_state=0), X, y)
+
+
+@work
+def core_set_consensus():
+    from coreset import agreed
+
+    return lambda: agreed(100, 50, 0.1, 0.1)
+
+
+@work
+def gossip_a9a():
+    from bench_gossip import rows
+
+    X, y = rows("a9a")
+    return fit_of(dm.GossipSVMClassifier(alpha=1e-4, max_iter=300, random_state=0), X, y)
+
+
+@work
+def importing():
+    command = [sys.executable, "-c", "from dimargin import SVMClassifier"]
+    return lambda: subprocess.run(command, check=True)
+
+
+def measured(name):
+    """The fastest of three runs: seconds, and seconds of the processor."""
+    run, found = WORKS[name](), []
+    run()
+    for _ in range(3):
+        began, before = time.perf_counter(), os.times()
+        run()
+        spent = sum(os.times()[:4]) - sum(before[:4])  # of this process and of those that it waited for
+        found.append((time.perf_counter() - began, spent))
+    return [min(column) for column in zip(*found, strict=True)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--before", metavar="PYTHON", required="--one" not in sys.argv)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--one", metavar="NAME", help="print one measurement as JSON")
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(measured(given.one)))
+        return
+    heading(__doc__)
+    headings = ["work", "before, s", "now, s", "ratio", "before, processor", "now, processor", "ratio"]
+    print("| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings), sep="\n", flush=True)
+    for name in given.names or WORKS:
+        runs = {given.before: [], sys.executable: []}
+        for _ in range(given.rounds):
+            for python, found in runs.items():
+                command = [python, __file__, "--one", name]
+                answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                found.append(json.loads(answer.splitlines()[-1]))
+        before, now = (np.array(found) for found in runs.values())
+        cells = [name]
+        for column in (0, 1):
+            ratios = now[:, column] / np.maximum(before[:, column], 1e-9)
+            cells += [describe(before[:, column]), describe(now[:, column]), f"{np.median(ratios):.2f}"]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
