@@ -57,7 +57,7 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     ----------
     strategy : {"auto", "exact", "diodm", "dc", "cascade", "dip", "landmark"} or strategy object, default="auto"
         "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
-        conquers (DC-SVM, DC-ODM); "cascade" passes support vectors of random partitions on, in rounds, "dip"
+        conquers (DC-SVM, DC-ODM); "cascade" passes support vectors of random partitions on, "dip"
         those of partitions in which every cluster of the features is as frequent as in the whole; "landmark" solves the
         machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to 100,000
         rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of its own, as
