@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from dimargin import DiODM, Exact, ODMClassifier
+from dimargin import DiODM, Exact, ODMClassifier, SVMClassifier
 
 TREE = {"strategy": DiODM(early_stop=False), "n_levels": 2, "branching": 2}
 
@@ -349,3 +349,35 @@ def test_verbose_prints_a_line_a_level(moons, capsys):
 def test_defaults_work_behind_a_scaler(moons):
     X, y = moons
     assert make_pipeline(MinMaxScaler(), ODMClassifier()).fit(X[:700], y[:700]).score(X[700:], y[700:]) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("options", "n_rows", "expected"),
+    [
+        ({}, 100_000, "exact"),
+        ({}, 100_001, "dc"),
+        ({"max_time": 1.0}, 100_000, "exact"),
+        ({"max_time": 1.0}, 100_001, "dc"),
+        ({"memory_limit": 10**9}, 100_001, "diodm"),
+        ({"kernel": "precomputed"}, 100_001, "diodm"),
+        ({"n_landmarks": 20}, 100_001, "diodm"),
+        ({"n_levels": 1}, 100, "diodm"),
+        ({"stop_level": 1}, 100_001, "diodm"),
+        ({"strategy": "cascade"}, 100_001, "cascade"),
+    ],
+)
+def test_auto_chooses_by_the_number_of_rows_and_by_what_is_asked_for(options, n_rows, expected):
+    for machine in (ODMClassifier(**options), SVMClassifier(**options)):
+        assert machine._plan(n_rows) == f"strategy {expected}"
+
+
+def test_many_rows_are_clustered_and_have_a_model_of_clusters_before_the_end(monkeypatch):
+    monkeypatch.setattr("dimargin.estimators.base._AUTO_EXACT_ROWS", 1000)
+    X, y = make_moons(1500, noise=0.2, random_state=0)
+    whole, dc = (SVMClassifier(random_state=0, strategy=one).fit(X, y) for one in ("auto", "dc"))
+    assert_array_equal(whole.dual_coef_, dc.dual_coef_)
+    assert whole.certificate_ == "global" and whole.status_ == "converged"
+    assert [entry["level"] for entry in whole.history_] == [1, 0]
+    with pytest.warns(ConvergenceWarning):
+        early = SVMClassifier(random_state=0, max_time=1e-6).fit(X, y)
+    assert early.certificate_ == "partitioned" and [entry["level"] for entry in early.history_] == [1]

@@ -12,7 +12,7 @@ from test_dc import weighted
 from test_diodm import RBF, Recorder, training
 from travelling import TravellingEngine
 
-from dimargin import Cascade
+from dimargin import Cascade, DiP
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import Solution
@@ -49,9 +49,10 @@ def test_rounds_lead_to_the_exact_solution(loss, coefficients):
 
 
 @every_choice
-def test_with_an_intercept_too(coefficients):
+@pytest.mark.parametrize("rounds", [None, 20])
+def test_with_an_intercept_too(coefficients, rounds):
     problem = replace(weighted(HINGE, 1300), intercept=True)
-    outcome = Cascade(coefficients=coefficients).train(training(problem, TREE, tol=1e-4))
+    outcome = Cascade(rounds, coefficients).train(training(problem, TREE, tol=1e-4))
     exact = Exact().train(training(problem, TreeShape(), tol=1e-5))
     assert outcome.status == "converged"
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
@@ -64,9 +65,10 @@ def test_parts_of_one_class_pass_on_all_rows_where_an_intercept_leaves_them_no_s
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(6)
         shuffled = problem.restrict(order, 6.0)
-        outcome = Cascade().train(training(shuffled, replace(TREE, n_levels=1)))
-        dual = dual_of(shuffled, outcome.model)
-        assert_allclose(dual, fit(problem, tol=1e-10).dual[:, order], rtol=1e-6, atol=1e-9)
+        plan, expected = training(shuffled, replace(TREE, n_levels=1)), fit(problem, tol=1e-10).dual[:, order]
+        for strategy in (Cascade(), Cascade(rounds=1)):
+            dual = dual_of(shuffled, strategy.train(plan).model)
+            assert_allclose(dual, expected, rtol=1e-6, atol=1e-9)
         for part, solved in zip(*watch.first[1][::2], strict=True):
             kept = np.isin(part.indices, watch.first[0][0][0].indices)
             assert np.array_equal(kept, solved.dual.any(axis=0)) if solved.dual.any() else kept.all()
@@ -155,7 +157,8 @@ def test_later_rounds_give_the_support_vectors_to_every_leaf(watch):
 @every_loss
 def test_the_dual_objective_never_falls(watch, loss):
     problem = weighted(loss, 1000, n_outputs=2)
-    Cascade(level_tol=0.5).train(training(problem, TREE, tol=1e-4))
+    Cascade(rounds=20, level_tol=0.5).train(training(problem, TREE, tol=1e-4))
+    assert watch.later
     best = np.full(2, -np.inf)
     for _, parts, _, results in watch.later:
         reached = []
@@ -202,10 +205,11 @@ def test_one_round_says_what_its_gap_is():
     assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
 
 
-def test_history_counts_every_kernel_value_and_listeners_hear_each_level_once(monkeypatch):
+@pytest.mark.parametrize("rounds", [None, 20])
+def test_history_counts_every_kernel_value_and_listeners_hear_each_level_once(monkeypatch, rounds):
     problem, recorder = weighted(HINGE, 1000), Recorder()
     with counted(monkeypatch) as counts:
-        outcome = Cascade().train(training(problem, TREE, tol=1e-3, progress=recorder))
+        outcome = Cascade(rounds).train(training(problem, TREE, tol=1e-3, progress=recorder))
     assert sum(entry["kernel_evaluations"] for entry in outcome.history) == sum(counts)
     assert recorder.begun == [(2, 4), (1, 2), (0, None)] and len(recorder.models) == 3
     assert_array_equal(recorder.models[-1].coefficients, outcome.model.coefficients)
@@ -225,9 +229,10 @@ def test_a_level_is_the_mean_of_its_parts(watch, loss):
     assert_array_equal(dual_of(problem, outcome.model), expected)
 
 
-def test_threads_do_not_change_a_bit():
+@pytest.mark.parametrize("rounds", [None, 20])
+def test_threads_do_not_change_a_bit(rounds):
     problem = weighted(HINGE, 1000, n_outputs=2)
-    one, two = (Cascade().train(training(problem, TREE, tol=1e-3, n_threads=k)) for k in (1, 2))
+    one, two = (Cascade(rounds).train(training(problem, TREE, tol=1e-3, n_threads=k)) for k in (1, 2))
     assert_array_equal(one.model.coefficients, two.model.coefficients)
 
 
@@ -255,7 +260,7 @@ def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
         lambda plan, what, needed, history: original(plan, what, needed * (1e12 if "round" in what else 0), history),
     )
     plan = replace(plan, limits=replace(plan.limits, deadline=time.perf_counter() + 1000))
-    outcome = Cascade().train(plan)
+    outcome = Cascade(rounds=20).train(plan)
     assert (outcome.status, outcome.scope) == ("max_time", "global")
     assert outcome.reason == "the time limit allows no more rounds"
     assert outcome.history[-1]["round"] == 1
@@ -285,7 +290,7 @@ def test_an_interrupt_in_a_round_gives_what_was_there_before(monkeypatch, when, 
 
 @pytest.mark.slow
 def test_a_tolerance_beyond_the_arithmetic_ends_the_rounds():
-    outcome = Cascade().train(training(weighted(HINGE, 520), replace(TREE, n_levels=1), tol=1e-17))
+    outcome = Cascade(rounds=20).train(training(weighted(HINGE, 520), replace(TREE, n_levels=1), tol=1e-17))
     assert outcome.status == "precision" and "another round left the relative gap at" in outcome.reason
     assert outcome.objectives.worst_gap < 1e-10
 
@@ -295,7 +300,7 @@ def test_a_callback_stops_after_a_round():
         def check(self, entry):
             return True
 
-    outcome = Cascade().train(training(weighted(HINGE, 1000), TREE, progress=Stop()))
+    outcome = Cascade(rounds=20).train(training(weighted(HINGE, 1000), TREE, progress=Stop()))
     assert (outcome.status, outcome.reason) == ("stopped", "a callback asked to stop")
     assert outcome.history[-1]["round"] == 1 and outcome.scope == "global"
 
@@ -319,23 +324,42 @@ def test_more_parts_than_rows():
         Cascade().train(training(problem, TREE))
 
 
+def separated(n=3000):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    return make_problem(X, np.where(X[:, 0] > 0, 1.0, -1.0), HINGE, Kernel("linear"))
+
+
+@pytest.mark.parametrize(
+    ("problem", "many"), [(weighted(HINGE, 3000), True), (weighted(ODM, 3000), True), (separated(), False)]
+)
+@pytest.mark.parametrize("strategy", [Cascade, DiP])
+def test_unless_rounds_are_asked_for_the_whole_problem_is_solved_after_the_first(problem, many, strategy, watch):
+    outcome = strategy().train(training(problem, TREE, tol=1e-3))
+    assert (outcome.status, outcome.scope) == ("converged", "global")
+    assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
+    assert certificate(problem, dual_of(problem, outcome.model))[2].max() <= 1.05e-3
+    # the last part of the round, which only has to start the whole problem, is left out where it has too many rows
+    assert {level: tol for level, (_, tol, _) in watch.first.items()} == {2: 0.1, 1: 0.1} | ({} if many else {0: 0.1})
+    ((index, (whole,), tol, _),) = watch.later
+    assert (index, whole.n_rows, tol) == ((0, 1), 3000, 1e-3)
+    start = np.zeros((1, 3000))
+    if many:
+        for part, solved in zip(watch.first[1][0], watch.first[1][2], strict=True):
+            start[:, part.indices] = part.problem.mass / problem.total * solved.dual
+    else:
+        start[:, watch.first[0][0][0].indices] = watch.first[0][2][0].dual
+    assert_allclose(whole.dual, start[:, whole.indices], rtol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gamma", [0.5, 8.0])
 @pytest.mark.parametrize("loss", [HINGE, ODM], ids=name)
-def test_the_whole_problem_is_solved_where_parts_would_outgrow_it(loss):
-    """All rows are support vectors, or nearly: the whole problem from the coefficients of the cascade on costs less."""
-    problem = weighted(loss, 1500)
-    outcome = Cascade().train(training(problem, TREE, tol=1e-4))
-    assert outcome.status == "converged" and outcome.scope == "global"
-    assert [entry.get("exact", False) for entry in outcome.history if entry["level"] == 0] == [False, True]
-    exact = fit(problem, tol=1e-6)
-    assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)
-    spent = sum(entry["kernel_evaluations"] for entry in outcome.history)
-    rounds = Cascade(rounds=20).train(training(problem, TREE, tol=1e-4))
-    assert not any("exact" in entry for entry in rounds.history)
-    assert spent < 0.7 * sum(entry["kernel_evaluations"] for entry in rounds.history)
-
-
-def test_rounds_go_on_where_support_vectors_are_few():
-    X = np.random.default_rng(0).normal(size=(3000, 2))
-    problem = make_problem(X, np.where(X[:, 0] > 0, 1.0, -1.0), HINGE, Kernel("linear"))
-    outcome = Cascade().train(training(problem, TREE, tol=1e-3))
-    assert outcome.status == "converged" and not any("exact" in entry for entry in outcome.history)
+@pytest.mark.parametrize("strategy", [Cascade, DiP])
+def test_the_gap_does_not_cost_much_more_than_by_the_whole_problem_alone(strategy, loss, gamma):
+    X, labels = blobs(6000)
+    problem = make_problem(X, labels, loss, Kernel("rbf", gamma=gamma))
+    outcome = strategy().train(training(problem, TreeShape(), tol=1e-3))
+    exact = Exact().train(training(problem, TreeShape(), tol=1e-3))
+    assert outcome.status == exact.status == "converged" and outcome.scope == "global"
+    spent, alone = (sum(e["kernel_evaluations"] for e in found.history) for found in (outcome, exact))
+    assert spent <= 1.5 * alone

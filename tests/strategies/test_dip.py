@@ -26,7 +26,7 @@ every_rule = pytest.mark.parametrize("relevance", ["sv", "margin"])
 @every_rule
 def test_rounds_lead_to_the_exact_solution(loss, relevance):
     problem = weighted(loss, 1300, n_outputs=2)
-    outcome = DiP(relevance=relevance, n_clusters=20).train(training(problem, TREE, tol=1e-4))
+    outcome = DiP(rounds=20, relevance=relevance, n_clusters=20).train(training(problem, TREE, tol=1e-4))
     exact = Exact().train(training(problem, TreeShape(), tol=1e-6))
     assert outcome.scope == "global" and outcome.status == "converged"
     assert_allclose(outcome.objectives.primal, exact.objectives.primal, rtol=2e-4)

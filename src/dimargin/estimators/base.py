@@ -57,11 +57,12 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     ----------
     strategy : {"auto", "exact", "diodm", "dc", "cascade", "dip", "landmark"} or strategy object, default="auto"
         "exact" solves the whole problem; "diodm" climbs a tree of stratified partitions; "dc" divides into clusters and
-        conquers (DC-SVM, DC-ODM); "cascade" passes support vectors of random partitions on, in rounds, "dip"
+        conquers (DC-SVM, DC-ODM); "cascade" passes support vectors of random partitions on, "dip"
         those of partitions in which every cluster of the features is as frequent as in the whole; "landmark" solves the
         machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to 100,000
-        rows and "diodm" above, or where `n_levels` or `stop_level` is given. An object carries options of its own, as
-        in ``DivideAndConquer(prediction="naive")``.
+        rows and above "dc", or "diodm" with `n_landmarks`, `memory_limit` or a precomputed kernel, and wherever
+        `n_levels` or `stop_level` is given. An object carries options of its own, as in
+        ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
         Partitions merged at a time ("diodm", "cascade", "dip"), or clusters of level l to the power of l ("dc").
     n_levels : int or None, default=None
@@ -252,7 +253,11 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
             return strategy
         # a tree that was asked for is built, however few the rows
         tree = self.n_levels is not None or self.stop_level > 0
-        return STRATEGIES["diodm" if tree or n_rows > _AUTO_EXACT_ROWS else "exact"]()
+        if n_rows <= _AUTO_EXACT_ROWS and not tree:
+            return STRATEGIES["exact"]()
+        # clusters need fewer kernel values than strata to the gap, and predict better before (docs/guide/trees.md)
+        strata = self.kernel == "precomputed" or self.memory_limit is not None or self.n_landmarks is not None
+        return STRATEGIES["diodm" if tree or strata else "dc"]()
 
     def _advice(self) -> str:
         """Return how to use landmarks where many rows have left the gap far from its tolerance."""

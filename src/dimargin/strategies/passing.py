@@ -31,6 +31,11 @@ def merged(children: Sequence[Solved], value: tuple[PassedOn, bool]) -> Part:
     return joined_starts([child.part.take(passed(child), child.part.problem.mass) for child in children], represent)
 
 
+def start_of(part: Part, _: None) -> Part:
+    """Task that returns the rows of a part that start from a nonzero coefficient, as a piece of the whole problem."""
+    return part.take(part.support, part.problem.total)
+
+
 def with_support(part: Part, support: Part) -> Part:
     """Join the rows of a part and the support vectors, with global coefficients."""
     own = replace(part, dual=coefficients_of(part, support))
