@@ -143,6 +143,94 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
           "out[i, j] = k(x_i, z_j); returns how many were computed");
 }
 
+// Parts of a kernel matrix: some rows with some columns each, which follow one another in the indices of both.
+template <class T> class Parts {
+public:
+    Parts(const Rows<T>& x, const Index& xi, const Index& x_bounds, const Rows<T>& z, const Index& zi,
+          const Index& z_bounds)
+        : x(x.view(xi)), z(z.view(zi)), x_bounds(x_bounds.data()), z_bounds(z_bounds.data()),
+          count(int64_t(x_bounds.shape(0)) - 1) {
+        check_width(x, z);
+        if (count < 0 || z_bounds.shape(0) != x_bounds.shape(0) || !bounds(this->x_bounds, this->x.size) ||
+            !bounds(this->z_bounds, this->z.size))
+            throw std::invalid_argument("bounds do not fit the indices");
+        for (int64_t part = 0; part < count; ++part)
+            before.push_back(before.back() + size(this->x_bounds, part) * size(this->z_bounds, part));
+    }
+    int64_t values() const { return before.back(); }
+
+    // The sum of what work(part, its rows, its columns, values of the parts before) returns, which threads do part by part.
+    template <class Work> int64_t share(int n_threads, Work work) const {
+        const double operations = double(values()) * (double(x.n_features) + 16.0) * double(sizeof(T) / sizeof(float));
+        Turns turns(count);
+        int64_t sum = 0, failed = 0;
+        in_parallel(int(std::min(double(n_threads), 1.0 + operations / operations_a_thread)), [&] {
+            for (int64_t part; (part = turns.take()) >= 0;) {
+                RowsView<T> rows = x, columns = z;
+                rows.index += x_bounds[part];
+                rows.size = size(x_bounds, part);
+                columns.index += z_bounds[part];
+                columns.size = size(z_bounds, part);
+                if (!rows.size || !columns.size) continue;
+                const int64_t computed = work(part, rows, columns, before[size_t(part)]);
+                if (computed < 0) add(failed, 1);
+                else add(sum, computed);
+            }
+        });
+        if (failed) throw std::bad_alloc();
+        return sum;
+    }
+
+private:
+    static int64_t size(const int64_t* bounds, int64_t part) { return bounds[part + 1] - bounds[part]; }
+    bool bounds(const int64_t* of, int64_t whole) const {
+        return of[0] == 0 && of[count] == whole && std::is_sorted(of, of + count + 1);
+    }
+
+    const RowsView<T> x, z;
+    const int64_t *const x_bounds, *const z_bounds;
+    const int64_t count;
+    std::vector<int64_t> before{0};  // kernel values of the parts before each
+};
+
+template <class T> void bind_parts(nb::module_& m) {
+    m.def("multiply_parts",
+          [](const std::string& kernel, double coef0, int degree, bool difference, double lowest, const Rows<T>& x,
+             const Index& xi, const Index& x_bounds, const Rows<T>& z, const Index& zi, const Index& z_bounds,
+             In<double, 1> coefficients, Out<double, 1> out, int n_threads) {
+              const Parts<T> parts(x, xi, x_bounds, z, zi, z_bounds);
+              if (coefficients.shape(0) != zi.shape(0) || out.shape(0) != xi.shape(0))
+                  throw std::invalid_argument("coefficients and out do not fit the rows");
+              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
+              nb::gil_scoped_release release;
+              return parts.share(n_threads, [&](int64_t part, const auto& rows, const auto& columns, int64_t) {
+                  return tile<T>().multiply(k, rows, columns, coefficients.data() + z_bounds.data()[part], 1,
+                                            out.data() + x_bounds.data()[part], 1);
+              });
+          },
+          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("lowest"), nb::arg("x"),
+          nb::arg("x_index"), nb::arg("x_bounds"), nb::arg("z"), nb::arg("z_index"), nb::arg("z_bounds"),
+          nb::arg("coefficients"), nb::arg("out").noconvert(), nb::arg("n_threads"),
+          "As `multiply` for one output, part by part; returns how many kernel values were computed");
+
+    m.def("block_parts",
+          [](const std::string& kernel, double coef0, int degree, bool difference, double lowest, const Rows<T>& x,
+             const Index& xi, const Index& x_bounds, const Rows<T>& z, const Index& zi, const Index& z_bounds,
+             Out<T, 1> out, int n_threads) {
+              const Parts<T> parts(x, xi, x_bounds, z, zi, z_bounds);
+              if (int64_t(out.shape(0)) != parts.values()) throw std::invalid_argument("out does not fit the rows");
+              const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
+              nb::gil_scoped_release release;
+              return parts.share(n_threads, [&](int64_t, const auto& rows, const auto& columns, int64_t before) {
+                  return tile<T>().block(k, rows, columns, out.data() + before, 1);
+              });
+          },
+          nb::arg("kernel"), nb::arg("coef0"), nb::arg("degree"), nb::arg("difference"), nb::arg("lowest"), nb::arg("x"),
+          nb::arg("x_index"), nb::arg("x_bounds"), nb::arg("z"), nb::arg("z_index"), nb::arg("z_bounds"),
+          nb::arg("out").noconvert(), nb::arg("n_threads"),
+          "As `block`, part by part, one after the other in `out`; returns how many kernel values were computed");
+}
+
 void bind_mix(nb::module_& m) {
     m.def("mix",
           [](Out<uint64_t, 1> numbers) {
@@ -170,6 +258,8 @@ template <class T> void bind_hash(nb::module_& m) {
 void bind_kernels(nb::module_& m) {
     bind_rows<float>(m, "Rows32");
     bind_rows<double>(m, "Rows64");
+    bind_parts<float>(m);
+    bind_parts<double>(m);
     bind_mix(m);
     bind_hash<float>(m);
     bind_hash<double>(m);

@@ -102,25 +102,78 @@ template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pa
         "Pair steps in one block for every output.");
 }
 
-void bind_class_pair(nb::module_& m) {
-    m.def("class_pair_scratch", &class_pair_scratch, nb::arg("rows"), "Numbers that `solve_class_pair` needs.");
-    m.def("solve_class_pair",
-          [](In<float, 2> first, In<float, 2> between, In<float, 2> second, In<double, 2> pieces, Out<double, 1> dual,
-             Out<float, 1> scratch, bool intercept, double goal, int64_t max_steps) {
-              const int64_t a = int64_t(first.shape(0)), b = int64_t(second.shape(0)), n = a + b;
-              if (int64_t(first.shape(1)) != a || int64_t(second.shape(1)) != b || int64_t(between.shape(0)) != a ||
-                  int64_t(between.shape(1)) != b || pieces.shape(0) != 6 || int64_t(pieces.shape(1)) != n ||
-                  int64_t(dual.shape(0)) != n || int64_t(scratch.shape(0)) < class_pair_scratch(n))
-                  throw std::invalid_argument("arrays of a pair of classes do not fit together");
-              const double* p = pieces.data();
+// ---- pairs of classes -------------------------------------------------------------------------------------------
+
+constexpr double values_a_thread = 2e6;  // kernel values of pairs: a millisecond of steps, from which a second thread pays
+
+// Pairs of classes whose kernel values are stored, one after the other in every array; threads take pair after pair.
+class ClassPairs {
+public:
+    using Values = std::vector<In<float, 2>>;
+
+    ClassPairs(const Values& first, const In<float, 1>& between, const Values& second, const In<double, 2>& pieces,
+               const Out<double, 1>& dual, bool intercept) {
+        bool fits = first.size() == second.size() && pieces.shape(0) == 6 && pieces.shape(1) == dual.shape(0);
+        const int64_t n = int64_t(dual.shape(0));
+        const double* const p = pieces.data();
+        int64_t at = 0, values = 0;
+        for (size_t k = 0; fits && k < first.size(); ++k) {
+            const int64_t a = int64_t(first[k].shape(0)), b = int64_t(second[k].shape(0));
+            fits = int64_t(first[k].shape(1)) == a && int64_t(second[k].shape(1)) == b && at + a + b <= n &&
+                   values + a * b <= int64_t(between.shape(0));
+            const double* const own = p + at;
+            pairs.push_back({a, b, first[k].data(), between.data() + values, second[k].data(),
+                             {own, own + n, own + 2 * n, own + 3 * n, own + 4 * n, own + 5 * n}, dual.data() + at,
+                             intercept});
+            at += a + b;
+            values += a * b;
+            largest = std::max(largest, a + b);
+            in_all += double(a + b) * double(a + b);
+        }
+        if (!fits || at != n || values != int64_t(between.shape(0)))
+            throw std::invalid_argument("arrays of pairs of classes do not fit together");
+    }
+
+    void solve(double goal, int64_t steps_a_row, int n_threads) {
+        n_threads = int(std::min(double(n_threads), 1.0 + in_all / values_a_thread));
+        Turns turns{int64_t(pairs.size())};
+        std::exception_ptr failure;
+        std::mutex failing;
+        in_parallel(n_threads, [&] {
+            try {
+                const std::unique_ptr<float[]> scratch(new float[size_t(class_pair_scratch(largest))]);
+                for (int64_t k; (k = turns.take()) >= 0;) {
+                    const ClassPair& pair = pairs[size_t(k)];
+                    solve_class_pair(pair, chosen.pairs->f32, scratch.get(), goal,
+                                     steps_a_row * (pair.first + pair.second));
+                }
+            } catch (...) {
+                const std::lock_guard lock(failing);
+                failure = std::current_exception();
+            }
+        });
+        if (failure) std::rethrow_exception(failure);
+    }
+
+private:
+    std::vector<ClassPair> pairs;
+    int64_t largest = 0;
+    double in_all = 0.0;
+};
+
+void bind_class_pairs(nb::module_& m) {
+    m.def("class_pair_scratch", &class_pair_scratch, nb::arg("rows"), "Numbers of float32 that a pair needs as scratch.");
+    m.def("solve_class_pairs",
+          [](const ClassPairs::Values& first, In<float, 1> between, const ClassPairs::Values& second,
+             In<double, 2> pieces, Out<double, 1> dual, bool intercept, double goal, int64_t steps_a_row,
+             int n_threads) {
+              ClassPairs pairs(first, between, second, pieces, dual, intercept);
               nb::gil_scoped_release release;
-              return solve_class_pair({a, b, first.data(), between.data(), second.data(),
-                                       {p, p + n, p + 2 * n, p + 3 * n, p + 4 * n, p + 5 * n}, dual.data(), intercept},
-                                      chosen.pairs->f32, scratch.data(), goal, max_steps);
+              pairs.solve(goal, steps_a_row, n_threads);
           },
-          nb::arg("first").noconvert(), nb::arg("between").noconvert(), nb::arg("second").noconvert(),
-          nb::arg("pieces"), nb::arg("dual").noconvert(), nb::arg("scratch").noconvert(), nb::arg("intercept"),
-          nb::arg("goal"), nb::arg("max_steps"), "Solve a pair of classes whose kernel values are stored.");
+          nb::arg("first"), nb::arg("between").noconvert(), nb::arg("second"), nb::arg("pieces"),
+          nb::arg("dual").noconvert(), nb::arg("intercept"), nb::arg("goal"), nb::arg("steps_a_row"),
+          nb::arg("n_threads"), "Solve pairs of classes whose kernel values are stored.");
 }
 
 // ---- large factorisations --------------------------------------------------------------------------------------
@@ -227,7 +280,7 @@ void bind_solvers(nb::module_& m) {
         "Solve one block for every output.");
     bind_pairs<float>(m, &PairTable::f32);
     bind_pairs<double>(m, &PairTable::f64);
-    bind_class_pair(m);
+    bind_class_pairs(m);
     bind_cholesky<float>(m);
     bind_cholesky<double>(m);
     m.attr("tile_width") = tile_width;

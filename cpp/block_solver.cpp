@@ -156,22 +156,39 @@ constexpr int64_t steps_between_gaps = 64;  // which cost as much as one or two 
 constexpr double score_rounding = 1e-6;  // a violation that is, of margins near one
 constexpr int64_t lanes = 64 / sizeof(float);
 
-// The Gram matrix of both classes, with padded rows.
-void assemble(const ClassPair& p, float* gram, int64_t stride) {
-    const int64_t a = p.first, b = p.second;
-    for (int64_t i = 0; i < a; ++i) {
-        std::copy_n(p.within_first + i * a, a, gram + i * stride);
-        std::copy_n(p.between + i * b, b, gram + i * stride + a);
-        std::fill(gram + i * stride + a + b, gram + (i + 1) * stride, 0.0f);
+// The Gram matrix of both classes with padded rows, of which those are written that pair steps read: a small part.
+class LazyGram {
+public:
+    LazyGram(const ClassPair& p, float* gram, int64_t stride)
+        : p(p), gram(gram), stride(stride), is_there(size_t(p.first + p.second), 0) {}
+
+    const float* row(int64_t i) {
+        float* const to = gram + i * stride;
+        if (is_there[size_t(i)]) return to;
+        is_there[size_t(i)] = 1;
+        const int64_t a = p.first, b = p.second;
+        if (i < a) {
+            std::copy_n(p.within_first + i * a, a, to);
+            std::copy_n(p.between + i * b, b, to + a);
+        } else {
+            for (int64_t k = 0; k < a; ++k) to[k] = p.between[k * b + i - a];
+            std::copy_n(p.within_second + (i - a) * b, b, to + a);
+        }
+        std::fill(to + a + b, to + stride, 0.0f);
+        return to;
     }
-    for (int64_t from = 0; from < b; from += lanes)
-        for (int64_t i = 0; i < a; ++i)
-            for (int64_t j = from; j < std::min(from + lanes, b); ++j) gram[(a + j) * stride + i] = p.between[i * b + j];
-    for (int64_t j = 0; j < b; ++j) {
-        std::copy_n(p.within_second + j * b, b, gram + (a + j) * stride + a);
-        std::fill(gram + (a + j) * stride + a + b, gram + (a + j + 1) * stride, 0.0f);
+    static void fill(void* self, int64_t i) { static_cast<LazyGram*>(self)->row(i); }
+
+    float diagonal(int64_t i) const {
+        return i < p.first ? p.within_first[i * (p.first + 1)] : p.within_second[(i - p.first) * (p.second + 1)];
     }
-}
+
+private:
+    const ClassPair& p;
+    float* const gram;
+    const int64_t stride;
+    std::vector<char> is_there;
+};
 
 // The relative duality gap: the sum over rows of what the dual objective gains, to first order in their scores, if
 // their coefficient moves alone (Fenchel-Young), for the intercept halfway between the scores that may rise and fall.
@@ -200,24 +217,24 @@ double solve_class_pair(const ClassPair& p, SolvePairs<float> pairs, float* scra
     const int64_t n = p.first + p.second, stride = padded<float>(n);
     auto* gram = reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(scratch) + 63) / 64 * 64);
     float *diagonal = gram + n * stride, *curvature = diagonal + stride, *score = curvature + stride;
-    assemble(p, gram, stride);
+    LazyGram rows(p, gram, stride);
     std::fill_n(diagonal, stride, 1.0f);
     std::fill_n(curvature, 2 * stride, 0.0f);
     std::vector<double> b(n), f(n), lower(n), upper(n);
     for (int64_t i = 0; i < n; ++i) {
         b[i] = i < p.first ? -p.dual[i] : p.dual[i];
-        for (int64_t j = 0; b[i] != 0.0 && j < n; ++j) f[j] += b[i] * double(gram[i * stride + j]);
+        for (int64_t j = 0; b[i] != 0.0 && j < n; ++j) f[j] += b[i] * double(rows.row(i)[j]);
         upper[i] = i < p.first ? 0.0 : p.pieces.upper[i];
         lower[i] = i < p.first ? -p.pieces.upper[i] : 0.0;
     }
     for (int64_t i = 0; i < n; ++i) {
         const double bend = p.pieces.curvature_right[i], slope = p.pieces.slope_right[i];
         curvature[i] = float(bend);
-        diagonal[i] = float(double(gram[i * stride + i]) + bend);
+        diagonal[i] = float(double(rows.diagonal(i)) + bend);
         score[i] = float(-f[i] - (i < p.first ? -slope : slope) - bend * b[i]);
     }
     const PairProblem<float> problem{n, stride, gram, diagonal, curvature, score, score + stride, score + 2 * stride,
-                                     b.data(), lower.data(), upper.data(), p.intercept};
+                                     b.data(), lower.data(), upper.data(), p.intercept, &LazyGram::fill, &rows};
     double gap = relative_gap(p, problem);
     for (int64_t steps = 0; gap > goal && steps < max_steps;) {
         const PairOutcome done = pairs(problem, 0.0, score_rounding, steps_between_gaps);

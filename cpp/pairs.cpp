@@ -46,6 +46,11 @@ template <class T> struct Solver {
     double step_i = 0.0, step_j = 0.0;
     double violation = 0.0;
 
+    const T* row(int64_t t) const {
+        if (p.fill) p.fill(p.context, t);
+        return p.gram + t * p.stride;
+    }
+
     // Scores that may not move count as infinitely far on the wrong side.
     void mark(int64_t t) const {
         p.rise[t] = p.coefficient[t] < p.upper[t] ? T(0) : -infinity<T>();
@@ -64,7 +69,7 @@ template <class T> struct Solver {
     void follow() {
         static constexpr T none[1] = {};
         const bool moved = i >= 0;
-        const T *row_i = moved ? p.gram + i * p.stride : none, *row_j = moved ? p.gram + j * p.stride : none;
+        const T *row_i = moved ? row(i) : none, *row_j = moved ? row(j) : none;
         const T di = T(step_i), dj = T(step_j);
         if (moved) {
             p.score[i] -= di * p.curvature[i];
@@ -110,17 +115,17 @@ template <class T> struct Solver {
     // The partner with the largest gain of the pair's unconstrained step (Fan, Chen, Lin 2005, second order).
     void step_with_intercept() {
         const T si = p.score[i], dii = p.diagonal[i];
-        const T* row = p.gram + i * p.stride;
+        const T* values = row(i);
         Largest<T> best;
         const Vec<T> least = Vec<T>{} + T(smallest_bend) * dii;
         for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
             const Vec<T> difference = si - (load(p.score + t) + load(p.fall + t));
-            Vec<T> bend = load(p.diagonal + t) + dii - T(2) * load(row + t);
+            Vec<T> bend = load(p.diagonal + t) + dii - T(2) * load(values + t);
             bend = bend > least ? bend : least;
             best.see(difference > Vec<T>{} ? difference * difference / bend : Vec<T>{} - infinity<T>());
         }
         j = best.where();
-        double bend = double(p.diagonal[j]) + double(dii) - 2.0 * double(row[j]);
+        double bend = double(p.diagonal[j]) + double(dii) - 2.0 * double(values[j]);
         bend = bend > smallest_bend * double(dii) ? bend : smallest_bend * double(dii);
         const double step = -clip(j, -clip(i, (double(si) - double(p.score[j])) / bend));
         step_i = step;
@@ -140,14 +145,14 @@ template <class T> struct Solver {
     // (Steinwart, Hush, Scovel 2011: without an intercept two coefficients are free to move apart).
     void step_without_intercept() {
         const double kii = double(p.diagonal[i]), alone = clip(i, double(p.score[i]) / kii);
-        const T* row = p.gram + i * p.stride;
+        const T* values = row(i);
         const T taken = T(alone), inverse = T(1.0 / kii);
         const T rise = p.rise[i], fall = p.fall[i];
         p.rise[i] = -infinity<T>();  // not a partner of itself
         p.fall[i] = infinity<T>();
         Largest<T> best;
         for (int64_t t = 0; t < p.stride; t += lanes<T>()) {
-            const Vec<T> k = load(row + t), d = load(p.diagonal + t), s = load(p.score + t) - taken * k;
+            const Vec<T> k = load(values + t), d = load(p.diagonal + t), s = load(p.score + t) - taken * k;
             const Vec<T> up = s + load(p.rise + t), down = -(s + load(p.fall + t)), v = up > down ? up : down;
             const Vec<T> bend = d - k * k * inverse, least = T(smallest_bend) * d;
             best.see(v > Vec<T>{} ? v * v / (bend > least ? bend : least) : v);

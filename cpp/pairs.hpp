@@ -17,6 +17,8 @@ template <class T> struct PairProblem {
     double* coefficient;  // [size]
     const double *lower, *upper;  // [size]
     bool intercept;
+    void (*fill)(void* context, int64_t row) = nullptr;  // writes a row of gram before it is read; null: all are there
+    void* context = nullptr;
 };
 
 // Steps until the violation (with an intercept: between the largest score that may rise and the smallest that may fall;

@@ -7,6 +7,7 @@ The best instruction set of the processor is used, or the one that the environme
 names when the core is loaded: baseline, avx2 or avx512. An ImportError says so if the processor lacks it.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -98,6 +99,44 @@ def block(
     For `lowest` and for what is returned see `multiply`.
     """
 
+def multiply_parts(
+    kernel: _KernelName,
+    coef0: float,
+    degree: int,
+    difference: bool,
+    lowest: float,
+    x: _Rows,
+    x_index: _Int64,
+    x_bounds: _Int64,
+    z: _Rows,
+    z_index: _Int64,
+    z_bounds: _Int64,
+    coefficients: _Float64,
+    out: _Float64,
+    n_threads: int,
+) -> int:
+    """Do as `multiply` for one output and for every part of a kernel matrix.
+
+    Bounds say where the rows, and the columns, of every part begin in their index, and where the last ones end.
+    """
+
+def block_parts(
+    kernel: _KernelName,
+    coef0: float,
+    degree: int,
+    difference: bool,
+    lowest: float,
+    x: _Rows,
+    x_index: _Int64,
+    x_bounds: _Int64,
+    z: _Rows,
+    z_index: _Int64,
+    z_bounds: _Int64,
+    out: NDArray[Any],
+    n_threads: int,
+) -> int:
+    """Do as `block` for every part of a kernel matrix, see `multiply_parts`; their values follow one another."""
+
 def combine_rows(values: NDArray[Any], slots: _Int64, coefficients: _Float64, out: _Float64, n_threads: int) -> None:
     """Add ``sum_j values[slots[j], c] coefficients[q, j]`` to ``out[q, c]``, for stored kernel values."""
 
@@ -156,46 +195,42 @@ def solve_block(
     """
 
 def class_pair_scratch(rows: int) -> int:
-    """Return how many numbers `solve_class_pair` needs as scratch memory for so many rows."""
+    """Return how many numbers of float32 `solve_class_pairs` needs as scratch memory for a pair of so many rows."""
 
-def solve_class_pair(
-    first: NDArray[np.float32],
+def solve_class_pairs(
+    first: Sequence[NDArray[np.float32]],
     between: NDArray[np.float32],
-    second: NDArray[np.float32],
+    second: Sequence[NDArray[np.float32]],
     pieces: _Float64,
     dual: _Float64,
-    scratch: NDArray[np.float32],
     intercept: bool,
     goal: float,
-    max_steps: int,
-) -> float:
-    """Solve the problem of two classes by pair steps on stored kernel values, in single precision.
+    steps_a_row: int,
+    n_threads: int,
+) -> None:
+    """Solve the problems of pairs of classes by pair steps on stored kernel values, in single precision.
 
-    For losses whose coefficients are never negative. Entries of a row are in the order of the classes, of which the
-    second is the positive one.
+    For losses whose coefficients are never negative. The rows of a pair are in the order of its classes, of which the
+    second is the positive one, and those of the pairs follow one another.
 
     Parameters
     ----------
-    first, between, second
-        Kernel values of the first class with itself, of shape (a, a), with the second one, (a, b), and of the second
-        class with itself, (b, b).
+    first, second
+        Kernel values of the classes of every pair with themselves, of shapes (a, a) and (b, b).
+    between
+        Those of the first class of a pair with the second one, (a, b), pair after pair.
     pieces
-        As in `solve_block`, of shape (6, a + b).
+        As in `solve_block`, of shape (6, n) for the rows of all pairs.
     dual
-        Coefficients to start from, of shape (a + b,); updated in place.
-    scratch
-        Of `class_pair_scratch(a + b)` numbers at least.
+        Coefficients to start from, of shape (n,); updated in place.
     intercept
         Whether the sum of labels times coefficients stays as it is.
     goal
-        Relative duality gap at which the steps end.
-    max_steps
-        At which they end in any case; also where rounding hides what is left.
-
-    Returns
-    -------
-    float
-        The relative duality gap, by scores in single precision.
+        Relative duality gap, by scores in single precision, at which the steps of a pair end.
+    steps_a_row
+        Steps for every row of a pair, after which they end in any case; also where rounding hides what is left.
+    n_threads
+        Pairs are solved side by side.
     """
 
 def solve_pairs(

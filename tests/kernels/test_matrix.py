@@ -26,6 +26,7 @@ from sklearn.metrics.pairwise import laplacian_kernel, linear_kernel, polynomial
 from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.pieces import Pieces
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel, kernel_matrix
 
@@ -327,6 +328,59 @@ def test_long_products_are_made_of_short_calls(monkeypatch):
     np.testing.assert_array_equal(K.multiply(columns, coefficients), whole)
     assert calls == [1024, 1024, 952]
     assert K.evaluations == 2 * 3000 * 50
+
+
+@every_kernel
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("offset", [0.0, 2.5])
+@pytest.mark.parametrize("double", [False, True])
+def test_parts_are_what_each_is_alone_in_few_calls(monkeypatch, name, storage, offset, double):
+    rng = np.random.default_rng(0)
+    X = store(rng.normal(size=(90, 20)) * (rng.random((90, 20)) < 0.7), storage)
+    transform = replace(RowTransform.fit(X, Kernel(name, gamma=0.1)), offset=offset)
+    shuffled = KernelMatrix(transform.in_float64() if double else transform, X).take(rng.permutation(90))
+    rows, columns = ([rng.integers(0, 90, size) for size in sizes] for sizes in ((30, 1, 17, 5), (8, 20, 0, 33)))
+    coefficients = [rng.normal(size=len(own)) for own in columns]
+    values = [shuffled.values(*part).ravel() for part in zip(rows, columns, strict=True)]
+    products = [shuffled.multiply(j, c[None], i)[0] for i, j, c in zip(rows, columns, coefficients, strict=True)]
+    calls, multiply = [], _core.multiply
+    monkeypatch.setattr(_core, "multiply", lambda *a: calls.append(len(a[6])) or multiply(*a))
+    for n_threads in (1, 3):
+        K = shuffled.take(np.arange(90), n_threads)
+        np.testing.assert_array_equal(K.value_parts(Pieces.of(rows), Pieces.of(columns)), np.concatenate(values))
+        assert K.evaluations == 30 * 8 + 20 + 5 * 33
+        found = K.multiply_parts(Pieces.of(columns), np.concatenate(coefficients), Pieces.of(rows))
+        np.testing.assert_allclose(found, np.concatenate(products), rtol=1e-14 if double else 1e-6, atol=1e-14)
+        assert K.evaluations == 2 * (30 * 8 + 20 + 5 * 33)
+    assert not calls
+    monkeypatch.setattr("dimargin.kernels.matrix._OPERATIONS_PER_CALL", 1.0)
+    found = K.multiply_parts(Pieces.of(columns), np.concatenate(coefficients), Pieces.of(rows))
+    np.testing.assert_array_equal(found, np.concatenate(products))
+    assert calls == [30, 1, 5]
+    monkeypatch.delattr(_core, "block_parts")
+    np.testing.assert_array_equal(K.value_parts(Pieces.of(rows), Pieces.of(columns)), np.concatenate(values))
+    assert K.evaluations == 4 * (30 * 8 + 20 + 5 * 33)
+
+
+@pytest.mark.parametrize("bounds", [[0, 2, 4], [1, 2, 3], [0, 3, 2, 3], [0, 4, 3], [0, 3], []])
+def test_the_core_refuses_parts_that_do_not_fit(bounds):
+    rows, index, good = _core.Rows64(np.ones((3, 2))), np.arange(3), np.array([0, 1, 3])
+    bounds, spec = np.array(bounds, dtype=np.int64), ("linear", 0.0, 1, False, -np.inf)
+    for parts in ((rows, index, good, rows, index, bounds), (rows, index, bounds, rows, index, good)):
+        with pytest.raises(ValueError, match="bounds do not fit"):
+            _core.multiply_parts(*spec, *parts, np.ones(3), np.zeros(3), 1)
+        with pytest.raises(ValueError, match="bounds do not fit"):
+            _core.block_parts(*spec, *parts, np.zeros(5), 1)
+    parts = rows, index, good, rows, index, good
+    for coefficients, out in ((np.ones(2), np.zeros(3)), (np.ones(3), np.zeros(4))):
+        with pytest.raises(ValueError, match="do not fit the rows"):
+            _core.multiply_parts(*spec, *parts, coefficients, out, 1)
+    with pytest.raises(ValueError, match="out does not fit"):
+        _core.block_parts(*spec, *parts, np.zeros(4), 1)
+    with pytest.raises(IndexError):
+        _core.block_parts(*spec, rows, index + 1, good, rows, index, good, np.zeros(5), 1)
+    with pytest.raises(ValueError, match="different width"):
+        _core.block_parts(*spec, rows, index, good, _core.Rows64(np.ones((3, 1))), index, good, np.zeros(5), 1)
 
 
 def test_evaluations_are_counted():

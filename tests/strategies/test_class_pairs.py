@@ -10,10 +10,11 @@ from helpers import HINGE, blobs
 from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
+from dimargin.problems.class_pairs import ClassPairs
 from dimargin.solvers import Limits
 from dimargin.solvers.loop import Interrupted
 from dimargin.strategies import one_vs_one
-from dimargin.strategies.one_vs_one import ClassPairs, train_pairs
+from dimargin.strategies.one_vs_one import train_pairs
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def train(pairs, limits, n_threads=2, done=lambda number: None):
 def test_the_largest_pair_is_first(pairs):
     order = []
     train(pairs, Limits(), 1, order.append)
-    sizes = [pairs.n_rows(pairs.pairs[number]) for number in order]
+    sizes = [pairs.n_rows[number] for number in order]
     assert sizes == sorted(sizes, reverse=True) and sorted(order) == list(range(6))
 
 

@@ -1,5 +1,6 @@
 """Pairs of classes on stored kernel values: block coordinate descent and scikit-learn's kernels say what to expect."""
 
+import time
 from dataclasses import replace
 from threading import Event
 
@@ -13,9 +14,10 @@ from dimargin import _core
 from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
+from dimargin.problems.class_pairs import ClassPairs
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.strategies import stored_pairs
-from dimargin.strategies.one_vs_one import ClassPairs, train_pairs
+from dimargin.strategies.one_vs_one import train_pairs
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
 
 ROWS = [0, 350, 500, 720]
@@ -29,7 +31,12 @@ def class_pairs(loss, intercept=True, kernel=KERNEL, weights=None, scale=1.0):
 
 
 def solver(pairs, memory=2**30, n_threads=1):
-    return StoredPairs.within(memory, pairs.kernel, pairs.classes, LocalEngine(n_threads, Event()))
+    return StoredPairs.within(memory, pairs, LocalEngine(n_threads, Event()))
+
+
+def solution(stored, number, start=None, tol=1e-3):
+    (found,), evaluations = stored.solve([number], [start], tol)
+    return found, evaluations
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -37,9 +44,9 @@ def solver(pairs, memory=2**30, n_threads=1):
 def test_the_certificate_brackets_the_optimum(loss, intercept):
     X, pairs = class_pairs(loss, intercept, weights=np.random.default_rng(0).uniform(0.5, 2.0, ROWS[-1]))
     stored = solver(pairs)
-    for pair in pairs.pairs:
+    together, _ = stored.solve([0, 1, 2], [None] * 3, 1e-3)
+    for pair, found in zip(pairs.pairs, together, strict=True):
         problem = pairs.problem(pair, 1)
-        found = stored.solve(pair, problem, None, 1e-3)
         assert found.status == "converged" and found.objectives.worst_gap <= 1e-3 and found.objectives.rounding > 0
         best = solve(pairs.problem(pair, 1), BlockCoordinateDescent(), None, Limits(tol=1e-9)).objectives
         assert found.objectives.dual < best.primal and best.dual < found.objectives.primal
@@ -57,7 +64,7 @@ def test_sparse_rows():
     found = []
     for form in (np.asarray, sp.csr_array):
         sparse = replace(pairs, kernel=KernelMatrix.of(form(X), KERNEL))
-        found.append(solver(sparse).solve((1, 2), sparse.problem((1, 2), 1), None, 1e-4))
+        found.append(solution(solver(sparse), 2, tol=1e-4)[0])
     np.testing.assert_allclose(found[0].objectives.primal, found[1].objectives.primal, rtol=2e-4)
     assert found[1].status == "converged"
 
@@ -67,9 +74,9 @@ def test_values_are_computed_once():
     stored = solver(pairs)
     sizes = np.diff(ROWS)
     assert stored.evaluations == (sizes**2).sum()
-    found = stored.solve((0, 2), pairs.problem((0, 2), 1), None, 1e-3)
+    found, evaluations = solution(stored, 1)
     n_support = np.count_nonzero(found.dual)
-    assert found.kernel_evaluations == sizes[0] * sizes[2] + n_support * (sizes[0] + sizes[2])
+    assert evaluations == sizes[0] * sizes[2] + n_support * (sizes[0] + sizes[2])
     both = pairs.problem((0, 2), 1)
     exact = both.labels * (rbf_kernel(both.kernel.rows(np.arange(570)), gamma=0.5) @ (both.labels * found.dual)[0])
     np.testing.assert_allclose(found.margins, exact, atol=1e-10)
@@ -79,16 +86,44 @@ def test_a_start_at_the_solution_takes_no_step():
     _, pairs = class_pairs(HINGE)
     problem = pairs.problem((0, 1), 1)
     best = solve(problem, BlockCoordinateDescent(), None, Limits(tol=1e-6)).dual
-    np.testing.assert_array_equal(solver(pairs).solve((0, 1), problem, best, 1e-3).dual, best)
+    np.testing.assert_array_equal(solution(solver(pairs), 0, best)[0].dual, best)
+
+
+def test_pairs_that_are_solved_together_are_solved_as_alone_on_any_number_of_threads():
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, ROWS[-1])
+    _, pairs = class_pairs(HINGE, weights=weights)
+    stored = solver(pairs)
+    start = solve(pairs.problem((1, 2), 1), BlockCoordinateDescent(), None, Limits(tol=0.1)).dual
+    starts = [None, None, start]
+    alone = [solution(stored, number, starts[number])[0] for number in range(3)]
+    for n_threads in (1, 4):
+        together, _ = stored.solve([2, 0, 1], [start, None, None], 1e-3, n_threads)
+        for number, found in zip([2, 0, 1], together, strict=True):
+            np.testing.assert_array_equal(found.dual, alone[number].dual)
+            for own, other in zip(
+                vars(found.objectives).values(), vars(alone[number].objectives).values(), strict=True
+            ):
+                np.testing.assert_allclose(own, other, rtol=1e-12)
+
+
+def test_groups_are_of_bounded_work_and_of_small_pairs(monkeypatch):
+    _, pairs = class_pairs(HINGE)  # pairs of 500, 570 and 370 rows
+    stored = solver(pairs)
+    assert stored.groups([1, 0, 2]) == [[1, 0, 2]]
+    monkeypatch.setattr(stored_pairs, "_TOGETHER", 500**2 + 370**2)
+    assert stored.groups([1, 0, 2]) == [[1], [0, 2]]  # one that is larger is alone
+    monkeypatch.setattr(stored_pairs, "_LEAST_ROWS", 400)
+    assert stored.groups([1, 0, 2]) == [[1], [0], [2]]
+    monkeypatch.setattr(stored_pairs, "MOST_ROWS", 500)
+    assert stored.groups([1, 0, 2]) == [[0], [2]]
 
 
 @pytest.mark.parametrize("found", [np.nan, 0.3], ids=["no numbers", "too early"])
 def test_block_coordinate_descent_goes_on_where_the_tolerance_is_missed(monkeypatch, found):
     def give_up(first, between, second, pieces, dual, *others):
         dual[:] = found
-        return 1.0
 
-    monkeypatch.setattr(_core, "solve_class_pair", give_up)
+    monkeypatch.setattr(_core, "solve_class_pairs", give_up)
     _, pairs = class_pairs(HINGE)
     outcome = train_pairs(pairs, None, Limits(), LocalEngine(2, Event()), 0, 2**30, lambda number: None)
     assert outcome.status == "converged" and outcome.objectives.worst_gap <= 1e-3
@@ -96,22 +131,41 @@ def test_block_coordinate_descent_goes_on_where_the_tolerance_is_missed(monkeypa
 
 def test_rows_that_single_precision_cannot_tell_apart():
     _, pairs = class_pairs(HINGE, kernel=Kernel("poly", gamma=1.0, degree=2, coef0=1.0), scale=1e3)
-    found = solver(pairs).solve((0, 1), pairs.problem((0, 1), 1), None, 1e-3)
+    found, _ = solution(solver(pairs), 0)
     assert found.status == "max_iter" and found.objectives.worst_gap > 1e-3
     assert np.isfinite(found.dual).all() and found.objectives.dual < found.objectives.primal
 
 
-def test_memory_decides_whether_values_are_stored_and_for_how_many_threads(monkeypatch):
-    monkeypatch.setattr(stored_pairs, "_WORTH_THREADS", 0)
+def test_memory_decides_whether_values_are_stored_and_for_how_many_threads():
     _, pairs = class_pairs(HINGE)
     within = 4 * (np.diff(ROWS) ** 2).sum()
-    each = 4 * _core.class_pair_scratch(570) + 570**2
+    each = 4 * _core.class_pair_scratch(570) + 2**23
     assert solver(pairs, within + each - 1, 8) is None
     assert solver(pairs, within + each, 8).engine.n_threads == 1
     assert solver(pairs, within + 3 * each, 8).engine.n_threads == 3
     assert solver(pairs, 2**30, 8).engine.n_threads == 8
-    monkeypatch.undo()
-    assert solver(pairs, 2**30, 8).engine.n_threads == 1  # so few values are soon computed
+
+
+@pytest.mark.parametrize("reached", ["deadline", "interrupted"])
+def test_groups_are_given_up_where_a_limit_is_reached(monkeypatch, reached):
+    monkeypatch.setattr(stored_pairs, "_TOGETHER", 1)  # a group for each pair
+    limits, done, solve_some = Limits(interrupted=Event()), [], StoredPairs.solve
+    if reached == "deadline":
+        limits = Limits(deadline=time.perf_counter() + 1000.0)
+
+    def slow(self, *arguments):
+        found = solve_some(self, *arguments)
+        if reached == "deadline":
+            object.__setattr__(limits, "deadline", time.perf_counter())
+        else:
+            limits.interrupted.set()
+        return found
+
+    monkeypatch.setattr(StoredPairs, "solve", slow)
+    outcome = train_pairs(class_pairs(HINGE)[1], None, limits, LocalEngine(1, Event()), 0, 2**30, done.append)
+    assert outcome.status == ("max_time" if reached == "deadline" else "stopped") and len(done) == 3
+    assert (outcome.objectives.relative_gap <= 1e-3).tolist() == [False, True, False]  # the largest pair is the first
+    assert "2 of 3 pairs" in outcome.reason
 
 
 def test_only_small_pairs_are_stored(monkeypatch):
@@ -133,18 +187,22 @@ def test_what_can_be_stored():
 @pytest.mark.parametrize(
     ("place", "wrong"),
     [
-        (0, np.ones((2, 3), dtype=np.float32)),
-        (1, np.ones((3, 2), dtype=np.float32)),
-        (2, np.ones((2, 3), dtype=np.float32)),
+        (0, [np.ones((2, 3), dtype=np.float32)]),
+        (0, [np.ones((2, 2), dtype=np.float32)] * 2),
+        (1, np.ones(5, dtype=np.float32)),
+        (1, np.ones(7, dtype=np.float32)),
+        (2, [np.ones((2, 3), dtype=np.float32)]),
+        (2, []),
         (3, np.ones((6, 4))),
+        (3, np.ones((5, 5))),
         (4, np.ones(6)),
-        (5, np.ones(9, dtype=np.float32)),
+        (4, np.ones(4)),
     ],
 )
 def test_the_core_refuses_arrays_that_do_not_fit(place, wrong):
-    single = [np.ones(shape, dtype=np.float32) for shape in ((2, 2), (2, 3), (3, 3))]
-    given = [*single, np.ones((6, 5)), np.ones(5), np.empty(_core.class_pair_scratch(5), dtype=np.float32)]
-    _core.solve_class_pair(*given, True, 1e-3, 10)
+    first, between, second = ([np.ones((2, 2), np.float32)], np.ones(6, np.float32), [np.ones((3, 3), np.float32)])
+    given = [first, between, second, np.ones((6, 5)), np.ones(5)]
+    _core.solve_class_pairs(*given, True, 1e-3, 10, 1)
     given[place] = wrong
     with pytest.raises(ValueError, match="do not fit together"):
-        _core.solve_class_pair(*given, True, 1e-3, 10)
+        _core.solve_class_pairs(*given, True, 1e-3, 10, 1)

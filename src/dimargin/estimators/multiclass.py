@@ -16,11 +16,12 @@ from dimargin.estimators.certificate import global_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute
 from dimargin.estimators.data import TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import coefficients_of, pair_numbers
 from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
 from dimargin.strategies import Exact, Progress, TreeShape
-from dimargin.strategies.one_vs_one import ClassPairs, PairsOutcome, train_pairs
+from dimargin.strategies.one_vs_one import PairsOutcome, train_pairs
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
@@ -96,7 +97,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         order = self._order(data.X, data.y, data.row_weights, seed)
         order = order[np.argsort(data.y[order], kind="stable")]
         pairs = self._pairs(data, order, self._row_transform(data.X, data.weights), n_threads)
-        n_values, largest = int(data.X.size), max(pairs.n_rows(pair) for pair in pairs.pairs)
+        n_values, largest = int(data.X.size), max(pairs.n_rows)
         needed = self._memory_needed(largest, n_values, 1) + 16 * len(order) * len(data.classes)
         check_memory(needed, self.memory_limit)
         left = CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)

@@ -22,6 +22,7 @@ from dimargin.kernels.accurate_sums import (
 )
 from dimargin.kernels.columns import row_chunks, stacked
 from dimargin.kernels.functions import Kernel, KernelName
+from dimargin.kernels.pieces import Pieces
 from dimargin.kernels.rows import Rows, RowTransform
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats, Indices
 
@@ -268,6 +269,44 @@ class KernelMatrix:
             out += self.transform.offset * coefficients.sum(axis=1, keepdims=True)
         return np.ldexp(out, exponent)
 
+    def value_parts(self, rows: Pieces, columns: Pieces) -> NDArray[Any]:
+        """Return what `values` does for every piece of rows with the piece of columns of its number, in one array."""
+        x, z = (self._rows, rows), (self._columns, columns)
+        out = np.empty(int(rows.sizes @ columns.sizes), dtype=self.transform.dtype)
+        if self._is_long(out.size):
+            parts = np.split(out, np.cumsum(rows.sizes * columns.sizes)[:-1])
+            for i, j, own in zip(rows.split(rows.index), columns.split(columns.index), parts, strict=True):
+                self.values(i, j, own.reshape(len(i), len(j)))
+            return out
+        computed = _core.block_parts(*self._spec(), *_located(*x), *_located(*z), out, self.n_threads)
+        self._count(computed, out.size)
+        if self.transform.offset:
+            out += self.transform.offset
+        return out
+
+    def multiply_parts(self, columns: Pieces, coefficients: Floats, rows: Pieces) -> Floats:
+        """Return what `multiply` does for every piece of rows with the piece of columns of its number, in one array.
+
+        The coefficients, of shape (n_columns,), are those of one output.
+        """
+        wanted = int(rows.sizes @ columns.sizes)
+        if self._is_long(wanted):
+            of = zip(columns.split(columns.index), columns.split(coefficients), rows.split(rows.index), strict=True)
+            return np.concatenate([self.multiply(own, factors[None], to)[0] for own, factors, to in of])
+        (scaled,), exponent = _in_range(coefficients[None])
+        x, z = (self._rows, rows), (self._columns, columns)
+        out = np.zeros(len(rows.index))
+        computed = _core.multiply_parts(*self._spec(), *_located(*x), *_located(*z), scaled, out, self.n_threads)
+        self._count(computed, wanted)
+        if self.transform.offset:
+            sums = [factors.sum() for factors in columns.split(scaled)]
+            out += self.transform.offset * np.repeat(sums, rows.sizes)
+        return np.asarray(np.ldexp(out, exponent[0]))
+
+    def _is_long(self, n_values: int) -> bool:
+        """Return whether one call for so many kernel values would keep an interrupt waiting."""
+        return bool(n_values * (self._given.shape[1] + 18) > _OPERATIONS_PER_CALL)
+
     def combine(self, values: NDArray[Any], slots: Indices, coefficients: Floats) -> Floats:
         """Return ``sum_j coefficients[q, j] values[slots[j]]`` for kernel values stored in this matrix's precision."""
         coefficients, exponent = _in_range(coefficients)
@@ -384,6 +423,11 @@ def _is_local(transform: RowTransform, X: Any) -> bool:
         distances = pdist(sample, "cityblock" if k.order == 1 else "sqeuclidean")
     negligible = k.gamma * distances > -np.log(2) * _NEGLIGIBLE[transform.dtype]
     return bool(negligible.mean() > _LOCAL)
+
+
+def _located(side: Side, pieces: Pieces) -> tuple[Rows, Indices, Indices]:
+    """Return the rows of pieces of a side, as the core takes them."""
+    return side.prepared.core, side.index[pieces.index], pieces.bounds
 
 
 def _in_range(coefficients: Floats) -> tuple[Floats, NDArray[np.intc]]:

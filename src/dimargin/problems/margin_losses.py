@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,9 @@ from dimargin.problems.losses import ROUNDING_OF_WEIGHTS, Loss, PiecewiseConjuga
 from dimargin.problems.objectives import ROUNDINGS, ObjectiveSums
 from dimargin.system.arrays import UNIT, Floats, Indices
 
-_BALANCED = 1e-13  # sum of signed coefficients, relative to that of absolute ones, that is left as it is
+BALANCED = 1e-13
+"""Sum of signed coefficients, relative to that of absolute ones, that is left as it is."""
+
 _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
 
 
@@ -74,7 +76,7 @@ class MarginLosses:
             heavier = self.labels[q] == np.sign(sums[q])
             dual[q, heavier] *= dual[q, ~heavier].sum() / dual[q, heavier].sum()
         sums = (dual * self.labels).sum(axis=1)
-        for q in np.flatnonzero(np.abs(sums) > _BALANCED * sizes):
+        for q in np.flatnonzero(np.abs(sums) > BALANCED * sizes):
             self._balance(dual[q], self.labels[q], float(sums[q]))
         return dual
 
@@ -106,16 +108,24 @@ class MarginLosses:
         """
         if not self.intercept:
             return np.zeros(len(margins))
-        conjugate, positive = self.conjugate, self.labels > 0
-        scores = -self.labels * (margins + conjugate.slope_right + conjugate.curvature_right * dual)
-        may_grow, may_shrink = dual < conjugate.upper, dual > conjugate.lower
-        highest = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf).max(axis=1)
-        lowest = np.where(np.where(positive, may_shrink, may_grow), scores, np.inf).min(axis=1)
+        rising, falling = self.scores(dual, margins)
+        highest, lowest = rising.max(axis=1), falling.min(axis=1)
         middle: Floats = (highest + lowest) / 2
         one_class = ~(np.isfinite(highest) & np.isfinite(lowest))  # all may rise, or fall, and none must
         if one_class.any():
             middle[one_class] = self.intercepts(margins)[one_class]
         return middle
+
+    def scores(self, dual: Floats, margins: Floats) -> tuple[Floats, Floats]:
+        """Return the scores of coefficients that may rise, or minus infinity, and of those that may fall, or infinity.
+
+        See `middle_intercepts`.
+        """
+        conjugate, positive = self.conjugate, self.labels > 0
+        scores = -self.labels * (margins + conjugate.slope_right + conjugate.curvature_right * dual)
+        may_grow, may_shrink = dual < conjugate.upper, dual > conjugate.lower
+        rising = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf)
+        return rising, np.where(np.where(positive, may_shrink, may_grow), scores, np.inf)
 
     def shifted(self, margins: Floats, intercepts: Floats) -> Floats:
         """Return the margins with intercepts."""
@@ -139,27 +149,40 @@ class MarginLosses:
 
         The `errors` are bounds of the rounding of the margins, of their shape; without them no rounding is counted.
         """
-        conjugate, shifted = self.conjugate, self.shifted(margins, intercepts)
+        shifted = self.shifted(margins, intercepts)
+        return ObjectiveSums(*(terms.sum(axis=1) for terms in self.objective_terms(dual, margins, shifted, errors)))
+
+    def objective_terms(
+        self, dual: Floats, margins: Floats, shifted: Floats, errors: Floats | None
+    ) -> Iterator[Floats]:
+        """Yield the terms of every row in the sums of `ObjectiveSums`, in their order.
+
+        Arguments are those of `objective_sums`, and the margins with the intercepts.
+        """
+        conjugate = self.conjugate
         losses, products = self.values(shifted), dual * shifted
-        gaps, half = np.maximum(losses + conjugate.value(dual) + products, 0.0), 0.5 * (dual * margins)
-        nothing = np.zeros(len(dual))
-        primal, gap = half.sum(axis=1) + losses.sum(axis=1), gaps.sum(axis=1)
-        outside = np.where(((dual < conjugate.lower) | (dual > conjugate.upper)).any(axis=1), np.inf, 0.0)
-        gap_rounding, dual_rounding = nothing, nothing
-        if errors is not None:
+        half = 0.5 * (dual * margins)
+        yield half + losses
+        outside = (dual < conjugate.lower) | (dual > conjugate.upper)
+        yield np.where(outside, np.inf, np.maximum(losses + conjugate.value(dual) + products, 0.0))
+        nothing = np.zeros(dual.shape)
+        if errors is None:
+            yield from (nothing, nothing)
+        else:
             reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
             # terms of the gap are convex in their margins: largest at one of the ends
             ends = (self.values(moved) + dual * moved for moved in _ends(shifted, reach))
             change = np.maximum(np.maximum(*ends) - (losses + products), 0.0)
-            terms = losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half)
-            rounded = ROUNDINGS * terms.sum(axis=1)
-            gap_rounding = change.sum(axis=1) + rounded
-            dual_rounding = 0.5 * (np.abs(dual) * reach).sum(axis=1) + rounded
-        classes = [nothing] * 4
-        if self.intercept:
-            slopes = dual * np.abs(margins + conjugate.slopes(dual))
-            classes = [(own * (self.labels == sign)).sum(axis=1) for own in (dual, slopes) for sign in (1, -1)]
-        return ObjectiveSums(primal, gap + outside, gap_rounding, dual_rounding, *classes)
+            rounded = ROUNDINGS * (losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half))
+            yield change + rounded
+            yield 0.5 * (np.abs(dual) * reach) + rounded
+        if not self.intercept:
+            yield from [nothing] * 4
+            return
+        slopes = dual * np.abs(margins + conjugate.slopes(dual))
+        for own in (dual, slopes):
+            for sign in (1, -1):
+                yield own * (self.labels == sign)
 
 
 def _ends(margins: Floats, reach: Floats) -> tuple[Floats, Floats]:

@@ -59,7 +59,7 @@ class Objectives:
         """Return these objectives with a bound of their rounding, if that has not been counted yet."""
         return Objectives.of(self.primal, np.maximum(self.primal - self.dual, 0.0), self.intercept, errors)
 
-    def take(self, outputs: Indices | NDArray[np.bool_]) -> Objectives:
+    def take(self, outputs: Indices | NDArray[np.bool_] | slice) -> Objectives:
         """Return the objectives of some outputs."""
         return Objectives(*(values[outputs] for values in vars(self).values()))
 

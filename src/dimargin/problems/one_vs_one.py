@@ -61,4 +61,5 @@ def coefficients_of(signed: Floats, pair: tuple[int, int], rows: tuple[slice, sl
 def set_coefficients(signed: Floats, pair: tuple[int, int], rows: tuple[slice, slice], values: Floats) -> None:
     """Set, in place, the coefficients that `coefficients_of` returns."""
     (a, b), (first, second) = pair, rows
-    signed[b - 1, first], signed[a, second] = np.split(values, [first.stop - first.start])
+    n_first = first.stop - first.start
+    signed[b - 1, first], signed[a, second] = values[:n_first], values[n_first:]

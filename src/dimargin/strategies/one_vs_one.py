@@ -1,9 +1,9 @@
 """Machines of all pairs of classes, solved side by side.
 
-Every pair is a problem of its own, on views of the same kernel matrix. Small pairs are solved side by side on one
-thread each, the largest first, and on stored kernel values where that is possible; large ones one after the other by
-all threads. With a time limit every pair has its share of the time that is left, and what is left over in the end goes
-to those for which it was too little.
+Every pair is a problem of its own, on views of the same kernel matrix. Large pairs are solved one after the other by
+all threads; small ones, the largest first, on stored kernel values where that is possible, and where it is not, or not
+enough, side by side on one thread each. With a time limit every pair has its share of the time that is left, and what
+is left over in the end goes to those for which it was too little.
 """
 
 from __future__ import annotations
@@ -11,71 +11,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import count, pairwise
+from itertools import count
 
 import numpy as np
 
 from dimargin.engines import LocalEngine
-from dimargin.kernels.matrix import KernelMatrix
-from dimargin.problems.dual import DualProblem
-from dimargin.problems.losses import Loss
+from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.one_vs_one import coefficients_of, pairs_of, set_coefficients
 from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
-from dimargin.strategies.stored_pairs import MOST_ROWS, StoredPairs, can_be_stored
-from dimargin.system.arrays import Floats, Indices
+from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
+from dimargin.system.arrays import Floats
 
 _LARGE = 8192  # rows from which blocks, and passes over the rows, keep all threads busy
 _SHARES = 16  # of the memory, one for each pair that is solved beside others, however many threads there are
-
-
-@dataclass(frozen=True)
-class ClassPairs:
-    """Problems of all pairs of classes, over rows in the order of their classes.
-
-    The mass and the total of a problem are those of its own rows.
-    """
-
-    weights: Floats  # of all rows
-    bounds: Indices  # where the rows of every class begin, and the last ones end, of shape (n_classes + 1,)
-    loss: Loss
-    intercept: bool
-    kernel: KernelMatrix
-
-    @cached_property
-    def classes(self) -> list[slice]:
-        """Where the rows of every class are."""
-        return [slice(*ends) for ends in pairwise(self.bounds.tolist())]
-
-    @cached_property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Indices of the two classes of every pair."""
-        return pairs_of(len(self.classes))
-
-    def rows(self, pair: tuple[int, int]) -> tuple[slice, slice]:
-        """Return where the rows of the two classes are."""
-        return self.classes[pair[0]], self.classes[pair[1]]
-
-    def n_rows(self, pair: tuple[int, int]) -> int:
-        """Return the number of rows of a pair."""
-        return sum(rows.stop - rows.start for rows in self.rows(pair))
-
-    def labels(self, pair: tuple[int, int]) -> Floats:
-        """Return the labels of the rows of a pair, whose second class is the positive one."""
-        return np.repeat([-1.0, 1.0], [rows.stop - rows.start for rows in self.rows(pair)])
-
-    def problem(self, pair: tuple[int, int], n_threads: int) -> DualProblem:
-        """Return the problem of a pair."""
-        index = np.concatenate([np.arange(rows.start, rows.stop) for rows in self.rows(pair)])
-        weights = self.weights[index]
-        mass, kernel = float(weights.sum()), self.kernel.take(index, n_threads)
-        return DualProblem(self.labels(pair)[None], weights, self.loss, mass, mass, self.intercept, kernel=kernel)
-
-    def start(self, pair: tuple[int, int], signed: Floats) -> Floats:
-        """Return the coefficients of a pair's problem, from those of all rows times labels."""
-        return (self.labels(pair) * coefficients_of(signed, pair, self.rows(pair)))[None] + 0.0  # no negative zero
 
 
 @dataclass(frozen=True)
@@ -159,68 +108,82 @@ class _Run:
         self._engine, self._memory = engine, memory
         self._evaluations = 0
         self.found: dict[int, Solution] = {}
-        sizes = np.array([pairs.n_rows(pair) for pair in pairs.pairs])
+        sizes = np.array(pairs.n_rows)
         self.largest_first: list[int] = np.argsort(-sizes, kind="stable").tolist()
         self._large = set(np.flatnonzero(sizes > _LARGE).tolist())
         self._stored: StoredPairs | None = None
         if can_be_stored(pairs.kernel, pairs.loss, limits.tol) and int(pairs.bounds[-1]) > BlockCoordinateDescent.small:
-            self._stored = StoredPairs.within(memory, pairs.kernel, pairs.classes, engine)
+            self._stored = StoredPairs.within(memory, pairs, engine)
 
     def solve(self, numbers: list[int], report: Callable[[int], None]) -> None:
         """Solve the problems of some pairs, each within its share of the time."""
         waiting = count(len(numbers), -1)
-        alone = [number for number in numbers if number in self._large]
+        for number in numbers:
+            if number in self._large:
+                self._keep(number, self._solve_pair(number, self._engine.n_threads, 1, next(waiting)))
+                report(number)
         together = [number for number in numbers if number not in self._large]
-        engine = self._engine if self._stored is None else self._stored.engine
-        n_together = max(1, min(engine.n_threads, len(together)))
-        for number in alone:
-            self._keep(number, self._solve_pair(number, self._engine.n_threads, 1, next(waiting)))
-            report(number)
+        if self._stored is not None:
+            together = self._solve_stored(self._stored, together, report)
+        waiting, n_together = count(len(together), -1), max(1, min(self._engine.n_threads, len(together)))
 
         def task(number: int, _: int) -> Solution:
-            return self._solve_pair(number, max(1, engine.n_threads // n_together), n_together, next(waiting))
+            return self._solve_pair(number, max(1, self._engine.n_threads // n_together), n_together, next(waiting))
 
         def ended(index: int, solution: Solution) -> None:
             self._keep(together[index], solution)
             report(together[index])
 
-        engine.map(task, together, ended)
+        self._engine.map(task, together, ended)
+
+    def _solve_stored(self, stored: StoredPairs, numbers: list[int], report: Callable[[int], None]) -> list[int]:
+        """Solve those of some pairs that stored kernel values suffice for; return the others."""
+        groups, solved = stored.groups(numbers), set()
+
+        def task(group: list[int], n_threads: int) -> tuple[list[Solution], int]:
+            if self._limits.reached:
+                return [], 0
+            return stored.solve(group, [self._begun(number) for number in group], self._limits.tol, n_threads)
+
+        def ended(index: int, outcome: tuple[list[Solution], int]) -> None:
+            solutions, evaluations = outcome
+            self._evaluations += evaluations
+            for number, solution in zip(groups[index], solutions, strict=False):  # none of a group that was given up
+                self._keep(number, solution)
+                if solution.status == "converged":
+                    solved.add(number)
+                    report(number)
+
+        stored.engine.map(task, groups, ended)
+        return [number for number in numbers if number not in solved]
 
     def _keep(self, number: int, solution: Solution) -> None:
         self.found[number] = solution
         self._evaluations += solution.kernel_evaluations
 
-    def _solve_pair(self, number: int, n_threads: int, n_together: int, n_waiting: int) -> Solution:
-        pair, limits = self._pairs.pairs[number], _share(self._limits, n_together, n_waiting)
-        problem, start = self._pairs.problem(pair, n_threads), None
+    def _begun(self, number: int) -> Floats | None:
+        """Return the coefficients from which the solve of a pair goes on."""
         if number in self.found:
-            start = self.found[number].dual
-        elif self._start is not None:
-            start = self._pairs.start(pair, self._start)
-        spent = 0
-        if self._stored is not None and problem.n_rows <= MOST_ROWS and not limits.reached:
-            solution = self._stored.solve(pair, problem, start, limits.tol)
-            if solution.status == "converged":
-                return solution
-            start, spent = solution.dual, solution.kernel_evaluations
+            return self.found[number].dual
+        return None if self._start is None else self._pairs.start(self._pairs.pairs[number], self._start)
+
+    def _solve_pair(self, number: int, n_threads: int, n_together: int, n_waiting: int) -> Solution:
+        limits = _share(self._limits, n_together, n_waiting)
+        problem = self._pairs.problem(self._pairs.pairs[number], n_threads)
         seed = int(np.random.SeedSequence([self._random_state, number]).generate_state(1)[0])
         # what a solver does depends on its memory, which must not depend on the number of threads
         memory = self._memory if number in self._large else self._memory // _SHARES
-        solution = solve(problem, BlockCoordinateDescent(memory, seed, memory), start, limits)
-        return replace(solution, kernel_evaluations=solution.kernel_evaluations + spent)
+        return solve(problem, BlockCoordinateDescent(memory, seed, memory), self._begun(number), limits)
 
     def outcome(self, seconds: float) -> PairsOutcome:
         """Return the machines of all pairs."""
         pairs, solutions = self._pairs, [self.found[number] for number in range(len(self._pairs.pairs))]
-        signed = np.zeros((len(pairs.classes) - 1, int(pairs.bounds[-1])))
-        for pair, solution in zip(pairs.pairs, solutions, strict=True):
-            set_coefficients(signed, pair, pairs.rows(pair), pairs.labels(pair) * solution.dual[0] + 0.0)
         objectives = Objectives.joined([solution.objectives for solution in solutions])
         missed = [solution.status != "converged" for solution in solutions]
         worst = max(range(len(solutions)), key=lambda number: (missed[number], objectives.relative_gap[number]))
         of = f"{sum(missed)} of {len(missed)} pairs of classes did not reach it; in the worst " if any(missed) else ""
         return PairsOutcome(
-            signed=signed,
+            signed=pairs.signed([solution.dual for solution in solutions]),
             objectives=objectives,
             status=solutions[worst].status,
             reason=f"{of}{solutions[worst].reason}",

@@ -1,24 +1,24 @@
-"""Small pairs of classes, solved on stored kernel values: in one call, where blocks would take more time to choose.
+"""Small pairs of classes on stored kernel values: many are solved in one call, where blocks take more time to choose.
 
 The kernel values of a class with itself are computed once for all its pairs, and those between two classes once: half
 of all values, where every pair for itself would compute two times all of them. The compiled core takes pair steps in
 single precision until the gap is within the tolerance. The certificate is that of float64 kernel values, with a bound
-of their rounding; where it misses the tolerance, block coordinate descent goes on from there.
+of their rounding; where it misses the tolerance, block coordinate descent goes on from there. What is done for a pair
+in Python would take longer than to solve it, so that it is done for many at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from threading import local
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dimargin import _core
 from dimargin.engines import LocalEngine
 from dimargin.kernels.matrix import KernelMatrix
-from dimargin.problems.dual import DualProblem
+from dimargin.kernels.pieces import Pieces
+from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.losses import Loss
 from dimargin.problems.solution import Solution
 from dimargin.solvers.loop import converged
@@ -27,8 +27,9 @@ from dimargin.system.arrays import Floats
 MOST_ROWS = 4096  # of a pair, whose kernel values take 64 MiB
 _LEAST_TOL = 1e-4  # that single precision can reach
 _AIM = 0.9  # of the tolerance, so that the certificate meets it too
-_WORTH_THREADS = 2e7  # kernel values of all pairs, below which threads mostly wait for the interpreter
 _STEPS_A_ROW = 20  # of two coefficients; beyond, Newton steps on blocks are faster
+_TOGETHER = 2**22  # kernel values of pairs that are solved in one call: a small part of a second
+_LEAST_ROWS = 256  # that a pair counts as then: arrays of rows take memory too
 
 
 class StoredPairs:
@@ -36,10 +37,7 @@ class StoredPairs:
 
     Parameters
     ----------
-    kernel : KernelMatrix
-        Of all rows, in the order of their classes.
-    classes : sequence of slice
-        Where the rows of each class are.
+    pairs : ClassPairs
     engine : LocalEngine
 
     Attributes
@@ -49,71 +47,86 @@ class StoredPairs:
         Kernel values of classes with themselves that were computed.
     """
 
-    def __init__(self, kernel: KernelMatrix, classes: Sequence[slice], engine: LocalEngine) -> None:
-        self.engine, self._kernel, self._classes = engine, kernel, classes
-        self._precise = kernel.in_float64()
-        self._own = local()  # scratch memory of each thread
-        small = _classes_of_small_pairs(classes)
-        found = engine.map(self._values_within, small)
-        self._within = dict(zip(small, found, strict=True))
-        self.evaluations = sum(values.size for values in found)
+    def __init__(self, pairs: ClassPairs, engine: LocalEngine) -> None:
+        self.engine, self._pairs, self._precise = engine, pairs, pairs.kernel.in_float64()
+        small = _classes_of_small_pairs(pairs.classes)
+        rows = Pieces.of([pairs.indices[number] for number in small])
+        view = pairs.kernel.take(np.arange(pairs.kernel.shape[0]), engine.n_threads)
+        within = np.split(view.value_parts(rows, rows), np.cumsum(rows.sizes**2)[:-1])
+        self._within = {number: own.reshape(n, n) for number, own, n in zip(small, within, rows.sizes, strict=True)}
+        self.evaluations = view.evaluations
 
     @classmethod
-    def within(
-        cls, memory: int, kernel: KernelMatrix, classes: Sequence[slice], engine: LocalEngine
-    ) -> StoredPairs | None:
+    def within(cls, memory: int, pairs: ClassPairs, engine: LocalEngine) -> StoredPairs | None:
         """Return the solver, or None if no pair is small or these bytes, beside a copy of the rows, are not enough.
 
         The number of threads has no part in that: results shall not depend on it. Its engine has as many of them as
         there is memory for.
         """
-        sizes = [rows.stop - rows.start for rows in classes]
-        small = [sizes[a] + sizes[b] for a, b in combinations(range(len(sizes)), 2) if sizes[a] + sizes[b] <= MOST_ROWS]
+        sizes = [rows.stop - rows.start for rows in pairs.classes]
+        small = [a + b for a, b in combinations(sizes, 2) if a + b <= MOST_ROWS]
         if not small:
             return None
-        left = memory - 4 * sum(sizes[number] ** 2 for number in _classes_of_small_pairs(classes))
-        each = 4 * int(_core.class_pair_scratch(max(small))) + max(small) ** 2  # of a thread, values between included
+        left = memory - 4 * sum(sizes[number] ** 2 for number in _classes_of_small_pairs(pairs.classes))
+        # of a thread: a pair, values between classes, and arrays of rows
+        each = 4 * int(_core.class_pair_scratch(max(small))) + 2 * max(max(small) ** 2, _TOGETHER)
         if left < each:
             return None
-        n_threads = min(engine.n_threads, left // each) if sum(n**2 for n in small) >= _WORTH_THREADS else 1
-        return cls(kernel, classes, LocalEngine(n_threads, engine.cancelled))
+        return cls(pairs, LocalEngine(min(engine.n_threads, left // each), engine.cancelled))
 
-    def _values_within(self, number: int, n_threads: int) -> NDArray[np.float32]:
-        rows = self._classes[number]
-        own = self._kernel.take(np.arange(rows.start, rows.stop), n_threads)
-        every = np.arange(own.shape[0])
-        return own.values(every, every)
+    def groups(self, numbers: Sequence[int]) -> list[list[int]]:
+        """Return those of some pairs that are small, in groups that are worth a call of `solve`."""
+        groups: list[list[int]] = []
+        room = 0
+        for number in numbers:
+            n_rows = self._pairs.n_rows[number]
+            if n_rows > MOST_ROWS:
+                continue
+            needed = max(n_rows, _LEAST_ROWS) ** 2
+            if needed > room:
+                groups.append([])
+                room = _TOGETHER
+            groups[-1].append(number)
+            room -= needed
+        return groups
 
-    def solve(self, pair: tuple[int, int], problem: DualProblem, start: Floats | None, tol: float) -> Solution:
-        """Solve the problem of a small pair, from coefficients of shape (1, n) or from zero, on one thread.
+    def solve(
+        self, numbers: Sequence[int], starts: Sequence[Floats | None], tol: float, n_threads: int = 1
+    ) -> tuple[list[Solution], int]:
+        """Solve the problems of some small pairs, from coefficients of shape (1, n) or from zero.
 
-        The tolerance may be missed; the status is "max_iter" then.
+        The tolerance may be missed; the status is "max_iter" then. The kernel values of all of them are returned beside
+        the solutions, which say nothing of them.
         """
-        rows, view = [self._classes[number] for number in pair], problem.kernel  # which counts the values
-        index = np.concatenate([np.arange(own.start, own.stop) for own in rows])
-        precise = DualProblem.of(problem, self._precise.take(index, 1))
-        within = [self._within[number] for number in pair]
-        between = view.values(np.arange(len(within[0])), np.arange(len(within[0]), problem.n_rows))
-        dual = np.zeros(problem.n_rows) if start is None else precise.feasible(start)[0]
-        _core.solve_class_pair(
-            within[0], between, within[1], precise.conjugate.stack(), dual, self._scratch(len(dual)),
-            problem.intercept, _AIM * tol, _STEPS_A_ROW * len(dual),
-        )  # fmt: skip
-        feasible = precise.feasible(dual[None] if np.isfinite(dual).all() else np.zeros((1, len(dual))))
-        margins = precise.margins(feasible)
-        objectives = precise.objectives(feasible, margins)
-        gap = objectives.worst_gap
-        status, reason = converged(gap, tol) if gap <= tol else ("max_iter", "pair steps did not suffice")
-        evaluations = view.evaluations + precise.kernel.evaluations
-        return Solution(feasible, margins, objectives, status, reason, 1, evaluations)
+        problems = self._pairs.joined(numbers)
+        precise = self._precise.take(np.arange(self._precise.shape[0]), n_threads)
+        dual = np.zeros(len(problems.labels))
+        if any(start is not None for start in starts):
+            for k, start in enumerate(starts):
+                dual[problems.of(k)] = 0.0 if start is None else start[0]
+            dual = problems.feasible(dual)
+        evaluations = self._take_steps(numbers, problems.losses.conjugate.stack(), dual, tol, n_threads)
+        dual[~problems.each(np.isfinite(problems.sums(dual)))] = 0.0  # where single precision has overflowed
+        dual = problems.feasible(dual)
+        margins, objectives = problems.objectives(precise, dual)
+        solutions = []
+        for k, gap in enumerate(objectives.relative_gap.tolist()):
+            own, this = problems.of(k), objectives.take(slice(k, k + 1))
+            status, reason = converged(gap, tol) if gap <= tol else ("max_iter", "pair steps did not suffice")
+            solutions.append(Solution(dual[None, own], margins[None, own], this, status, reason, 1, 0))
+        return solutions, evaluations + precise.evaluations
 
-    def _scratch(self, n_rows: int) -> NDArray[np.float32]:
-        """Return memory for a pair of so many rows; that of this thread, if it is large enough."""
-        needed = _core.class_pair_scratch(n_rows)
-        scratch: NDArray[np.float32] | None = getattr(self._own, "scratch", None)
-        if scratch is None or len(scratch) < needed:
-            scratch = self._own.scratch = np.empty(needed, dtype=np.float32)
-        return scratch
+    def _take_steps(self, numbers: Sequence[int], conjugate: Floats, dual: Floats, tol: float, n_threads: int) -> int:
+        """Take pair steps on the coefficients, in place, and return how many kernel values that took."""
+        first, second = zip(*(self._pairs.pairs[number] for number in numbers), strict=True)
+        indices = self._pairs.indices
+        view = self._pairs.kernel.take(np.arange(self._precise.shape[0]), n_threads)
+        between = view.value_parts(Pieces.of([indices[c] for c in first]), Pieces.of([indices[c] for c in second]))
+        _core.solve_class_pairs(
+            [self._within[c] for c in first], between, [self._within[c] for c in second], conjugate, dual,
+            self._pairs.intercept, _AIM * tol, _STEPS_A_ROW, n_threads,
+        )  # fmt: skip
+        return view.evaluations
 
 
 def can_be_stored(kernel: KernelMatrix, loss: Loss, tol: float) -> bool:
