@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from judge import (
     Hinge,
@@ -392,12 +392,17 @@ def test_enclosing_balls(data, kernel, epsilon, method, sparse):
         assert ball.farthest <= (1 + max(epsilon, 1e-9)) * ball.radius
 
 
+# the last step of L-BFGS-B has no curvature in float64
+STEEP = np.array([[1e4], [0.0], [-1e4], [-1e4]]), np.array([0, 1, 0, 0]), np.ones(4)
+
+
 @pytest.mark.slow
 @fewer
 @given(
     data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(),
     st.sampled_from(["objective", "quiet"]), st.booleans(), st.sampled_from([1e-1, 1e-3]),
 )  # fmt: skip
+@example(STEEP, 1.0, 1, False, "quiet", False, 0.1)
 def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol):
     X, y, _ = data
     given_X = sp.csr_array(X) if sparse else X

@@ -190,10 +190,11 @@ def hinge_objectives(
                 raise StopIteration
 
         scale = alpha * dual.mean() / max(float((pull(dual) ** 2).sum()), 1e-300)
-        found = minimize(
-            negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), method="L-BFGS-B", callback=is_enough,
-            options={"maxiter": _ITERATIONS, "maxcor": _MEMORY},
-        ).x  # fmt: skip
+        with np.errstate(divide="ignore"):  # a last step without curvature makes scipy's inverse Hessian infinite
+            found = minimize(
+                negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), method="L-BFGS-B", callback=is_enough,
+                options={"maxiter": _ITERATIONS, "maxcor": _MEMORY},
+            ).x  # fmt: skip
         found = np.clip(found, 0.0, 1.0)[None]
         return float(hinge_dual(found.mean(axis=1), pull(found[0])[None], alpha, rows.pull_rounding(found) / n)[0])
 
