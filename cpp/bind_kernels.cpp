@@ -15,8 +15,8 @@ namespace {
 // with something else very much more (20 times, measured with one of two cores taken).
 constexpr double operations_a_thread = 5e7;
 
-template <class T> int useful_threads(int n_threads, const RowsView<T>& x, const RowsView<T>& z) {
-    const double work = double(x.size) * double(z.size) * (double(x.n_features) + 16.0);
+template <class T> int useful_threads(int n_threads, const RowsView<T>& x, const RowsView<T>& z, double numbers_per_row) {
+    const double work = double(x.size) * double(z.size) * (numbers_per_row + 16.0);
     return int(std::min(double(n_threads), 1.0 + work / operations_a_thread));
 }
 
@@ -60,6 +60,18 @@ template <class T> void check_width(const Rows<T>& x, const Rows<T>& z) {
         throw std::invalid_argument("rows of different width or storage");
 }
 
+// Rows of a symmetric matrix, some of which are stored: each of these is read once, from end to end.
+template <class T>
+void look_up_rows(const T* values, int64_t width, const int64_t* slots, const int64_t* columns, int64_t n, T* out) {
+    for (int64_t i = 0; i < n; ++i) {
+        if (slots[i] < 0) continue;
+        const T* const row = values + slots[i] * width;
+        for (int64_t j = 0; j < n; ++j) out[i * n + j] = row[columns[j]];
+        for (int64_t j = 0; j < n; ++j)
+            if (slots[j] < 0) out[j * n + i] = out[i * n + j];
+    }
+}
+
 template <class T> void bind_rows(nb::module_& m, const char* name) {
     nb::class_<Rows<T>>(m, name)
         .def("__init__",
@@ -82,6 +94,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
              }, nb::arg("data"), nb::arg("offsets"), nb::arg("columns"), nb::arg("n_features"))
         .def_ro("n_rows", &Rows<T>::n_rows)
         .def_ro("n_features", &Rows<T>::n_features)
+        .def_prop_ro("is_constant", [](const Rows<T>& self) { return self.constant != 0; })
         .def("compute_norms", &Rows<T>::compute_norms, nb::arg("absolute"), nb::call_guard<nb::gil_scoped_release>());
 
     m.def("multiply",
@@ -95,7 +108,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
                   throw std::invalid_argument("coefficients and out do not fit the rows");
               const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
               nb::gil_scoped_release release;
-              n_threads = useful_threads(n_threads, xv, zv);
+              n_threads = useful_threads(n_threads, xv, zv, x.numbers_per_row());
               const int64_t computed = tile<T>().multiply(k, xv, zv, coefficients.data(), int64_t(out.shape(0)),
                                                           out.data(), n_threads);
               if (computed < 0) throw std::bad_alloc();
@@ -124,6 +137,20 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
           nb::arg("values").noconvert(), nb::arg("slots"), nb::arg("coefficients"), nb::arg("out").noconvert(),
           nb::arg("n_threads"), "out[q, c] += sum_j values[slots[j], c] coefficients[q, j]");
 
+    m.def("look_up_rows",
+          [](In<T, 2> values, const Index& slots, const Index& columns, Out<T, 2> out) {
+              const int64_t n = int64_t(slots.shape(0)), width = int64_t(values.shape(1));
+              if (int64_t(columns.shape(0)) != n || int64_t(out.shape(0)) != n || int64_t(out.shape(1)) != n)
+                  throw std::invalid_argument("columns and out do not fit the stored rows");
+              for (int64_t i = 0; i < n; ++i)
+                  if (slots.data()[i] >= int64_t(values.shape(0)) || columns.data()[i] < 0 || columns.data()[i] >= width)
+                      throw nb::index_error("stored row or column out of range");
+              nb::gil_scoped_release release;
+              look_up_rows<T>(values.data(), width, slots.data(), columns.data(), n, out.data());
+          },
+          nb::arg("values").noconvert(), nb::arg("slots"), nb::arg("columns"), nb::arg("out").noconvert(),
+          "out[i, j] = values[slots[i], columns[j]], or by symmetry values[slots[j], columns[i]], if a slot is not negative");
+
     m.def("block",
           [](const std::string& kernel, double coef0, int degree, bool difference, double lowest, const Rows<T>& x,
              const Index& xi, const Rows<T>& z, const Index& zi, Out<T, 2> out, int n_threads) {
@@ -133,7 +160,7 @@ template <class T> void bind_rows(nb::module_& m, const char* name) {
                   throw std::invalid_argument("out does not fit the rows");
               const KernelSpec k = kernel_spec(kernel, coef0, degree, difference, lowest);
               nb::gil_scoped_release release;
-              n_threads = useful_threads(n_threads, xv, zv);
+              n_threads = useful_threads(n_threads, xv, zv, x.numbers_per_row());
               const int64_t computed = tile<T>().block(k, xv, zv, out.data(), n_threads);
               if (computed < 0) throw std::bad_alloc();
               return computed;

@@ -67,6 +67,9 @@ template <class T> struct Rows {
             sound = columns->data()[p] >= 0 && columns->data()[p] < n_features;
         if (!sound) throw std::invalid_argument("offsets or columns of the sparse rows are out of range");
     }
+    double numbers_per_row() const {
+        return offsets && n_rows ? double(offsets->data()[n_rows]) / double(n_rows) : double(n_features);
+    }
     void find_constant() {
         const int64_t stored = offsets->data()[n_rows];
         const T* const numbers = data->data();

@@ -9,86 +9,154 @@ namespace {
 
 constexpr int sparse_vectors = 4;  // of a panel, whose sums stay in registers
 template <class T> constexpr int sparse_width() { return sparse_vectors * lanes<T>(); }
-constexpr int64_t sparse_rows_a_turn = 64;
+constexpr int64_t batch_budget = 4 * 1024 * 1024;  // bytes of the panels of a batch, which are filled before rows are read
+constexpr int most_panels = 64;                    // of a batch
 
-// Some panels, one after the other.
-template <class T> struct SparsePanels {
-    int32_t* line;    // [n_features], zero for those that do not occur
-    T* values;        // [n][lines][width]
-    T *norms, *many;  // [n * width]; the latter is one for columns with many features, else zero
-    int64_t lines, n, capacity;
-    const bool ones;  // whether values are bytes, zeros and ones
-    bool complete;
+// Columns side by side.
+template <class T> struct SparsePanel {
+    T* values;      // [lines][width], the first line of zeros; bytes, zeros and ones, where all stored numbers are the same
+    int32_t* line;  // [slots of the batch + 1]: where the line of a feature begins in `values`; that of zeros if it does not occur
+    int64_t first, n_columns, lines;
+    bool many;  // whether its columns have many features, all of them; else none has
+    alignas(64) T norms[sparse_width<T>()];
+};
 
-    SparsePanels(int64_t n_features, int64_t most, bool ones)
-        : line((int32_t*)calloc(size_t(n_features > 0 ? n_features : 1), sizeof(int32_t))), values(nullptr),
-          norms((T*)aligned<T>(most * sparse_width<T>())), many((T*)aligned<T>(most * sparse_width<T>())), lines(0), n(0),
-          capacity(0), ones(ones), complete(line && norms && many) {}
-    SparsePanels(const SparsePanels&) = delete;
-    ~SparsePanels() {
-        free(line);
-        free(values);
-        free(norms);
-        free(many);
+// As many panels as the budget has room for, and features that occur in any of them, which are numbered from one on: slots.
+template <class T> class SparseBatch {
+public:
+    SparsePanel<T>* const panels;
+    int n = 0;
+    int32_t* const slot;  // [n_features], zero for those that do not occur
+
+    SparseBatch(const RowsView<T>& z, bool ones)
+        : panels((SparsePanel<T>*)aligned<SparsePanel<T>>(most_panels)),
+          slot(zeros(z.n_features)), z(z), ones(ones), last_panel(zeros(most_slots() + 1)) {}
+    SparseBatch(const SparseBatch&) = delete;
+    ~SparseBatch() {
+        free(panels);
+        free(slot);
+        free(last_panel);
+        free(room);
     }
 
-    template <class F> void each(const RowsView<T>& z, int64_t first, int64_t count, F visit) {
-        for (int64_t c = 0; c < count; ++c) {
-            const int64_t row = z.index[first + c];
-            for (int64_t p = z.offsets[row]; p < z.offsets[row + 1]; ++p) visit(c, p);
-        }
-    }
-
-    // Returns whether there was memory.
-    bool fill(const RowsView<T>& z, int64_t first, int64_t count) {
+    // Takes the next columns, whose panels are to be filled then; returns whether there was memory.
+    bool take() {
         constexpr int W = sparse_width<T>();
-        n = (count + W - 1) / W;
-        lines = 0;
-        each(z, first, count, [&](int64_t, int64_t p) {
-            int32_t& at = line[z.columns[p]];
-            if (!at) at = int32_t(++lines);
-        });
-        const int64_t bytes = n * lines * W * (ones ? 1 : int64_t(sizeof(T)));
-        if (bytes > capacity || !values) {
-            free(values);
-            capacity = bytes;
-            values = (T*)aligned<char>(bytes);
-            if (!values) complete = false;
-            if (!values) return false;
+        if (!panels || !slot || !last_panel) return false;
+        each(begun, next, [&](int64_t, int64_t p) { slot[z.columns[p]] = 0; });
+        begun = next;
+        n_slots = 0;
+        n = 0;
+        for (int64_t bytes = 0; n < most_panels && next < z.size && (!n || bytes < batch_budget); ++n) {
+            SparsePanel<T>& panel = panels[n];
+            panel.first = next;
+            panel.many = is_many(next);
+            while (next < z.size && next - panel.first < W && is_many(next) == panel.many) ++next;
+            panel.n_columns = next - panel.first;
+            panel.lines = 1;
+            ++n_taken;
+            each(panel.first, next, [&](int64_t, int64_t p) {
+                int32_t& at = slot[z.columns[p]];
+                if (!at) at = int32_t(++n_slots);
+                panel.lines += last_panel[at] != n_taken;
+                last_panel[at] = n_taken;
+            });
+            bytes += panel.lines * line_bytes();
         }
-        memset(values, 0, size_t(bytes));
-        each(z, first, count, [&](int64_t c, int64_t p) {
-            const int64_t at = (c / W * lines + line[z.columns[p]] - 1) * W + c % W;
-            if (ones) ((uint8_t*)values)[at] = 1;
-            else values[at] = z.values[p];
+        return place();
+    }
+
+    // Fills a panel; threads may fill others meanwhile.
+    void fill(SparsePanel<T>& panel) const {
+        constexpr int W = sparse_width<T>();
+        const int64_t end = panel.first + panel.n_columns;
+        memset(panel.line, 0, size_t(n_slots + 1) * sizeof(int32_t));
+        int32_t used = 1;
+        each(panel.first, end, [&](int64_t, int64_t p) {
+            int32_t& at = panel.line[slot[z.columns[p]]];
+            if (!at) at = W * used++;
         });
-        for (int64_t c = 0; c < n * W; ++c) {
-            const int64_t row = c < count ? z.index[first + c] : -1;
-            norms[c] = row < 0 || !z.norms ? T(0) : z.norms[row];
-            many[c] = T(row >= 0 && z.length(row) > longest_chain);
+        memset(panel.values, 0, size_t(used) * size_t(line_bytes()));
+        each(panel.first, end, [&](int64_t c, int64_t p) {
+            const int64_t at = panel.line[slot[z.columns[p]]] + c;
+            if (ones) ((uint8_t*)panel.values)[at] = 1;
+            else panel.values[at] = z.values[p];
+        });
+        for (int64_t c = 0; c < W; ++c) {
+            const int64_t row = c < panel.n_columns ? z.index[panel.first + c] : -1;
+            panel.norms[c] = row < 0 || !z.norms ? T(0) : z.norms[row];
+        }
+    }
+
+private:
+    int64_t most_slots() const {
+        int64_t stored = 0;
+        each(0, z.size, [&](int64_t, int64_t) { ++stored; });
+        return stored < z.n_features ? stored : z.n_features;
+    }
+    static int32_t* zeros(int64_t n) { return (int32_t*)calloc(size_t(n > 0 ? n : 1), sizeof(int32_t)); }
+
+    int64_t line_bytes() const { return sparse_width<T>() * (ones ? 1 : int64_t(sizeof(T))); }
+
+    bool is_many(int64_t column) const { return z.length(z.index[column]) > longest_chain; }
+
+    template <class F> void each(int64_t first, int64_t end, F visit) const {
+        for (int64_t c = first; c < end; ++c) {
+            const int64_t row = z.index[c];
+            for (int64_t p = z.offsets[row]; p < z.offsets[row + 1]; ++p) visit(c - first, p);
+        }
+    }
+
+    // Gives every panel its place in `room`.
+    bool place() {
+        constexpr int64_t align = 64;
+        const int64_t of_lines = (n_slots + 1 + 15) / 16 * 16;
+        int64_t bytes = 0;
+        for (int i = 0; i < n; ++i) bytes += (panels[i].lines * line_bytes() + align - 1) / align * align;
+        const int64_t maps = bytes;
+        bytes += n * of_lines * int64_t(sizeof(int32_t));
+        if (bytes > capacity || !room) {
+            free(room);
+            room = (char*)aligned<char>(bytes);
+            capacity = room ? bytes : 0;
+            if (!room) return false;
+        }
+        bytes = 0;
+        for (int i = 0; i < n; ++i) {
+            panels[i].values = (T*)(room + bytes);
+            panels[i].line = (int32_t*)(room + maps) + i * of_lines;
+            bytes += (panels[i].lines * line_bytes() + align - 1) / align * align;
         }
         return true;
     }
-    void clear(const RowsView<T>& z, int64_t first, int64_t count) {
-        each(z, first, count, [&](int64_t, int64_t p) { line[z.columns[p]] = 0; });
-    }
+
+    const RowsView<T>& z;
+    const bool ones;
+    int32_t* const last_panel;  // [slots + 1]: the number of the last panel that has the feature, of all that were taken
+    int32_t n_taken = 0;
+    char* room = nullptr;
+    int64_t capacity = 0, n_slots = 0, begun = 0, next = 0;
 };
 
-// What a row has in common with the columns of some panels.
-template <class T> struct Term {
-    T value;
-    int32_t line;
+// What a row has in common with the columns of a batch, feature after feature.
+template <class T> struct Terms {
+    T* values;
+    int32_t* slots;
 };
 
-// The features of a row that occur in panels; where the row has many, `ends` are the ends of its parts.
+// The features of a row that occur in a batch; where the row has many, `ends` are the ends of its parts.
 template <class T>
-int64_t common(const RowsView<T>& x, int64_t row, const SparsePanels<T>& panels, Term<T>* terms, int64_t* ends) {
+int64_t common(const RowsView<T>& x, int64_t row, const SparseBatch<T>& batch, Terms<T> to, int64_t* ends) {
     const int64_t begin = x.offsets[row], end = x.offsets[row + 1], wide = columns_a_part(x.n_features);
+    const int32_t* const slots = batch.slot;  // copies stay in registers
+    const T* const values = x.values;
+    const int32_t* const columns = x.columns;
     int64_t count = 0;
     const auto take = [&](int64_t p) {
-        const int32_t line = panels.line[x.columns[p]];
-        terms[count] = {x.values[p], line - 1};
-        count += line != 0;
+        const int32_t slot = slots[columns[p]];
+        to.values[count] = values[p];
+        to.slots[count] = slot;
+        count += slot != 0;
     };
     if (end - begin <= longest_chain) {
         for (int64_t p = begin; p < end; ++p) take(p);
@@ -96,40 +164,38 @@ int64_t common(const RowsView<T>& x, int64_t row, const SparsePanels<T>& panels,
     }
     int64_t p = begin;
     for (int part = 0; part < sparse_parts; ++part) {
-        for (; p < end && x.columns[p] < (part + 1) * wide; ++p) take(p);
+        for (; p < end && columns[p] < (part + 1) * wide; ++p) take(p);
         ends[part] = count;
     }
     return count;
 }
 
-template <class V> INLINE void clear(V (&sum)[sparse_vectors]) {
+template <int V, class T> INLINE void clear(T (&sum)[V]) {
 #pragma GCC unroll 4
-    for (int v = 0; v < sparse_vectors; ++v) sum[v] = V{};  // an initialiser of the array would be a call of memset
+    for (int v = 0; v < V; ++v) sum[v] = T{};  // an initialiser of the array would be a call of memset
 }
 
-template <Sum S, class T>
-INLINE void gather(const Term<T>* terms, int64_t begin, int64_t end, const T* panel, Vec<T> (&sum)[sparse_vectors]) {
+template <Sum S, int V, class T>
+INLINE void gather(Terms<T> terms, int64_t begin, int64_t end, const SparsePanel<T>& panel,
+                   Vec<T> (&sum)[V]) {
+    const T* const values = panel.values;  // copies stay in registers
+    const int32_t* const line = panel.line;
     for (int64_t t = begin; t < end; ++t) {
-        const Vec<T>* column = (const Vec<T>*)(panel + int64_t(terms[t].line) * sparse_width<T>());
+        const Vec<T>* column = (const Vec<T>*)(values + line[terms.slots[t]]);
 #pragma GCC unroll 4
-        for (int v = 0; v < sparse_vectors; ++v) sum[v] = accumulate<S, T>(sum[v], terms[t].value, column[v]);
+        for (int v = 0; v < V; ++v) sum[v] = accumulate<S, T>(sum[v], terms.values[t], column[v]);
     }
 }
 
-// Sums in parts for the columns that have many features, too: of both rows, so that a kernel value is the same from
-// either side.
-template <Sum S, class T>
-void gather_parts(const Term<T>* terms, const int64_t* ends, const T* panel, const T* many, Vec<T> (&sum)[sparse_vectors]) {
-    Vec<T> total[sparse_vectors];
-    clear(total);
+// Sums in parts where both rows have many features, so that a kernel value is the same from either side.
+template <Sum S, int V, class T>
+void gather_parts(Terms<T> terms, const int64_t* ends, const SparsePanel<T>& panel, Vec<T> (&sum)[V]) {
     for (int part = 0; part < sparse_parts; ++part) {
-        Vec<T> some[sparse_vectors];
+        Vec<T> some[V];
         clear(some);
-        gather<S, T>(terms, part ? ends[part - 1] : 0, ends[part], panel, some);
-        for (int v = 0; v < sparse_vectors; ++v) total[v] = total[v] + some[v];
+        gather<S, V, T>(terms, part ? ends[part - 1] : 0, ends[part], panel, some);
+        for (int v = 0; v < V; ++v) sum[v] = sum[v] + some[v];
     }
-    for (int v = 0; v < sparse_vectors; ++v)
-        sum[v] = *(const Vec<T>*)(many + v * lanes<T>()) > Vec<T>{} ? total[v] : sum[v];
 }
 
 // ---- rows whose stored numbers are all the same: the features that two have in common are counted, a byte each, and
@@ -152,14 +218,14 @@ template <Sum S, class T> void sums_of_equal(T constant, T* sums) {
 }
 
 #if defined(__AVX2__)
-INLINE void look_up(const float* sums, const uint8_t* counts, int64_t most, Vec<float> (&sum)[sparse_vectors]) {
+template <int V> INLINE void look_up(const float* sums, const uint8_t* counts, int64_t most, Vec<float> (&sum)[V]) {
     constexpr int L = lanes<float>();
     if (most >= looked_up) {
-        for (int c = 0; c < sparse_vectors * L; ++c) ((float*)sum)[c] = sums[counts[c]];
+        for (int c = 0; c < V * L; ++c) ((float*)sum)[c] = sums[counts[c]];
         return;
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < sparse_vectors; ++v) {
+    for (int v = 0; v < V; ++v) {
 #if defined(__AVX512F__)
         const __m512i n = _mm512_cvtepu8_epi32(_mm_load_si128((const __m128i*)(counts + v * L)));
         sum[v] = (Vec<float>)_mm512_permutex2var_ps(_mm512_loadu_ps(sums), n, _mm512_loadu_ps(sums + 16));
@@ -176,16 +242,18 @@ INLINE void look_up(const float* sums, const uint8_t* counts, int64_t most, Vec<
 }
 #endif
 
-template <class T>
-INLINE void count(const Term<T>* terms, int64_t n, const uint8_t* panel, const T* sums, Vec<T> (&sum)[sparse_vectors]) {
+template <int V, class T>
+INLINE void count(Terms<T> terms, int64_t n, const SparsePanel<T>& panel, const T* sums, Vec<T> (&sum)[V]) {
 #if defined(__AVX2__)
     if constexpr (can_count<T>) {
+        const uint8_t* const values = (const uint8_t*)panel.values;
+        const int32_t* const line = panel.line;
         Bytes counts = {};
-        for (int64_t t = 0; t < n; ++t) counts = counts + *(const Bytes*)(panel + int64_t(terms[t].line) * vector_bytes);
+        for (int64_t t = 0; t < n; ++t) counts = counts + *(const Bytes*)(values + line[terms.slots[t]]);
         asm("" : "+v"(counts));  // GCC 12 would keep it in memory, where it goes next
         alignas(64) uint8_t stored[vector_bytes];
         memcpy(stored, &counts, sizeof counts);
-        look_up(sums, stored, n, sum);
+        look_up<V>(sums, stored, n, sum);
     }
 #endif
     (void)terms, (void)n, (void)panel, (void)sums, (void)sum;

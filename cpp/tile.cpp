@@ -4,7 +4,8 @@
 #include "tile.hpp"
 
 #include "panels.hpp"
-#include "sparse_panels.hpp"
+#include "sink.hpp"
+#include "sparse_tile.hpp"
 #include "threads.hpp"
 
 #include <stddef.h>
@@ -14,25 +15,6 @@
 namespace dimargin {
 namespace DIMARGIN_ARCH {
 namespace {
-
-// The family is known when this is compiled: a choice among registers that are in use is slow.
-template <Sum S, Family F, class T>
-INLINE Vec<T> kernel_value(const KernelSpec& k, T lowest, Vec<T> sum, T x_norm, Vec<T> z_norm) {
-    if constexpr (F == Family::rbf && S == Sum::squared_difference) return exp2_nonpositive<T>(sum * T(-0.5), lowest);
-    if constexpr (F == Family::rbf) return exp2_nonpositive<T>(sum - (z_norm + x_norm), lowest);
-    if constexpr (S == Sum::absolute_overlap) return exp2_nonpositive<T>(-((z_norm + x_norm) + sum), lowest);
-    if constexpr (F == Family::laplacian) return exp2_nonpositive<T>(-sum, lowest);
-    if constexpr (F == Family::linear) return sum;
-    const Vec<T> base = sum + T(k.coef0);
-    Vec<T> power = base;
-    for (int i = 1; i < k.degree; ++i) power = power * base;
-    return power;
-}
-
-// Kernel values below two to this are zero.
-template <class T> T lowest_exponent(const KernelSpec& k) {
-    return k.lowest > double(Simd<T>::lowest) ? T(k.lowest) : Simd<T>::lowest;
-}
 
 // Sums over the features from `f` to `end`, for one panel.
 template <Sum S, class T>
@@ -97,62 +79,8 @@ void fill(const KernelSpec& k, T lowest, const T* const* x, const T* x_norms, co
     }
 }
 
-// out[q * stride + r] += buffer[r] . coefficients[q]
-template <int R, int W, class T>
-void multiply_strip(const T* buffer, int64_t padded, const Strip& strip, const T* coefficients, int64_t n_outputs, int rows,
-                    double* out, int64_t stride) {
-    for (int64_t q = 0; q < n_outputs; ++q) {
-        const T* c = coefficients + q * padded;
-        Vec<T> sum[R];
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) sum[r] = Vec<T>{};
-        for (int panel = 0; panel < strip.n_panels; ++panel)
-            for (int64_t j = strip.columns[panel]; j < strip.columns[panel] + W; j += lanes<T>()) {
-                const Vec<T> cj = *(const Vec<T>*)(c + j);
-#pragma GCC unroll 8
-                for (int r = 0; r < R; ++r) sum[r] = sum[r] + *(const Vec<T>*)(buffer + r * padded + j) * cj;
-            }
-        double totals[R];
-#pragma GCC unroll 8
-        for (int r = 0; r < R; ++r) totals[r] = horizontal(sum[r]);
-        for (int r = 0; r < rows; ++r) out[q * stride + r] += totals[r];
-    }
-}
-
-// Where the kernel values of a strip go.
-template <class T> struct Sink {
-    const T* coefficients;  // [n_outputs][padded], or nullptr: store
-    int64_t n_outputs;
-    double* products;  // [n_outputs][x.size]
-    T* values;         // [x.size][z.size]
-    int64_t first_column, n_columns, x_size, z_size;
-};
-
-template <int R, int W, class T>
-void drain(const Sink<T>& sink, const T* buffer, int64_t padded, const Strip& strip, int64_t first_row, int rows) {
-    if (sink.coefficients) {
-        multiply_strip<R, W, T>(buffer, padded, strip, sink.coefficients, sink.n_outputs, rows,
-                                sink.products + first_row, sink.x_size);
-        return;
-    }
-    for (int r = 0; r < rows; ++r)
-        memcpy(sink.values + (first_row + r) * sink.z_size + sink.first_column, buffer + r * padded,
-               size_t(sink.n_columns) * sizeof(T));
-}
-
-// The next functions return how many kernel values were computed, or this.
-constexpr int64_t no_memory = -1;
-
 constexpr int64_t turns_a_thread = 8;  // at least, so that none is waited for long
 constexpr int most_groups = 16;        // of tile_rows rows in one: half a millisecond
-
-// Coefficients in the panel's precision and padding; the caller takes out powers of two that would not fit.
-template <class T>
-void pack_coefficients(const double* coefficients, int64_t n_outputs, int64_t stride, int64_t first, int64_t count,
-                       int64_t padded, T* out) {
-    for (int64_t q = 0; q < n_outputs; ++q)
-        for (int64_t c = 0; c < padded; ++c) out[q * padded + c] = c < count ? T(coefficients[q * stride + first + c]) : T(0);
-}
 
 // Columns packed for the tile, and where their kernel values go.
 template <class T> struct Chunk {
@@ -302,178 +230,6 @@ int64_t dense(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, c
         });
     }
     return failed ? no_memory : computed;
-}
-
-template <class T> struct SparseScratch {
-    Term<T>* terms;
-    int64_t ends[sparse_rows_a_turn][sparse_parts], first[sparse_rows_a_turn + 1];
-};
-
-// Kernel values of the rows from `first` up to `end`, no more than a turn has, with the columns of some panels.
-template <Sum S, Family F, class T>
-void sparse_rows(const KernelSpec& k, const RowsView<T>& x, int64_t first, int64_t end, const SparsePanels<T>& panels,
-                 const Sink<T>& sink, const T* sums, SparseScratch<T>& scratch) {
-    constexpr int W = sparse_width<T>(), V = sparse_vectors, L = lanes<T>(), R = 4;
-    const T lowest = lowest_exponent<T>(k);
-    const Strip only{{0}, 1};
-    scratch.first[0] = 0;
-    for (int64_t i = first; i < end; ++i)
-        scratch.first[i - first + 1] = scratch.first[i - first] + common<T>(x, x.index[i], panels,
-                                                                            scratch.terms + scratch.first[i - first],
-                                                                            scratch.ends[i - first]);
-    for (int64_t panel = 0; panel < panels.n; ++panel) {
-        const T *values = panels.values + panel * panels.lines * W, *many = panels.many + panel * W;
-        bool any_many = false, any_few = false;
-        for (int c = 0; c < W; ++c) (many[c] > 0 ? any_many : any_few) = true;
-        Sink<T> to = sink;
-        to.first_column += panel * W;
-        to.n_columns = sink.n_columns - panel * W < W ? sink.n_columns - panel * W : W;
-        if (to.coefficients) to.coefficients += panel * W * sink.n_outputs;
-        for (int64_t group = first; group < end; group += R) {
-            alignas(64) T buffer[R * W];
-            const int rows = int(end - group < R ? end - group : R);
-            for (int r = 0; r < rows; ++r) {
-                const int64_t i = group + r, row = x.index[i];
-                const Term<T>* terms = scratch.terms + scratch.first[i - first];
-                Vec<T> sum[V];
-                clear(sum);
-                const bool in_parts = any_many && x.length(row) > longest_chain;
-                const int64_t n_terms = scratch.first[i - first + 1] - scratch.first[i - first];
-                if (panels.ones)
-                    count<T>(terms, n_terms, (const uint8_t*)panels.values + panel * panels.lines * W, sums, sum);
-                else if (any_few || !in_parts) gather<S, T>(terms, 0, n_terms, values, sum);
-                if (in_parts && !panels.ones) gather_parts<S, T>(terms, scratch.ends[i - first], values, many, sum);
-                const T norm = x.norms ? x.norms[row] : T(0);
-#pragma GCC unroll 4
-                for (int v = 0; v < V; ++v)
-                    *(Vec<T>*)(buffer + r * W + v * L) = kernel_value<S, F, T>(
-                        k, lowest, sum[v], norm, *(const Vec<T>*)(panels.norms + panel * W + v * L));
-            }
-            for (int r = rows; r < R; ++r) memset(buffer + r * W, 0, W * sizeof(T));
-            drain<R, W, T>(to, buffer, W, only, group, rows);
-        }
-    }
-}
-
-template <Sum S, Family F, class T>
-int64_t sparse_panels(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
-                      const double* coefficients, int n_threads) {
-    constexpr int W = sparse_width<T>();
-    if (!z.size) return 0;
-    const int64_t n_turns = (x.size + sparse_rows_a_turn - 1) / sparse_rows_a_turn;
-    const auto end_of = [&](int64_t turn) {
-        return x.size - turn * sparse_rows_a_turn < sparse_rows_a_turn ? x.size : (turn + 1) * sparse_rows_a_turn;
-    };
-    const auto larger = [](int64_t a, int64_t b) { return a > b ? a : b; };
-    int64_t most_terms = 1, longest_x = 0, longest_z = 0, failed = 0;
-    for (int64_t turn = 0; turn < n_turns; ++turn) {
-        int64_t terms = 0;
-        for (int64_t i = turn * sparse_rows_a_turn; i < end_of(turn); ++i) {
-            terms += x.length(x.index[i]);
-            longest_x = larger(longest_x, x.length(x.index[i]));
-        }
-        most_terms = larger(most_terms, terms);
-    }
-    for (int64_t c = 0; c < z.size; ++c) longest_z = larger(longest_z, z.length(z.index[c]));
-    const bool ones = can_count<T> && x.constant != 0 && x.constant == z.constant &&
-                      (longest_x <= longest_chain || longest_z <= longest_chain);
-    T sums[longest_chain + 1];
-    sums_of_equal<S, T>(x.constant, sums);
-
-    // as many panels at once as the budget has room for, whatever features their columns have
-    const int64_t n_panels = (z.size + W - 1) / W, most = longest_z * W;
-    int64_t at_once = 1;
-    const auto bytes = [&](int64_t n) { return (ones ? 1 : int64_t(sizeof(T))) * n * W * (most * n < z.n_features ? most * n : z.n_features); };
-    while (at_once < n_panels && bytes(at_once + 1) <= panel_budget) ++at_once;
-
-    const auto pack = [&](int64_t first, int64_t count, T* packed, Sink<T>& sink) {
-        sink.first_column = first;
-        sink.n_columns = count;
-        if (!coefficients) return;
-        for (int64_t c = 0; c < count; c += W)
-            pack_coefficients<T>(coefficients, sink.n_outputs, z.size, first + c, count - c < W ? count - c : W, W,
-                                 packed + c * sink.n_outputs);
-        sink.coefficients = packed;
-    };
-    const auto counted = [&](int64_t first) { return z.size - first < at_once * W ? z.size - first : at_once * W; };
-
-    // few rows and many columns to store: threads take panels, and each fills its own
-    if (n_threads > 1 && !coefficients && x.size < z.size && n_panels >= n_threads) {
-        at_once = 1;
-        Turns turns(n_panels);
-        in_parallel(n_threads, [&] {
-            SparsePanels<T> panels(z.n_features, 1, ones);
-            SparseScratch<T> scratch;
-            scratch.terms = (Term<T>*)malloc(size_t(most_terms) * sizeof(Term<T>));
-            bool complete = panels.complete && scratch.terms;
-            Sink<T> sink = whole;
-            for (int64_t panel; complete && (panel = turns.take()) >= 0;) {
-                const int64_t first = panel * W, count = counted(first);
-                complete = panels.fill(z, first, count);
-                if (!complete) break;
-                pack(first, count, nullptr, sink);
-                for (int64_t turn = 0; turn < n_turns; ++turn)
-                    sparse_rows<S, F, T>(k, x, turn * sparse_rows_a_turn, end_of(turn), panels, sink, sums, scratch);
-                panels.clear(z, first, count);
-            }
-            free(scratch.terms);
-            if (!complete) add(failed, 1);
-        });
-        return failed ? no_memory : x.size * z.size;
-    }
-
-    SparsePanels<T> panels(z.n_features, at_once, ones);
-    T* const packed = (T*)aligned<T>(at_once * W * whole.n_outputs);
-    failed = !panels.complete || !packed;
-    for (int64_t first = 0; !failed && first < z.size; first += at_once * W) {
-        const int64_t count = counted(first);
-        if (!panels.fill(z, first, count)) {
-            failed = 1;
-            break;
-        }
-        Sink<T> sink = whole;
-        pack(first, count, packed, sink);
-        Turns turns(n_turns);
-        in_parallel(n_threads, [&] {
-            SparseScratch<T> scratch;
-            scratch.terms = (Term<T>*)malloc(size_t(most_terms) * sizeof(Term<T>));
-            for (int64_t turn; scratch.terms && (turn = turns.take()) >= 0;)
-                sparse_rows<S, F, T>(k, x, turn * sparse_rows_a_turn, end_of(turn), panels, sink, sums, scratch);
-            if (!scratch.terms) add(failed, 1);
-            free(scratch.terms);
-        });
-        panels.clear(z, first, count);
-    }
-    free(packed);
-    return failed ? no_memory : x.size * z.size;
-}
-
-// Columns with many features come last in products, so that few panels have both sorts.
-template <Sum S, Family F, class T>
-int64_t sparse(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, const Sink<T>& whole,
-               const double* coefficients, int n_threads) {
-    int64_t n_many = 0;
-    const auto many = [&](int64_t c) { return z.length(z.index[c]) > longest_chain; };
-    for (int64_t c = 0; c < z.size; ++c) n_many += many(c);
-    if (!coefficients || !n_many || n_many == z.size)
-        return sparse_panels<S, F, T>(k, x, z, whole, coefficients, n_threads);
-    int64_t* const index = (int64_t*)malloc(size_t(z.size) * sizeof(int64_t));
-    double* const sorted = (double*)malloc(size_t(z.size * whole.n_outputs) * sizeof(double));
-    int64_t computed = no_memory;
-    if (index && sorted) {
-        int64_t few_to = 0, many_to = z.size - n_many;
-        for (int64_t c = 0; c < z.size; ++c) {
-            const int64_t to = many(c) ? many_to++ : few_to++;
-            index[to] = z.index[c];
-            for (int64_t q = 0; q < whole.n_outputs; ++q) sorted[q * z.size + to] = coefficients[q * z.size + c];
-        }
-        RowsView<T> other = z;
-        other.index = index;
-        computed = sparse_panels<S, F, T>(k, x, other, whole, sorted, n_threads);
-    }
-    free(index);
-    free(sorted);
-    return computed;
 }
 
 template <Family F, class T>

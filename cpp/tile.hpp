@@ -33,7 +33,7 @@ constexpr std::int64_t chunk_columns = 512;  // columns whose kernel values wait
 // set: those of a lane, of the lanes, and of the chunks of columns (dense) or the strips of at least eight (sparse).
 constexpr std::int64_t longest_product(std::int64_t n_columns, std::int64_t n_features, bool sparse) {
     constexpr std::int64_t least_lanes = 2, most_lanes = 8, widest_panel = 2 * most_lanes;
-    if (sparse) return 4 * least_lanes + (n_columns + 4 * least_lanes - 1) / (4 * least_lanes);
+    if (sparse) return 4 * least_lanes + (n_columns + 4 * least_lanes - 1) / (4 * least_lanes) + 1;
     const std::int64_t fitting = panel_budget / (8 * (n_features > 0 ? n_features : 1)) - widest_panel;
     const std::int64_t wide = fitting < chunk_columns ? fitting : chunk_columns;
     const std::int64_t chunk = wide > 2 * least_lanes ? wide : 2 * least_lanes, in_lane = chunk_columns / least_lanes;

@@ -42,6 +42,8 @@ class Rows32:
     def n_rows(self) -> int: ...
     @property
     def n_features(self) -> int: ...
+    @property
+    def is_constant(self) -> bool: ...  # whether stored numbers are all the same
     def compute_norms(self, absolute: bool) -> None:
         """Compute ``|x|_1`` of every row (laplacian on sparse rows needs it) or ``|x|^2 / 2`` (rbf does)."""
 
@@ -56,6 +58,8 @@ class Rows64:
     def n_rows(self) -> int: ...
     @property
     def n_features(self) -> int: ...
+    @property
+    def is_constant(self) -> bool: ...  # whether stored numbers are all the same
     def compute_norms(self, absolute: bool) -> None:
         """Compute ``|x|_1`` of every row (laplacian on sparse rows needs it) or ``|x|^2 / 2`` (rbf does)."""
 
@@ -139,6 +143,12 @@ def block_parts(
 
 def combine_rows(values: NDArray[Any], slots: _Int64, coefficients: _Float64, out: _Float64, n_threads: int) -> None:
     """Add ``sum_j values[slots[j], c] coefficients[q, j]`` to ``out[q, c]``, for stored kernel values."""
+
+def look_up_rows(values: NDArray[Any], slots: _Int64, columns: _Int64, out: NDArray[Any]) -> None:
+    """Set ``out[i, j]`` to ``values[slots[i], columns[j]]``, or by symmetry to ``values[slots[j], columns[i]]``.
+
+    Entries of which neither slot is non-negative are left as they are.
+    """
 
 class BlockSolve:
     """Solve of a block that has begun: with several threads one of them does it while others compute kernel values.

@@ -218,6 +218,25 @@ def test_threads_multiply_rows_of_any_shape_alike(sparse, n, m, d, outputs):
     assert {k.evaluations for k in K} == {n * m}
 
 
+@every_instruction_set
+@pytest.mark.parametrize("longest", [30, 150])  # one sort of columns, or both: in parts where both rows are long
+def test_sparse_columns_of_several_batches(longest, instructions):
+    """Rows of few features out of many: panels fill the room of a batch long before they are as many as it may have."""
+    rng, n = np.random.default_rng(0), 1500
+    lengths = rng.integers(longest, size=n)
+    columns = np.concatenate([np.sort(rng.permutation(3000)[:length]) for length in lengths])
+    X = sp.csr_array((rng.normal(size=len(columns)), columns, np.append(0, lengths.cumsum())), shape=(n, 3000))
+    kernel, rows, some = Kernel("rbf", 0.01), np.arange(n), np.arange(7, 1207, 3)
+    coefficients, want = rng.normal(size=(2, n)), exact(X, X, kernel)
+    with using(instructions):
+        for K in (matrix(X, kernel, n_threads=k) for k in (1, 3)):
+            values = K.block(rows, rows)
+            assert error(K, values, want) <= 1e-5
+            np.testing.assert_array_equal(K.block(some, rows), values[some])
+            np.testing.assert_array_equal(K.block(rows, some), values[:, some])
+            np.testing.assert_allclose(K.multiply(rows, coefficients), coefficients @ values, rtol=1e-4, atol=1e-3)
+
+
 # ---- the order of a sum ------------------------------------------------------------------------------------
 
 

@@ -4,15 +4,19 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from helpers import HINGE, SQUARED_HINGE, blobs, counted, fit, gram, make_problem, name
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics.pairwise import rbf_kernel
 
+from dimargin import _core
 from dimargin.kernels.functions import Kernel
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.blocks import may_rest_on
+from dimargin.solvers.precision import go_on_in_float64
 
 RBF = Kernel("rbf", gamma=1.0)
 
@@ -84,6 +88,55 @@ def test_nearly_all_rows_active_is_no_rest():
     problem = make_problem(X, labels, HINGE, RBF)
     nothing = np.zeros((1, 100))
     assert ActiveRows.choose(problem, nothing, nothing, 0.2, 2**20) is None
+
+
+@pytest.mark.parametrize("stored", [0, 7, 20])
+def test_values_among_rows_are_looked_up_where_either_is_stored(monkeypatch, stored):
+    X, labels = blobs(60)
+    problem = make_problem(X, labels, HINGE, RBF)
+    cache, rows = RowCache(problem.kernel, np.arange(60), 2**20), np.random.default_rng(0).permutation(60)[:20]
+    cache.multiply(rows[:stored], np.ones((1, stored)))
+    with counted(monkeypatch) as counts:
+        values = cache.among(rows)
+        assert sum(counts) == (20 - stored) ** 2
+    assert_array_equal(values, problem.kernel.values(rows, rows))
+
+
+def test_what_is_looked_up_must_be_stored():
+    values, out = np.zeros((2, 3), dtype=np.float32), np.zeros((2, 2), dtype=np.float32)
+    for slots, columns in (([0, 2], [0, 1]), ([0, 1], [0, 3]), ([0, -1], [-1, 0])):
+        with pytest.raises(IndexError, match="stored row or column out of range"):
+            _core.look_up_rows(values, np.array(slots), np.array(columns), out)
+    with pytest.raises(ValueError, match="do not fit the stored rows"):
+        _core.look_up_rows(values, np.array([0]), np.array([0, 1]), out)
+
+
+def text(n, n_features=400):
+    """Sparse rows of 40 numbers, a few of whose features tell two outputs' classes apart."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, n_features)) * (rng.random((n, n_features)) < 40 / n_features)
+    score = X[:, :40].sum(axis=1) + 0.5 * rng.normal(size=n)
+    return sp.csr_array(X), np.where([score > 0, score > 1], 1.0, -1.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])  # the latter in float64
+def test_whole_rows_are_remembered_where_all_would_fit(intercept, tol):
+    X, labels = text(900)
+    problem = make_problem(X, labels, HINGE, Kernel("rbf", gamma=0.02), intercept=intercept)
+    solutions = [
+        solve(problem, BlockCoordinateDescent(gram=memory), None, Limits(tol=tol)) for memory in (0, 8 * 900**2)
+    ]
+    K = rbf_kernel(X, gamma=0.02)
+    for solution in solutions:
+        assert solution.status == "converged"
+        assert_allclose(solution.margins, labels * (labels * solution.dual @ K), atol=1e-3)
+    assert solutions[1].kernel_evaluations < 0.8 * solutions[0].kernel_evaluations
+    for memory in (4 * 900**2 - 1, 4 * 900**2):  # for those of all rows in float32, or nearly
+        state = BlockCoordinateDescent(gram=memory).init(problem, None, Limits(tol=tol))
+        assert (state.whole_rows is not None) == (memory == 4 * 900**2)
+        go_on_in_float64(state)
+        assert state.whole_rows is None
 
 
 @pytest.mark.parametrize("intercept", [False, True])

@@ -9,6 +9,7 @@ from helpers import KERNELS, LOSSES, ODM, blobs, fit, make_problem, name
 
 from dimargin import _core
 from dimargin.kernels.functions import Kernel
+from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.user import UserKernel, kernel_matrix
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, blocks, solve
@@ -65,6 +66,13 @@ def test_blocks_of_pairs_are_a_twelfth_of_the_rows_of_a_pass(block_sizes, monkey
 def test_kernel_rows_are_remembered_where_they_are_dear(n_features, remembered):
     problem = make_problem(*blobs(600, n_features=n_features), HingeLoss(1.0), Kernel("rbf", gamma=1 / n_features))
     assert BlockCoordinateDescent(cache=1000).init(problem, None, Limits()).memory == remembered
+
+
+@pytest.mark.parametrize(("numbers", "equal", "dear"), [(32, False, False), (33, False, True), (33, True, False)])
+def test_values_of_sparse_rows_are_dear_unless_they_are_counted(numbers, equal, dear):
+    X = np.full((600, numbers), 0.1) if equal else np.random.default_rng(0).random((600, numbers)) + 0.1
+    K = KernelMatrix.of(sp.csr_array(np.hstack([X, np.zeros((600, 200))])), Kernel("rbf", gamma=0.1))
+    assert (K.expensive, K.very_expensive) == (False, dear)
 
 
 def test_values_of_a_function_are_dear_and_those_looked_up_are_not():

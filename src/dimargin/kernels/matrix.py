@@ -27,6 +27,7 @@ from dimargin.kernels.rows import Rows, RowTransform
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats, Indices
 
 _CHEAP_NUMBERS = 128  # numbers of a row up to which its kernel values are cheap beside factorisations and memory
+_FEW_SPARSE_NUMBERS = 32  # of a sparse row, up to which whole kernel rows are not worth their memory
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
 _MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those of a sample, and the part of their values that is negligible
 _LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
@@ -147,6 +148,17 @@ class KernelMatrix:
     def expensive(self) -> bool:
         """Return whether a value costs much more to compute than to read: rows average more than 128 numbers."""
         return self.numbers_per_row > _CHEAP_NUMBERS
+
+    @property
+    def very_expensive(self) -> bool:
+        """Return whether a value costs more than to write it to memory and read it several times.
+
+        It does where rows are sparse and average more than 32 numbers, unless these are all the same: then features
+        are counted. A value of rows of text, with 44 numbers, takes 2 to 4 ns, and one of dense rows of 256 numbers 2.
+        """
+        if not sp.issparse(self._given) or self.numbers_per_row <= _FEW_SPARSE_NUMBERS:
+            return False
+        return not self._columns.prepared.core.is_constant
 
     @property
     def numbers_per_row(self) -> float:

@@ -113,6 +113,8 @@ class UserKernelMatrix(KernelMatrix):
         """Return whether values are computed by a function, which is expensive, rather than looked up."""
         return self.transform.function is not None
 
+    very_expensive = expensive
+
     def vectors(self, index: Indices) -> Any:
         """See `KernelMatrix`; for values computed beforehand the rows returned have no features."""
         return self.rows(index) if self.transform.function else np.empty((len(index), 0), dtype=self._given.dtype)

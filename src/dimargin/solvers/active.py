@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dimargin import _core
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
 from dimargin.system.arrays import Floats, Indices
@@ -29,6 +31,19 @@ class RowCache:
         self._memory = np.empty(min(memory // dtype.itemsize, kernel.shape[0] * len(columns)), dtype=dtype)
         self._slot = np.full(kernel.shape[0], -1)
         self._set_columns(columns)
+
+    @classmethod
+    def of_whole_rows(cls, problem: DualProblem, memory: int) -> RowCache | None:
+        """Return a cache of whole kernel rows where these pay and there is memory for those of all rows, else None.
+
+        They pay where few coefficients move, which are never negative then, and kernel values are very expensive: with
+        all margins up to date no value is computed twice, as those of resting rows are whenever they wake.
+        """
+        kernel, n = problem.kernel, problem.n_rows
+        fits = np.dtype(kernel.transform.dtype).itemsize * n * n <= memory
+        if not (problem.loss.selection == "greedy" and kernel.very_expensive and fits):
+            return None
+        return cls(kernel, np.arange(n), memory)
 
     def _set_columns(self, columns: Indices) -> None:
         self._columns, width = columns, len(columns)
@@ -74,6 +89,15 @@ class RowCache:
         out = self._kernel.combine(self._values, slots[stored], coefficients[:, stored])
         if not stored.all():
             out += self._kernel.multiply(rows[~stored], coefficients[:, ~stored], self._columns)
+        return out
+
+    def among(self, rows: Indices) -> NDArray[Any]:
+        """Return the kernel values between some rows, which are looked up where either is stored: as a whole."""
+        slots = self._slot[rows]
+        out = np.empty((len(rows), len(rows)), dtype=self._memory.dtype)
+        _core.look_up_rows(self._values, slots, rows, out)
+        fresh = np.flatnonzero(slots < 0)
+        out[np.ix_(fresh, fresh)] = self._kernel.values(rows[fresh], rows[fresh])
         return out
 
 

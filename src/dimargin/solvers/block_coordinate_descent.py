@@ -24,6 +24,7 @@ from dimargin import _core
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
+from dimargin.solvers.active import RowCache
 from dimargin.solvers.blocks import (
     canonical_order,
     may_rest_on,
@@ -59,8 +60,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     random_state : int or numpy Generator seed, default=0
         Seed of the order of the rows.
     gram : int, default=2 GiB
-        Bytes, at most, of a kernel matrix that is factored (`dimargin.solvers.handover`). They must not depend on the
-        number of threads, because results do depend on them.
+        Bytes, at most, of a kernel matrix that is factored (`dimargin.solvers.handover`), or whose rows are remembered
+        whole (`dimargin.solvers.active`). They must not depend on the number of threads, because results do depend on
+        them.
 
     Attributes
     ----------
@@ -88,6 +90,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             start = start if indices is None else start[:, indices]
             dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
+        whole_rows = None if order is not None else RowCache.of_whole_rows(problem, self.gram)
         share = _shrinkage(problem, dual, margins)
         if (share < 1).any():  # coefficients are rounded once more, which a linear machine's margins would not forgive
             dual = share * dual
@@ -96,6 +99,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             limits=limits,
             rng=np.random.default_rng(self.random_state),
             memory=self.cache if problem.kernel.expensive else 0,
+            memory_of_whole_rows=self.gram,
             order=order,
             indices=indices,
             conjugate=problem.conjugate.stack(),
@@ -106,6 +110,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             margins=margins,
             best=Best.of(problem, dual, margins),
             spent=-before,
+            whole_rows=whole_rows,
         )
 
     def evaluations(self, state: State) -> int:
@@ -200,10 +205,12 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             # one thread solves it while the others, which need not wait, compute the margins of all rows
             margins = state.margins[:, following] + _effect(problem, moved, by, following)
             state.ahead = _begin(state, following, margins)
-        if state.active is None:
-            state.margins += _effect(problem, moved, by)
-        else:
+        if state.active is not None:
             state.active.add(state.margins, moved, by)
+        elif state.whole_rows is not None:
+            state.margins += problem.labels * state.whole_rows.multiply(moved, by)
+        else:
+            state.margins += _effect(problem, moved, by)
         state.travel(moved, by)
 
     def facts(self, state: State) -> dict[str, int]:
@@ -240,7 +247,9 @@ def _begin(state: State, block: Indices, margins: Floats) -> BlockSolve:
     one_block = state.order is not None
     if problem.loss.selection == "greedy" and not one_block:
         rounding = _PAIR_ROUNDING[kernel.transform.dtype]
-        begun = _core.solve_pairs(kernel.values(block, block), *arguments, 0.1, rounding, 30, threads)
+        rows = state.whole_rows
+        values = kernel.values(block, block) if rows is None else rows.among(block)
+        begun = _core.solve_pairs(values, *arguments, 0.1, rounding, 30, threads)
     else:
         tolerance, most = (0.0, 200) if one_block else (0.1, 2)
         begun = _core.solve_block(kernel.block(block, block), *arguments, tolerance, 0.0, most, threads)

@@ -14,7 +14,9 @@ as many whose decision value must rise as must fall, with half of the previous s
 hinge zigzags; without neighbours it took six times the kernel evaluations on covtype (C=32, gamma=32), where nearly all
 of 17,000 support vectors are free. A quarter of the rows begins alone (a fifth fewer evaluations on ijcnn1). From the
 third pass on, rows whose zero coefficients are far from moving rest, and where kernel values are expensive, kernel rows
-of the coefficients that move are remembered (`ActiveRows`). All rows wake before a gap is believed.
+of the coefficients that move are remembered (`ActiveRows`). All rows wake before a gap is believed. Where values are
+very expensive, and there is memory for it, whole kernel rows are remembered, and no row rests: on reuters (7,770 sparse
+rows of 44 numbers, C=8) 0.31 n^2 values are computed instead of 1.1 n^2.
 """
 
 from __future__ import annotations
@@ -92,7 +94,7 @@ def upcoming_block(state: State) -> Indices | None:
 def _begin_pass(state: State) -> None:
     """Deal the rows that may move into blocks: at random, and of near neighbours, in turn."""
     problem, rng, greedy = state.problem, state.rng, state.problem.loss.selection == "greedy"
-    if greedy and state.active is None:
+    if greedy and state.active is None and state.whole_rows is None:
         _let_rest(state)
     indices, violation = _violations(state, balanced=not state.passes)
     dual, lower, upper = state.dual[:, indices], problem.conjugate.lower[indices], problem.conjugate.upper[indices]

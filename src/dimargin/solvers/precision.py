@@ -12,6 +12,7 @@ import numpy as np
 
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.objectives import Objectives, relative
+from dimargin.solvers.active import RowCache
 from dimargin.solvers.state import Best, State
 from dimargin.system.arrays import TINY, Floats, Indices
 
@@ -137,6 +138,7 @@ def go_on_in_float64(state: State) -> None:
     if not state.whole.kernel.double:
         state.spent += state.whole.kernel.evaluations
         state.whole = DualProblem.of(state.whole, state.whole.kernel.in_float64())
+        state.whole_rows = RowCache.of_whole_rows(state.whole, state.memory_of_whole_rows)
         state.forget_progress()
     state.best = Best.of(state.whole, dual, state.whole.margins(dual, state.accurately), state.accurately)
     state.dual, state.margins = dual.copy(), state.best.margins.copy()

@@ -62,7 +62,8 @@ class State:
 
     limits: Limits
     rng: np.random.Generator
-    memory: int  # bytes of remembered kernel rows, at most
+    memory: int  # bytes of remembered kernel rows of active rows, at most
+    memory_of_whole_rows: int  # the same of whole ones
     order: Indices | None  # canonical order of a problem of one block
     indices: Indices | None  # of the rows in the problem as given, whose order is another where its kernel is local
     conjugate: Floats  # of the conjugate, as the core takes them
@@ -91,6 +92,7 @@ class State:
 
     ahead: BlockSolve | None = None  # of the block that comes next, if it has begun already
 
+    whole_rows: RowCache | None = None  # remembered, where those of all rows would fit: then none rests
     active: ActiveRows | None = None  # while others rest
     wake_at: int = 0  # passes after which they wake in any case
     wake_gap: float = 0.0  # of the active rows, at which they do
