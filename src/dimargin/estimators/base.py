@@ -60,9 +60,8 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         conquers (DC-SVM, DC-ODM); "cascade" passes support vectors of random partitions on, "dip"
         those of partitions in which every cluster of the features is as frequent as in the whole; "landmark" solves the
         machine in the space of a sample of the rows, the way past a million rows; "auto" takes "exact" up to 100,000
-        rows and above "dc", or "diodm" with `n_landmarks`, `memory_limit` or a precomputed kernel, and wherever
-        `n_levels` or `stop_level` is given. An object carries options of its own, as in
-        ``DivideAndConquer(prediction="naive")``.
+        rows and "dc" above, but "diodm" where `n_levels` or `stop_level` is given, and above with `n_landmarks` or
+        `memory_limit`. An object carries options of its own, as in ``DivideAndConquer(prediction="naive")``.
     branching : int, default=4
         Partitions merged at a time ("diodm", "cascade", "dip"), or clusters of level l to the power of l ("dc").
     n_levels : int or None, default=None

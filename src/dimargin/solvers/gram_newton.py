@@ -38,7 +38,9 @@ _FEW = 1024  # rows with which a solve begins
 _ROUGH, _STEPS_ON_FEW = 0.05, 20  # relative gap on a part of the rows, and steps to it
 _TRIES = 10  # whole steps in a row that neither lower the objective nor let fewer rows change than ever
 _LEAST_FALL = 1e-9  # of the objective, relative, that is progress
-_INEXACT, _MOST_CORRECTIONS = 1e-3, 20  # residual of a direction, relative, and conjugate gradients for it
+# Residual of a direction, relative, and conjugate gradients for it. With a linear kernel of few features, where ``Kb``
+# is small beside ``b``, a direction of residual 2e-8 led uphill. A correction costs a hundredth of a factor, or less.
+_INEXACT, _MOST_CORRECTIONS = 1e-10, 20
 
 
 class _Way(NamedTuple):
@@ -177,7 +179,7 @@ class GramNewton:
     def _solve(self, factor: GramFactor, rows: Indices, bend: Floats, right: Floats) -> tuple[Floats, Floats]:
         """Return the solution x of ``(K_AA + D) x = right``, and ``K_A x`` for all rows.
 
-        Conjugate gradients with the factor as preconditioner take one step, but where rounding spoils the factor.
+        Conjugate gradients with the factor as preconditioner take a step or two, but where rounding spoils the factor.
         """
         found, products = np.zeros(len(rows)), np.zeros(self.problem.n_rows)
         residual, along, image, square, goal = right, found, found, 1.0, -1.0
