@@ -1,5 +1,7 @@
 """What the exact solver claims, against its own dual coefficients in float64; where single precision would not do."""
 
+import time
+
 import judge
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
 from dimargin.solvers import precision
+from dimargin.solvers.precision import go_on_in_float64
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name)
@@ -126,6 +129,25 @@ def test_a_gap_of_zero_certifies_no_more_than_rounding_allows():
     solution = fit(problem, tol=1e-17)
     assert (solution.status, solution.objectives.unrounded) == ("precision", 0.0)
     assert 1e-16 < solution.objectives.worst_gap < 1e-13
+
+
+@pytest.mark.parametrize("tol", [1e-3, 5e-5])
+def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(tol, monkeypatch):
+    X, labels = blobs(900)
+    problem, left = make_problem(X, labels, SquaredHingeLoss(1e3), RBF), []
+    monkeypatch.setattr(precision, "go_on_in_float64", lambda state: left.append(state) or go_on(state))
+    go_on = go_on_in_float64
+    fit(problem, tol=tol)
+    assert left
+    left.clear()
+    solution = fit(problem, tol=tol, deadline=time.perf_counter() + 1e6)  # which leaves the time
+    assert left and solution.status == "converged"
+    left.clear()
+    monkeypatch.setattr(precision, "_FLOAT64", 1e12)
+    solution = fit(problem, tol=tol, max_iter=30, deadline=time.perf_counter() + 1e6)
+    assert not left
+    _, _, gap = certificate(problem, solution.dual)
+    assert solution.objectives.rounding[0] > 0 and solution.objectives.worst_gap >= gap[0]
 
 
 @pytest.mark.slow_after(1)

@@ -21,8 +21,6 @@ rows of 44 numbers, C=8) 0.31 n^2 values are computed instead of 1.1 n^2.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -181,11 +179,7 @@ def may_rest_on(state: State) -> bool:
 
 def seconds_to_wake(state: State) -> float:
     """Return the seconds that `wake` would take at the pace of the solve so far; zero if no row rests."""
-    if state.active is None:
-        return 0.0
-    kernel = state.whole.kernel
-    done = state.spent + kernel.evaluations + kernel.left_out
-    return (time.perf_counter() - state.began) * state.active.evaluations_to_wake(state.dual) / max(1, done)
+    return 0.0 if state.active is None else state.seconds_for(state.active.evaluations_to_wake(state.dual))
 
 
 def wake(state: State) -> None:

@@ -22,6 +22,7 @@ _COLUMNS_AT_ONCE = 65536
 _TRUSTED = 0.1  # error by float32 of a gap, and of an objective, in gaps; it counts in the gap that is claimed
 _DEVIATIONS = 5  # standard deviations of a sum that is estimated from the sample
 _NEGLIGIBLE = 5e-10  # and absolute error of a relative gap
+_FLOAT64 = 3.0  # times as long as in float32 that a kernel value takes, at most
 # passes without improvement after which precision is to blame; single precision is cheap to leave
 _PATIENCE = {np.float32: 4, np.float64: 12}
 _SLACK = 1e-3  # of the primal objective, by which a dual one may fall back without alarm
@@ -29,17 +30,23 @@ _PROGRESS = 1e-12  # rise of the dual objective, relative, that is not rounding
 
 
 def certify(state: State) -> None:
-    """Check whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those."""
+    """Check whether a gap that meets the tolerance does so for float64 kernel values; if in doubt, go on with those.
+
+    Where a time limit would come before their margins, the errors of float32 are counted in the gap, and it goes on.
+    """
     best = state.best.objectives
-    if state.limits.tol < _SINGLE_PRECISION_TOL:
+    values = int(np.count_nonzero(state.best.dual.any(axis=0))) * state.whole.n_rows
+    in_time = state.limits.allow(_FLOAT64 * state.seconds_for(values))
+    if state.limits.tol < _SINGLE_PRECISION_TOL and in_time:
         return go_on_in_float64(state)
     errors = float32_errors(state)
     rounding = relative(errors, best.primal)
     trusted = rounding <= np.maximum(_TRUSTED * best.relative_gap, _NEGLIGIBLE)
-    if (trusted & (best.relative_gap + rounding <= state.limits.tol)).all():
-        state.best.round(errors)
-    else:
+    trusted &= (best.relative_gap + rounding <= state.limits.tol) & (state.limits.tol >= _SINGLE_PRECISION_TOL)
+    if in_time and not trusted.all():
         go_on_in_float64(state)
+    else:
+        state.best.round(errors)
 
 
 def float32_errors(state: State) -> Floats:

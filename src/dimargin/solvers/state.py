@@ -114,6 +114,12 @@ class State:
         self.improved_at, self.least_gap = self.visited, np.inf
         self.highest = np.full(len(self.best.dual), -np.inf)
 
+    def seconds_for(self, values: int) -> float:
+        """Return the seconds that so many kernel values take at the pace of the solve so far."""
+        kernel = self.whole.kernel
+        done = self.spent + kernel.evaluations + kernel.left_out
+        return (time.perf_counter() - self.began) * values / max(1, done)
+
     def as_given(self, values: Floats) -> Floats:
         """Return values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
         return values if self.indices is None else np.ascontiguousarray(values[:, np.argsort(self.indices)])
