@@ -117,6 +117,7 @@ def test_kernel_values_and_kernels_of_users_are_not_looked_at(monkeypatch):
     SVMClassifier(kernel="precomputed", max_iter=1, tol=0.9).fit(np.ones((2100, 2100)), y[:2100])
     SVMClassifier(kernel=lambda A, B: A @ B.T, max_iter=1, tol=0.9).fit(X[:2100], y[:2100])
     SVMClassifier(memory_limit=2**30, tol=0.9).fit(X, y)
+    ODMClassifier(strategy="landmark", n_landmarks=20).fit(X, y)
 
 
 # ---- the model -------------------------------------------------------------------------------------------------------

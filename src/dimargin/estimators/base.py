@@ -129,9 +129,10 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         data = training_data(self, X, y, sample_weight)
-        if self._may_merge and self.memory_limit is None:
+        strategy = self._check_strategy()
+        if self._may_merge and self.memory_limit is None and not (strategy and strategy.is_linear):
             data = merged(data)
-        is_exact = type(self._choose(self._check_strategy(), len(data.y))) is Exact
+        is_exact = type(self._choose(strategy, len(data.y))) is Exact
         if is_exact and self._may_thin:
             thin = thinned(data)
             data = thin if self._is_as_precise(thin, data) else data

@@ -142,8 +142,8 @@ class Search:
         if self.limits.reached:
             return [np.nan] * len(group), 0
         machine = clone(self.estimator).set_params(**self.candidates[group[0]])
-        may_merge, found = not self.linear and machine._may_merge, list[float]()
-        sample = Sample.of(self._data_for(machine), self.folds[fold], rung.n_rows, may_merge)
+        sample = Sample.of(self._data_for(machine), self.folds[fold], rung.n_rows, self._may_merge(machine))
+        found = list[float]()
         trainer = self._trainer(machine, sample)
         for index in group:
             reached = self.limits.reached
@@ -160,6 +160,13 @@ class Search:
             if kernel not in self._thin:
                 self._thin[kernel] = machine._is_as_precise(self._thinned, self.data)
         return self._thinned if self._thin[kernel] else self.data
+
+    def _may_merge(self, machine: Any) -> bool:
+        """Return whether one row may stand for all that are equal to it, and that is worth the time."""
+        if self.linear or not machine._may_merge:
+            return False
+        strategy = machine._check_strategy()
+        return strategy is None or not strategy.is_linear
 
     @cached_property
     def _thinned(self) -> TrainingData:

@@ -213,6 +213,11 @@ class Strategy(Options, ABC):
         """Return whether all rows come together in one place: at level 0 of a tree."""
         return shape.stop_level == 0
 
+    @property
+    def is_linear(self) -> bool:
+        """Return whether work grows with the rows, not with their square: to merge equal rows would take as long."""
+        return False
+
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Return the level of the leaves for so many rows; 0 where there is no tree.
 

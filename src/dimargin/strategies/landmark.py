@@ -70,6 +70,11 @@ class Landmark(Strategy):
     landmark_choice: Literal["uniform", "greedy", "random"] = "uniform"
     polish: bool = False
 
+    @property
+    def is_linear(self) -> bool:
+        """Return whether no exact solve follows."""
+        return not self.polish
+
     def n_levels(self, n_rows: int, shape: TreeShape) -> int:
         """Return the levels above 0: one of a part of the rows, if worth it, and one of landmarks before a polish."""
         return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
