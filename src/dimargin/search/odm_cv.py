@@ -68,8 +68,7 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
         where the first round chooses too smooth ones, raise `min_rows`.
     search_tol : float, default=0.2
         Relative duality gap to which candidates are solved, in 30 passes at most: enough to tell good ones from bad.
-        Where the best are within a twentieth of a point, as on cod-rna, 0.02 may choose better, in half as much time
-        again.
+        Where the best are within a twentieth of a point, as on cod-rna, a smaller one may choose better.
     scoring : str, callable or None, default=None
         As in scikit-learn; None is accuracy, with the rows' weights.
     max_time : float or None, default=None
