@@ -155,7 +155,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         met = bool(objectives.met(tol).all()) and tol >= 2 * UNIT  # a smaller one is luck
         if state.order is not None and left > (_FINISHED if state.visited else 0.0):
             met &= state.visited >= _REFINEMENTS * n  # a problem of one block is always finished
-        if met and objectives.worst_gap <= tol:
+        if met and objectives.worst_gap <= tol and (state.is_sure or state.whole.kernel.double):
             return converged(objectives.worst_gap, tol)
         if met and state.whole.kernel.double:
             return "precision", (

@@ -43,7 +43,8 @@ def certify(state: State) -> None:
     rounding = relative(errors, best.primal)
     trusted = rounding <= np.maximum(_TRUSTED * best.relative_gap, _NEGLIGIBLE)
     trusted &= (best.relative_gap + rounding <= state.limits.tol) & (state.limits.tol >= _SINGLE_PRECISION_TOL)
-    if in_time and not trusted.all():
+    state.is_sure = bool(trusted.all())
+    if in_time and not state.is_sure:
         go_on_in_float64(state)
     else:
         state.best.round(errors)

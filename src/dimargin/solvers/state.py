@@ -99,6 +99,7 @@ class State:
     cache: RowCache | None = None  # of the active rows, the last time that others rested
     whole_gap: float = np.inf  # at the last check of all rows
 
+    is_sure: bool = True  # whether a gap on float32 kernel values that meets the tolerance was believed
     is_slow: bool = False  # whether Newton's method shall take over from blocks
     newton: GramNewton | None = None  # once it has
     improved_at: int = 0  # rows visited at the last improvement
