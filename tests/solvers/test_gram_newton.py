@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, solve
-from dimargin.solvers.gram_factor import OutOfTimeError
-from dimargin.solvers.gram_newton import GramNewton
+from dimargin.solvers.gram_factor import GramFactor, OutOfTimeError
+from dimargin.solvers.gram_newton import BYTES, GramNewton
 
 RBF = Kernel("rbf", gamma=1.0)
 HARD = ODMLoss(lam=1e7, upsilon=0.5, theta=0.3)
@@ -25,14 +25,16 @@ smooth_losses = pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss
 def blocks_give_up(monkeypatch):
     """Hand every problem over after a pass of blocks."""
     monkeypatch.setattr(
-        block_coordinate_descent, "is_slow", lambda state, now, memory: state.order is None and state.visited > 0
+        block_coordinate_descent,
+        "is_slow",
+        lambda state, now, memory: state.order is None and state.visited > 0 and not state.has_outgrown,
     )
 
 
 def newton(problem, **limits):
     problem = type(problem).of(problem, problem.kernel.in_float64())
     outputs = np.arange(len(problem.labels))
-    return GramNewton.begin(problem, Limits(**limits), outputs, np.random.default_rng(0))
+    return GramNewton.begin(problem, Limits(**limits), outputs, np.random.default_rng(0), 2**31)
 
 
 def minimise(problem, steps=40):
@@ -181,6 +183,25 @@ def test_memory_that_does_not_suffice():
     problem = make_problem(X, labels, HARD, RBF)
     solution = solve(problem, BlockCoordinateDescent(gram=10**6), None, Limits(max_iter=5))
     assert solution.status == "max_iter" and solution.history[-1]["factorizations"] == 0
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-5])
+def test_rows_that_outgrow_the_memory(blocks_give_up, monkeypatch, tol):
+    """More rows may count at a later iterate than at the one where blocks gave up: blocks go on."""
+    sizes, memory = [], BYTES * 700**2
+
+    class Recorded(GramFactor):
+        def __init__(self, kernel, rows, *others):
+            sizes.append(len(rows))
+            super().__init__(kernel, rows, *others)
+
+    monkeypatch.setattr("dimargin.solvers.gram_newton.GramFactor", Recorded)
+    X, labels = blobs(5000, n_features=2)
+    problem = make_problem(X, labels, ODMLoss(1e5, 0.5, 0.3), RBF)
+    solution = solve(problem, BlockCoordinateDescent(gram=memory), None, Limits(tol=tol))
+    assert solution.status == "converged" and certificate(problem, solution.dual)[2][0] <= tol
+    assert sizes and max(sizes) <= 700 and solution.history[-1]["factorizations"] == len(sizes)
+    assert solution.kernel_evaluations >= problem.n_rows**2  # of blocks, and of Newton's method before
 
 
 def test_limits(blocks_give_up, monkeypatch):

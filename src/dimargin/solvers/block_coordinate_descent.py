@@ -99,7 +99,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             limits=limits,
             rng=np.random.default_rng(self.random_state),
             memory=self.cache if problem.kernel.expensive else 0,
-            memory_of_whole_rows=self.gram,
+            memory_of_gram=self.gram,
             order=order,
             indices=indices,
             conjugate=problem.conjugate.stack(),
@@ -215,7 +215,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
 
     def facts(self, state: State) -> dict[str, int]:
         """Return the number of matrices that Newton's method has factored so far."""
-        return {"factorizations": 0 if state.newton is None else state.newton.factorizations}
+        return {"factorizations": state.factorizations if state.newton is None else state.newton.factorizations}
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
         """Return the iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""

@@ -23,6 +23,20 @@ class OutOfTimeError(Exception):
     """Raised where a limit is reached before a result is there."""
 
 
+class TooManyRowsError(Exception):
+    """Raised where the factor of as many rows as are wanted would take more memory than there is for it.
+
+    Parameters
+    ----------
+    factorizations : int
+        Factors that were computed before.
+    """
+
+    def __init__(self, factorizations: int) -> None:
+        super().__init__(factorizations)
+        self.factorizations = factorizations
+
+
 class _Changes(NamedTuple):
     """How rows, and their entries of D, differ from those of a factor."""
 

@@ -30,10 +30,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from dimargin.problems.dual import DualProblem
-from dimargin.solvers.gram_factor import GramFactor
+from dimargin.solvers.gram_factor import GramFactor, TooManyRowsError
 from dimargin.solvers.loop import Limits
 from dimargin.system.arrays import Floats, Indices
 
+BYTES = 12  # of a factor for each entry, with what is kept, twice, of rows that have changed
 _FEW = 1024  # rows with which a solve begins
 _ROUGH, _STEPS_ON_FEW = 0.05, 20  # relative gap on a part of the rows, and steps to it
 _TRIES = 10  # whole steps in a row that neither lower the objective nor let fewer rows change than ever
@@ -69,6 +70,7 @@ class GramNewton:
     signed: Floats  # coefficients y_i g_i, of shape (n_outputs, n)
     products: Floats  # K times them, of the same shape
     intercepts: Floats  # of shape (n_outputs,)
+    memory: int  # bytes of a factor, at most
     fewest: Indices = field(init=False)  # rows that have changed pieces in a whole step, of shape (n_outputs,)
     tries: Indices = field(init=False)  # whole steps left that need not lower the objective, of the same shape
     progressed: bool = True  # whether the last step lowered the objective, or fewer rows than ever changed pieces
@@ -80,30 +82,37 @@ class GramNewton:
         self.tries = np.zeros(len(self.signed), dtype=np.int64)
 
     @classmethod
-    def begin(cls, problem: DualProblem, limits: Limits, outputs: Indices, rng: np.random.Generator) -> GramNewton:
+    def begin(
+        cls, problem: DualProblem, limits: Limits, outputs: Indices, rng: np.random.Generator, memory: int
+    ) -> GramNewton:
         """Return the method at a good start, which is the minimum for a part of the rows.
 
         Raises
         ------
         OutOfTimeError
             If a limit is reached before there is one.
+        TooManyRowsError
+            See `step`.
         """
         shape = problem.labels.shape
         if problem.n_rows <= _FEW:
-            return cls(problem, limits, outputs, np.zeros(shape), np.zeros(shape), np.zeros(shape[0]))
+            return cls(problem, limits, outputs, np.zeros(shape), np.zeros(shape), np.zeros(shape[0]), memory)
         half = np.sort(rng.permutation(problem.n_rows)[: problem.n_rows // 2])
         part = problem.restrict(half, float(problem.weights[half].sum()))
-        few = cls.begin(part, limits, outputs, rng)
-        for _ in range(_STEPS_ON_FEW):
-            few.step()
-            if few.gap() <= _ROUGH:
-                break
+        try:
+            few = cls.begin(part, limits, outputs, rng, memory)
+            for _ in range(_STEPS_ON_FEW):
+                few.step()
+                if few.gap() <= _ROUGH:
+                    break
+        finally:
+            problem.kernel.evaluations += part.kernel.evaluations
         signed = np.zeros(shape)
         signed[:, half] = few.signed
         columns = np.flatnonzero(signed.any(axis=0))
         products = problem.kernel.multiply(columns, signed[:, columns])
-        problem.kernel.evaluations += part.kernel.evaluations
-        return cls(problem, limits, outputs, signed, products, few.intercepts, factorizations=few.factorizations)
+        factorizations = few.factorizations
+        return cls(problem, limits, outputs, signed, products, few.intercepts, memory, factorizations=factorizations)
 
     def focus(self, problem: DualProblem, outputs: Indices) -> None:
         """Go on with some of the outputs."""
@@ -125,6 +134,8 @@ class GramNewton:
         ------
         OutOfTimeError
             If a limit is reached before the step is known; the iterate stays where it is.
+        TooManyRowsError
+            If the factor for the rows that count at this iterate would not fit into `memory`.
         """
         change = np.zeros_like(self.signed)
         ways = [self._way(q) for q in range(len(self.signed))]
@@ -169,6 +180,8 @@ class GramNewton:
         output = int(self.outputs[q])
         factor = self.factors.get(output)
         if factor is None or not factor.is_near(rows, bend):
+            if BYTES * len(rows) ** 2 > self.memory:
+                raise TooManyRowsError(self.factorizations)
             memory = self.factors.popitem()[1].memory if self.factors else None
             factor = GramFactor(self.problem.kernel, rows, bend, self.limits, memory)
             self.factors[output] = factor

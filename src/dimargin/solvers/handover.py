@@ -9,14 +9,12 @@ believed two passes instead of four these were 21, in none of which blocks alone
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 
 from dimargin.problems.objectives import Objectives
-from dimargin.solvers.gram_factor import OutOfTimeError
-from dimargin.solvers.gram_newton import GramNewton
-from dimargin.solvers.precision import go_on_in_float64
+from dimargin.solvers.gram_factor import OutOfTimeError, TooManyRowsError
+from dimargin.solvers.gram_newton import BYTES, GramNewton
+from dimargin.solvers.precision import go_on_in_float64, go_on_with
 from dimargin.solvers.state import State
 from dimargin.system.arrays import TINY
 
@@ -25,7 +23,6 @@ _PASSES = 4  # of blocks, before their pace is believed
 _SPENT, _AHEAD = 0.15, 3.0  # part of Newton's work that blocks get in any case, and how much more they must need
 _BEGIN = 2e9  # work that steps take in any case, however few the rows
 _STEPS = 10  # of Newton's method, which need about three new factors
-_BYTES = 12  # of a factor for each entry, with what is kept, twice, of rows that have changed
 _NEAR = 0.5  # gap from which the coefficients of blocks are a better start than none
 
 
@@ -36,7 +33,7 @@ def is_slow(state: State, now: Objectives, memory: int) -> bool:
     work. Relative gaps tell nothing here, they stay near one while the primal objective falls by orders of magnitude.
     """
     problem = state.problem
-    if state.order is not None or not problem.loss.smooth:
+    if state.order is not None or not problem.loss.smooth or state.has_outgrown:
         return False
     of_value = problem.kernel.numbers_per_row + _OF_VALUES
     work = _OF_BLOCKS * state.operations + of_value * (state.spent + state.whole.kernel.evaluations)
@@ -51,36 +48,47 @@ def is_slow(state: State, now: Objectives, memory: int) -> bool:
     rows = (curvature > 0).sum(axis=1).astype(float)
     newton = _BEGIN + float((rows**3).sum()) + 2 * of_value * _STEPS * problem.n_rows * float(rows.sum())
     is_far = np.log(least / target) * (work - earlier) > _AHEAD * newton * np.log(before / least)
-    return bool(is_far and work >= _SPENT * newton and _BYTES * rows.max() ** 2 <= memory)
+    return bool(is_far and work >= _SPENT * newton and BYTES * rows.max() ** 2 <= memory)
 
 
 def hand_over(state: State) -> None:
     """Let Newton's method take over, in float64, if a limit leaves it the time to begin."""
-    state.is_slow = False
+    state.is_slow, state.of_blocks = False, state.whole
     is_near = state.best.objectives.worst_gap <= _NEAR
     go_on_in_float64(state)
     problem, limits, outputs = state.problem, state.limits, state.outputs
-    with suppress(OutOfTimeError):
+    try:
         if is_near:
             signed, products = problem.labels * state.dual, problem.labels * state.margins
-            state.newton = GramNewton(problem, limits, outputs, signed, products, problem.intercepts(state.margins))
+            intercepts, memory = problem.intercepts(state.margins), state.memory_of_gram
+            state.newton = GramNewton(problem, limits, outputs, signed, products, intercepts, memory)
         else:
-            state.newton = GramNewton.begin(problem, limits, outputs, state.rng)
+            state.newton = GramNewton.begin(problem, limits, outputs, state.rng, state.memory_of_gram)
             _stand(state)
+    except TooManyRowsError as error:
+        _give_back(state, error.factorizations)
+    except OutOfTimeError:
+        pass
+    else:
         state.forget_progress()
 
 
 def newton_step(state: State) -> None:
-    """Take a step of Newton's method, if a limit leaves the time for it."""
+    """Take a step of Newton's method, if a limit leaves the time and the memory for it."""
     newton, n = state.newton, state.problem.n_rows
     assert newton is not None
     if len(newton.outputs) > len(state.outputs):
         newton.focus(state.problem, state.outputs)
-    with suppress(OutOfTimeError):
+    try:
         change = newton.step()
-        _stand(state)
-        state.visited += n
-        state.travel(np.arange(n), change)
+    except TooManyRowsError as error:
+        _give_back(state, error.factorizations)
+        return
+    except OutOfTimeError:
+        return
+    _stand(state)
+    state.visited += n
+    state.travel(np.arange(n), change)
 
 
 def _stand(state: State) -> None:
@@ -89,3 +97,10 @@ def _stand(state: State) -> None:
     assert newton is not None
     state.dual, state.margins = labels * newton.signed, labels * newton.products
     state.unchecked = True
+
+
+def _give_back(state: State, factorizations: int) -> None:
+    """Let blocks go on from the best iterate, on kernel values as before: more rows count than there is memory for."""
+    assert state.of_blocks is not None
+    state.has_outgrown, state.newton, state.factorizations = True, None, factorizations
+    go_on_with(state, state.of_blocks)

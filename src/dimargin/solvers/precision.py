@@ -142,11 +142,17 @@ def stalled(state: State) -> bool:
 
 def go_on_in_float64(state: State) -> None:
     """Continue with float64 kernel values from the best iterate, whose margins are computed afresh."""
+    is_double = state.whole.kernel.double
+    go_on_with(state, state.whole if is_double else DualProblem.of(state.whole, state.whole.kernel.in_float64()))
+
+
+def go_on_with(state: State, whole: DualProblem) -> None:
+    """Continue with the kernel values of this problem from the best iterate, whose margins are computed afresh."""
     dual = state.best.dual
-    if not state.whole.kernel.double:
-        state.spent += state.whole.kernel.evaluations
-        state.whole = DualProblem.of(state.whole, state.whole.kernel.in_float64())
-        state.whole_rows = RowCache.of_whole_rows(state.whole, state.memory_of_whole_rows)
+    if whole is not state.whole:
+        state.spent += state.whole.kernel.evaluations - whole.kernel.evaluations
+        state.whole = whole
+        state.whole_rows = RowCache.of_whole_rows(whole, state.memory_of_gram)
         state.forget_progress()
     state.best = Best.of(state.whole, dual, state.whole.margins(dual, state.accurately), state.accurately)
     state.dual, state.margins = dual.copy(), state.best.margins.copy()

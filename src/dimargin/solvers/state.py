@@ -63,7 +63,7 @@ class State:
     limits: Limits
     rng: np.random.Generator
     memory: int  # bytes of remembered kernel rows of active rows, at most
-    memory_of_whole_rows: int  # the same of whole ones
+    memory_of_gram: int  # the same of whole ones
     order: Indices | None  # canonical order of a problem of one block
     indices: Indices | None  # of the rows in the problem as given, whose order is another where its kernel is local
     conjugate: Floats  # of the conjugate, as the core takes them
@@ -102,6 +102,9 @@ class State:
     is_sure: bool = True  # whether a gap on float32 kernel values that meets the tolerance was believed
     is_slow: bool = False  # whether Newton's method shall take over from blocks
     newton: GramNewton | None = None  # once it has
+    of_blocks: DualProblem | None = None  # `whole` before it has
+    has_outgrown: bool = False  # whether it was given up, because too many rows count for its memory
+    factorizations: int = 0  # of it then
     improved_at: int = 0  # rows visited at the last improvement
     least_gap: float = np.inf  # and the worst gap then
     highest: Floats = field(init=False)  # and the dual objectives, of shape (n_outputs,)
