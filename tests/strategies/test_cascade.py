@@ -329,11 +329,10 @@ def separated(n=3000):
     return make_problem(X, np.where(X[:, 0] > 0, 1.0, -1.0), HINGE, Kernel("linear"))
 
 
-@pytest.mark.parametrize(
-    ("problem", "many"), [(weighted(HINGE, 3000), True), (weighted(ODM, 3000), True), (separated(), False)]
-)
+@pytest.mark.parametrize(("loss", "many"), [(HINGE, True), (ODM, True), (None, False)])
 @pytest.mark.parametrize("strategy", [Cascade, DiP])
-def test_unless_rounds_are_asked_for_the_whole_problem_is_solved_after_the_first(problem, many, strategy, watch):
+def test_unless_rounds_are_asked_for_the_whole_problem_is_solved_after_the_first(loss, many, strategy, watch):
+    problem = weighted(loss, 3000) if many else separated()
     outcome = strategy().train(training(problem, TREE, tol=1e-3))
     assert (outcome.status, outcome.scope) == ("converged", "global")
     assert [entry["level"] for entry in outcome.history] == [2, 1, 0]
