@@ -62,10 +62,14 @@ def beside_rivals(part):
     )
 
 
-def synthetic(n):
+def synthetic_rows(n):
     rng = np.random.default_rng(0)
     X = rng.random((n, 18))
-    y = np.where(np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.3 * rng.normal(size=n) > 0.4, 1, -1)
+    return X, np.where(np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.3 * rng.normal(size=n) > 0.4, 1, -1)
+
+
+def synthetic(n):
+    X, y = synthetic_rows(n)
     machine = dm.ODMClassifier(strategy="landmark", n_landmarks=500, gamma=0.5, lam=1e5, random_state=0)
     began = time.perf_counter()
     machine.fit(X, y)

@@ -9,11 +9,14 @@ that of all threads together: it tells more than seconds on a machine that is no
 """
 
 import argparse
+import atexit
 import json
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from bench_dc import TRAINING_ROWS, early
@@ -191,6 +194,56 @@ def gossip_a9a():
 def importing():
     command = [sys.executable, "-c", "from dimargin import SVMClassifier"]
     return lambda: subprocess.run(command, check=True)
+
+
+@work
+def landmark_two_million():
+    from bench_landmark import synthetic_rows
+
+    machine = dm.ODMClassifier(strategy="landmark", n_landmarks=500, gamma=0.5, lam=1e5, random_state=0)
+    return fit_of(machine, *synthetic_rows(2_000_000))
+
+
+def reading(suffix):
+    """Read 300,000 rows of 18 numbers from a file, which stays until the process ends."""
+    from bench_files import write
+
+    from dimargin.data_files import read_data
+
+    folder = TemporaryDirectory()
+    write(Path(folder.name), "rows", 300_000)
+    atexit.register(folder.cleanup)
+    return lambda: read_data(f"{folder.name}/rows.{suffix}")
+
+
+for text in ("svm", "csv", "parquet"):
+    WORKS[f"read_{text}"] = lambda suffix=text: reading(suffix)
+
+
+@work
+def messages_of_200_sites():
+    from bench_gossip import averages
+
+    return lambda: averages(200, "torus")[1].run(until=200)
+
+
+def on_spark(name):
+    """Train on two executors, on Parquet files."""
+    from bench_spark import PROBLEMS, prepared, session
+
+    from dimargin.spark.columns import Columns
+    from dimargin.spark.training import train
+
+    folder = TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    prepared([name], folder.name)
+    data, machine = PROBLEMS[name]
+    frame = session(2, folder.name).read.parquet(f"{folder.name}/{data}")
+    return lambda: train(machine, frame, Columns("features", "label"))
+
+
+for machine in ("level 0", "landmark", "stop_level=1"):
+    WORKS[f"spark_{machine.replace(' ', '_')}"] = lambda name=machine: on_spark(name)
 
 
 def measured(name):
