@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import precision
+from dimargin.solvers import block_coordinate_descent, handover, precision
 from dimargin.solvers.precision import go_on_in_float64
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
@@ -135,7 +135,8 @@ def test_a_gap_of_zero_certifies_no_more_than_rounding_allows():
 def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(tol, monkeypatch):
     X, labels = blobs(900)
     problem, left = make_problem(X, labels, SquaredHingeLoss(1e3), RBF), []
-    monkeypatch.setattr(precision, "go_on_in_float64", lambda state: left.append(state) or go_on(state))
+    for module in (precision, block_coordinate_descent, handover):
+        monkeypatch.setattr(module, "go_on_in_float64", lambda state: left.append(state) or go_on(state))
     go_on = go_on_in_float64
     fit(problem, tol=tol)
     assert left
@@ -144,7 +145,6 @@ def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(tol, monke
     assert left and solution.status == "converged"
     left.clear()
     monkeypatch.setattr(precision, "_FLOAT64", 1e12)
-    monkeypatch.setattr(precision, "_PATIENCE", {np.float32: 1e9, np.float64: 12})  # which would leave float32, too
     solution = fit(problem, tol=tol, max_iter=30, deadline=time.perf_counter() + 1e6)
     assert solution.status != "converged"  # float32 alone does not tell
     assert not left

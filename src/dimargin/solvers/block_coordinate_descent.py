@@ -36,7 +36,15 @@ from dimargin.solvers.blocks import (
 from dimargin.solvers.handover import hand_over, is_slow, newton_step
 from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import certify, derailed, float32_errors, go_on_in_float64, note_progress, stalled
+from dimargin.solvers.precision import (
+    certify,
+    derailed,
+    float32_errors,
+    float64_in_time,
+    go_on_in_float64,
+    note_progress,
+    stalled,
+)
 from dimargin.solvers.state import Best, BlockSolve, State
 from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
@@ -162,10 +170,10 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
                 f"the relative gap is {left:.2e}, and up to {objectives.rounding.max():.2e} more by rounding: the rows "
                 f"are too large, or lam or C is, for float64 to certify tol={tol:.2e}"
             )
-        if stalled(state):
-            if not state.whole.kernel.double:
-                go_on_in_float64(state)
-                return None
+        if stalled(state) and not state.whole.kernel.double and float64_in_time(state):
+            go_on_in_float64(state)
+            return None
+        if stalled(state) and state.whole.kernel.double:
             return "precision", (
                 f"the relative gap stays at {objectives.worst_gap:.2e}: tol={tol:.2e} is below what float64 kernel "
                 "values can certify here"

@@ -14,7 +14,7 @@ import numpy as np
 from dimargin.problems.objectives import Objectives
 from dimargin.solvers.gram_factor import OutOfTimeError, TooManyRowsError
 from dimargin.solvers.gram_newton import BYTES, GramNewton
-from dimargin.solvers.precision import go_on_in_float64, go_on_with
+from dimargin.solvers.precision import float64_in_time, go_on_in_float64, go_on_with
 from dimargin.solvers.state import State
 from dimargin.system.arrays import TINY
 
@@ -54,6 +54,8 @@ def is_slow(state: State, now: Objectives, memory: int) -> bool:
 def hand_over(state: State) -> None:
     """Let Newton's method take over, in float64, if a limit leaves it the time to begin."""
     state.is_slow, state.of_blocks = False, state.whole
+    if not float64_in_time(state):
+        return
     is_near = state.best.objectives.worst_gap <= _NEAR
     go_on_in_float64(state)
     problem, limits, outputs = state.problem, state.limits, state.outputs

@@ -34,9 +34,7 @@ def certify(state: State) -> None:
 
     Where a time limit would come before their margins, the errors of float32 are counted in the gap, and it goes on.
     """
-    best = state.best.objectives
-    values = int(np.count_nonzero(state.best.dual.any(axis=0))) * state.whole.n_rows
-    in_time = state.limits.allow(_FLOAT64 * state.seconds_for(values))
+    best, in_time = state.best.objectives, float64_in_time(state)
     if state.limits.tol < _SINGLE_PRECISION_TOL and in_time:
         return go_on_in_float64(state)
     errors = float32_errors(state)
@@ -48,6 +46,12 @@ def certify(state: State) -> None:
         go_on_in_float64(state)
     else:
         state.best.round(errors)
+
+
+def float64_in_time(state: State) -> bool:
+    """Return whether margins on float64 kernel values, with which a solve goes on, would be there before a limit."""
+    values = int(np.count_nonzero(state.best.dual.any(axis=0))) * state.whole.n_rows
+    return state.limits.allow(_FLOAT64 * state.seconds_for(values))
 
 
 def float32_errors(state: State) -> Floats:
