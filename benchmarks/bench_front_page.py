@@ -7,17 +7,13 @@ are scaled to [0, 1]. All may use every core; LIBSVM and scikit-learn's SVC have
 import time
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, intel_svc, load, scaled, table
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC
 
 from dimargin import ODMClassifier, SVMClassifier
 
-try:
-    from sklearnex.svm import SVC as IntelSVC
-except ImportError:
-    IntelSVC = None
 try:
     from libsvm import svmutil
 except ImportError:
@@ -45,10 +41,12 @@ def machines(C, gamma):
     yield "`SVMClassifier`", lambda: SVMClassifier(C=C, gamma=gamma, fit_intercept=True, random_state=0)
     yield "`ODMClassifier`, defaults", lambda: ODMClassifier(random_state=0)
     yield '`ODMClassifier(strategy="landmark")`', lambda: ODMClassifier(strategy="landmark", random_state=0)
-    if IntelSVC is not None:
-        yield "scikit-learn-intelex `SVC`", lambda: IntelSVC(C=C, gamma=gamma)
+    if intel := intel_svc():
+        yield "scikit-learn-intelex `SVC`", lambda: intel(C=C, gamma=gamma)
     yield "scikit-learn `SVC`", lambda: SVC(C=C, gamma=gamma)
-    if svmutil is not None:
+    if svmutil is None:
+        print("LIBSVM's own Python package is missing, and left out: pip install libsvm-official\n", flush=True)
+    else:
         yield "LIBSVM", lambda: Libsvm(C, gamma)
     yield "`HistGradientBoostingClassifier`", lambda: HistGradientBoostingClassifier(random_state=0)
 

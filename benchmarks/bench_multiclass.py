@@ -13,7 +13,7 @@ import sys
 import time
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, intel_svc, load, scaled, table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import MinMaxScaler
@@ -70,12 +70,8 @@ def machines(options):
         "ODM, one against one": dm.ODMClassifier(gamma=options["gamma"], multi_class="one_vs_one", random_state=0),
         "SVC": SVC(**options),
     }
-    try:
-        from sklearnex.svm import SVC as Intelex
-    except ImportError:
-        print("scikit-learn-intelex is not installed: pip install scikit-learn-intelex adds its SVC")
-    else:
-        found["intelex SVC"] = Intelex(**options)
+    if intel := intel_svc():
+        found["intelex SVC"] = intel(**options)
     return found
 
 

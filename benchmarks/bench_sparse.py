@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from common import describe, heading, load, table
+from common import describe, heading, intel_svc, load, table
 from sklearn.svm import SVC
 
 import dimargin as dm
@@ -46,12 +46,8 @@ def contenders(gamma):
         "dimargin": dm.SVMClassifier(C=8.0, gamma=gamma, fit_intercept=True),
         "SVC": SVC(C=8.0, gamma=gamma, cache_size=1000),
     }
-    try:
-        from sklearnex.svm import SVC as IntelSVC
-    except ImportError as error:
-        print(f"Without scikit-learn-intelex, which cannot be imported: {error}\n")
-    else:
-        machines["scikit-learn-intelex"] = IntelSVC(C=8.0, gamma=gamma, cache_size=1000)
+    if intel := intel_svc():
+        machines["scikit-learn-intelex"] = intel(C=8.0, gamma=gamma, cache_size=1000)
     return machines
 
 

@@ -17,7 +17,7 @@ import multiprocessing
 import time
 
 import numpy as np
-from common import describe, heading, load, scaled, table
+from common import describe, heading, intel_svc, load, scaled, table
 from sklearn.svm import SVC
 
 from dimargin import SVMClassifier
@@ -25,19 +25,15 @@ from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
 
-try:
-    from sklearnex.svm import SVC as IntelSVC
-except ImportError:
-    IntelSVC = None
-
 REACHED = 1e-4
 PROBLEMS = [("ijcnn1", None, 32.0, 2.0), ("covtype.libsvm.binary", 40_000, 32.0, 32.0)]
 GRID = [2.0**k for k in (-10, -6, 1, 6, 10)]
+INTEL = intel_svc()
 SOLVERS = {
     "dimargin": lambda C, gamma, tol: SVMClassifier(C=C, gamma=gamma, tol=tol, fit_intercept=True, random_state=0),
     "dimargin, bias-free": lambda C, gamma, tol: SVMClassifier(C=C, gamma=gamma, tol=tol, random_state=0),
-    "scikit-learn-intelex": lambda C, gamma, tol: IntelSVC(C=C, gamma=gamma, tol=tol, cache_size=2000),
-    "scikit-learn-intelex, 200 MB": lambda C, gamma, tol: IntelSVC(C=C, gamma=gamma, tol=tol),
+    "scikit-learn-intelex": lambda C, gamma, tol: INTEL(C=C, gamma=gamma, tol=tol, cache_size=2000),
+    "scikit-learn-intelex, 200 MB": lambda C, gamma, tol: INTEL(C=C, gamma=gamma, tol=tol),
     "LIBSVM": lambda C, gamma, tol: SVC(C=C, gamma=gamma, tol=tol, cache_size=2000),
 }
 OURS, THEIRS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4), (0.1, 0.03, 0.01, 1e-3)  # relative gaps, and violations
@@ -94,7 +90,7 @@ def time_part(problems, repeats, skip, limit):
     rows = []
     for name, n, C, gamma in problems:
         X, y = data(name, n)
-        runs = {solver: [] for solver in SOLVERS if solver not in skip}
+        runs = {solver: [] for solver in SOLVERS if solver not in skip and (INTEL or "intelex" not in solver)}
         best = {}
         for free in (False, True):
             tol = 1e-6 if len(y) <= 50_000 else 1e-4
@@ -152,7 +148,7 @@ def predict_part():
     rows = []
     for name, n, C, gamma in PROBLEMS:
         X, y = data(name, n)
-        theirs = IntelSVC(C=C, gamma=gamma).fit(X[:20_000], y[:20_000])
+        theirs = INTEL(C=C, gamma=gamma).fit(X[:20_000], y[:20_000])
         machine = SVMClassifier(C=C, gamma=gamma, fit_intercept=True).fit(X[:20_000], y[:20_000])
         for attribute in ("support_", "support_vectors_", "dual_coef_", "intercept_"):
             setattr(machine, attribute, np.array(getattr(theirs, attribute)))
@@ -188,7 +184,7 @@ def main():
         time_part([*problems, *further], options.repeats, options.skip, options.limit)
     if "grid" in parts:
         grid_part()
-    if "predict" in parts:
+    if "predict" in parts and INTEL:
         predict_part()
 
 

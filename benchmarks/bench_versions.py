@@ -177,7 +177,7 @@ def core_set_machine():
 
 @work
 def core_set_consensus():
-    from coreset import agreed
+    from bench_core_set import agreed
 
     return lambda: agreed(100, 50, 0.1, 0.1)
 

@@ -57,6 +57,16 @@ def table(headings, rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def intel_svc():
+    """scikit-learn-intelex's SVC, or None, which is said, where there is none."""
+    try:
+        from sklearnex.svm import SVC
+    except ImportError as error:
+        print(f"scikit-learn-intelex is missing, and left out: {error}\n", flush=True)
+        return None
+    return SVC
+
+
 def load(name):
     """A data set of the folder DIMARGIN_DATA: dense rows, but for wide sparse text."""
     folder = os.environ.get("DIMARGIN_DATA")

@@ -1,4 +1,4 @@
-"""What coreset.py measures, as pictures: every function takes what a part of it returns, and gives a figure."""
+"""What bench_core_set.py measures, as pictures: every function takes what a part of it returns, and gives a figure."""
 
 import math
 import statistics

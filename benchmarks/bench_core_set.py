@@ -1,6 +1,6 @@
 """Core-sets: smallest balls, machines and detectors on few rows, and their consensus over a network.
 
-Usage: coreset.py [ball] [classifier] [detectors] [consensus] [--repeats R] [--rows N] [--seeds S] [--nodes M]
+Usage: bench_core_set.py [ball] [classifier] [detectors] [consensus] [--repeats R] [--rows N] [--seeds S] [--nodes M]
                   [--pictures FOLDER]
 
 ball: minimum_enclosing_ball of standard normal points and of points on a sphere, passes over the data and seconds,
@@ -14,7 +14,7 @@ random digraph drawn again at every step, against nodes, d, epsilon and the prob
 
 Every part prints a table; the last three also draw it: coreset_classifier.png, coreset_detectors.png and
 coreset_consensus.png in FOLDER, benchmarks/output unless it is given. A trial of all that takes less than a minute:
-coreset.py --repeats 1 --rows 4000 --seeds 1 --nodes 100.
+bench_core_set.py --repeats 1 --rows 4000 --seeds 1 --nodes 100.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import time
 import warnings
 from pathlib import Path
 
-import coreset_pictures
+import core_set_pictures
 import numpy as np
 from common import describe, heading, load, scaled, table
 from sklearn.base import clone
@@ -272,9 +272,9 @@ def consensus_table(found):
 
 PARTS = {
     "ball": (ball, ball_table, None),
-    "classifier": (classifier, classifier_table, coreset_pictures.classifier),
-    "detectors": (detectors, detectors_table, coreset_pictures.detectors),
-    "consensus": (consensus, consensus_table, coreset_pictures.consensus),
+    "classifier": (classifier, classifier_table, core_set_pictures.classifier),
+    "detectors": (detectors, detectors_table, core_set_pictures.detectors),
+    "consensus": (consensus, consensus_table, core_set_pictures.consensus),
 }
 
 if __name__ == "__main__":
