@@ -10,7 +10,7 @@ import pooch
 import pytest
 
 from dimargin.data_files import DataFileError
-from dimargin.datasets import ChangedFileError, available, fetch, load, path
+from dimargin.datasets import ChangedFileError, FetchError, available, fetch, load, path
 from dimargin.datasets.catalogue import CATALOGUE, entry_of
 from dimargin.datasets.places import cache_folder, find
 from dimargin.datasets.records import trust
@@ -67,7 +67,7 @@ def test_what_is_missing_is_said_with_address_and_folders(offer, mine, cache, se
         path("")
 
 
-def test_a_fetched_file_that_changes_is_noticed(offer):
+def test_a_fetched_file_that_changes_is_noticed(offer, server):
     entry = offer(bz2.compress(TEXT))
     train = fetch("toy").train
     assert re.fullmatch(r"cache, unverified \(fetched 20\d\d-\d\d-\d\d\)", words(entry)[0])
@@ -81,6 +81,14 @@ def test_a_fetched_file_that_changes_is_noticed(offer):
     assert words(entry)[0].startswith("cache, changed since it was fetched on 20")
     train.unlink()
     assert fetch("toy").train == train
+    train.unlink()
+    server.files["toy.bz2"] = bz2.compress(TEXT + TEXT)
+    with pytest.raises(FetchError, match=r"toy.bz2.record.json has the expected one; remove it to take what is public"):
+        fetch("toy")
+    assert not train.exists()
+    train.with_name("toy.bz2.record.json").unlink()
+    fetch("toy")
+    assert load("toy").X.shape == (4, 3)
 
 
 def test_a_public_checksum_counts_rather_than_a_record(offer):

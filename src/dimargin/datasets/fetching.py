@@ -11,7 +11,7 @@ from typing import Any
 from dimargin.datasets.access import path
 from dimargin.datasets.catalogue import PublicFile, entry_of
 from dimargin.datasets.places import Paths, cache_folder, find, folders
-from dimargin.datasets.records import write_record
+from dimargin.datasets.records import read_record, record_path, write_record
 from dimargin.datasets.transfer import FetchError, Progress, download
 from dimargin.system.extras import require
 
@@ -21,8 +21,8 @@ def fetch(name: str, progress: Progress | None = None) -> Paths:
 
     A file gets its name when it is whole and, where the public checksum is known, has that. Else its checksum, size,
     address and day are recorded beside it, in ``NAME.record.json``: the file is unverified, but it cannot change
-    unnoticed, since every later use compares it with the record. Where a transfer broke, the next one goes on, if the
-    server still has the same version.
+    unnoticed, since every later use compares it with the record, and so does a later fetch. Where a transfer broke, the
+    next one goes on, if the server still has the same version.
 
     Parameters
     ----------
@@ -70,18 +70,21 @@ def _fetch_file(file: PublicFile, address: str, progress: Progress) -> None:
     import pooch
 
     folder = cache_folder()
+    record = read_record(folder / file.name)  # of a file that has been removed since
+    known = file.sha256 or (record.sha256 if record else None)
 
     def downloader(url: str, output: str, _: Any) -> None:
         download(url, folder / f"{file.name}.part", Path(output), progress)
 
     try:
         with _silent(pooch.get_logger()):
-            pooch.retrieve(address, file.sha256, fname=file.name, path=folder, downloader=downloader)
+            pooch.retrieve(address, known, fname=file.name, path=folder, downloader=downloader)
     except FetchError as error:
         raise FetchError(f"{error}. Or put a copy of {file.name} into {folders()}") from error
     except ValueError as error:  # of a checksum, by pooch
-        raise FetchError(f"{address}: {error}") from error
-    if file.sha256 is None:
+        recorded = f" {record_path(folder / file.name)} has the expected one; remove it to take what is public now."
+        raise FetchError(f"{address}: {error}{recorded if record and not file.sha256 else ''}") from error
+    if known is None:
         write_record(folder / file.name, address)
 
 
