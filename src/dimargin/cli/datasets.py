@@ -50,8 +50,9 @@ def _list(as_json: JsonOption = False) -> None:
         return out.result(
             {"data_sets": sets, "data_folder": None if folder is None else str(folder), "cache": str(cache)}
         )
-    table = Table("name", "rows", "test rows", "features", "papers", "where", box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
+    table = Table("name", "rows", "test", "features", "papers", "where", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in (table.columns[0], table.columns[4]):
+        column.no_wrap = True
     for column in table.columns[1:4]:
         column.justify = "right"
     for entry in CATALOGUE.values():
@@ -94,8 +95,8 @@ def _fetch(names: NamesArgument, quiet: QuietOption = False) -> None:
 
     Example: dimargin datasets fetch ijcnn1 phishing
 
-    Ctrl-C keeps what has come, and the next fetch goes on from there. A file whose public checksum nobody has is
-    unverified: what came first is recorded, and later changes are noticed.
+    Ctrl-C keeps what has come, and the next fetch goes on from there. A file whose public checksum nobody has
+    is unverified: what came first is recorded, and later changes are noticed.
     """
     out = Output(False, quiet)
     entries = [entry_of(name) for name in names]  # all of them, before the first is fetched
