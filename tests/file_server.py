@@ -61,8 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         rest = content[first:][: server.closes_after]
         server.closes_after = None
+        server.sent += len(rest)  # before the client can know
         self.wfile.write(rest)
-        server.sent += len(rest)
 
     def log_message(self, *_: object) -> None:
         """Keep quiet."""

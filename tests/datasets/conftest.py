@@ -23,10 +23,10 @@ def server():
 def offer(server, monkeypatch):
     """Offer a data set by the server, as "toy"."""
 
-    def add(content, test=None, sha256=None, name="toy.bz2"):
-        files = {name: content} | ({} if test is None else {"toy.t.bz2": test})
+    def add(content, test=None, sha256=None, home=server.home):
+        files = {"toy.bz2": content} | ({} if test is None else {"toy.t.bz2": test})
         server.files.update(files)
-        train = PublicFile(name, 2, server.home, sha256)
+        train = PublicFile("toy.bz2", 2, home, sha256)
         entry = Entry("toy", 3, train, None if test is None else PublicFile("toy.t.bz2", 1, server.home))
         monkeypatch.setitem(CATALOGUE, "toy", entry)
         return entry

@@ -2,6 +2,8 @@
 
 import bz2
 import gzip
+import hashlib
+import lzma
 import re
 import sys
 from pathlib import Path
@@ -31,10 +33,10 @@ def words(entry):
 
 
 @pytest.mark.parametrize(
-    ("name", "compress"), [("toy.bz2", bz2.compress), ("toy", bytes), ("toy.gz", gzip.compress)]
+    ("name", "compress"), [("toy.bz2", gzip.compress), ("toy", bytes), ("toy.xz", lzma.compress)]
 )  # fmt: skip
 def test_copies_of_ones_own_come_first_however_compressed(offer, mine, cache, name, compress):
-    entry = offer(bz2.compress(TEXT))
+    entry = offer(bz2.compress(TEXT), sha256=hashlib.sha256(bz2.compress(TEXT)).hexdigest())
     fetch("toy")
     assert path("toy").train.parent == cache
     (mine / name).write_bytes(compress(TEXT))

@@ -4,6 +4,7 @@ import bz2
 import fcntl
 import hashlib
 import json
+import socket
 import sys
 
 import numpy as np
@@ -104,6 +105,14 @@ def test_what_came_of_another_version_is_not_gone_on_with(server, offer, header)
     assert fetch("toy").train.read_bytes() == LONG[::-1]
 
 
+def test_what_came_from_another_address_is_not_gone_on_with(server, offer):
+    offer(LONG)
+    broken(server)
+    server.files["mirror/toy.bz2"] = LONG
+    offer(LONG, home=f"{server.home}mirror/")
+    assert fetch("toy").train.read_bytes() == LONG and server.requests[-1] == ("/mirror/toy.bz2", None)
+
+
 def test_a_server_without_parts_is_asked_for_all(server, offer):
     offer(LONG)
     broken(server)
@@ -150,15 +159,16 @@ def test_what_is_not_there_is_named(server, offer, cache):
     assert str(cache) in str(caught.value) and names(cache) == []
 
 
-def test_without_a_network_the_error_says_where_to_put_a_copy(server, offer, cache, monkeypatch, tmp_path):
-    offer(TRAIN)
-    server.server_close()  # nobody listens
+def test_without_a_network_the_error_says_where_to_put_a_copy(offer, cache, monkeypatch, tmp_path):
     monkeypatch.setenv("DIMARGIN_DATA", str(tmp_path / "mine"))
-    try:
-        path("toy")
-    except FileNotFoundError:  # which is not why it cannot be fetched
-        with pytest.raises(FetchError) as caught:
-            fetch("toy")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        offer(TRAIN, home=f"http://127.0.0.1:{nobody.getsockname()[1]}/")
+        try:
+            path("toy")
+        except FileNotFoundError:  # which is not why it cannot be fetched
+            with pytest.raises(FetchError) as caught:
+                fetch("toy")
     assert "Connection refused" in str(caught.value) and names(cache) == []
     assert f"put a copy of toy.bz2 into {tmp_path / 'mine'} (DIMARGIN_DATA) or {cache} (the cache)" in str(caught.value)
 

@@ -47,7 +47,7 @@ class Transfer:
         notes = json.loads(_notes(part).read_bytes()) if _notes(part).exists() else {}
         self.total: int | None = notes.get("total")
         self._version: str | None = notes.get("version")
-        if notes.get("address") != address or self._version is None:
+        if notes.get("address") != address:
             file.truncate(0)
         self.done = file.seek(0, os.SEEK_END)
 
