@@ -59,6 +59,7 @@ def path(name: str) -> Paths:
     Returns
     -------
     Paths
+        A tuple: `train`, the file with the training rows, or with all, and `test`, the other one or None.
 
     Raises
     ------
@@ -104,7 +105,9 @@ def load(name: str) -> DataRows:
     Returns
     -------
     DataRows
-        As many features as the catalogue says, in training and test rows; nothing is scaled.
+        A tuple: `X`, `y`, `X_test` and `y_test`, the latter two None where the data set has no test file. Training and
+        test rows have as many features as the catalogue says, in float64, and are sparse where less than half of the
+        numbers are not zero; nothing is scaled. Labels are those of the file.
 
     Raises
     ------

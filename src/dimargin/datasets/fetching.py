@@ -34,6 +34,7 @@ def fetch(name: str, progress: Progress | None = None) -> Paths:
     Returns
     -------
     Paths
+        As of `path`.
 
     Raises
     ------
