@@ -26,7 +26,7 @@ RANKS = [
     {"estimators"},
     {"search", "preprocessing"},
     {"callbacks", "model_files"},
-    {"libsvm", "sites", "displays", "spark", "trusted_types"},
+    {"datasets", "libsvm", "sites", "displays", "spark", "trusted_types"},
     {"report"},
     {"cli"},
     {"__main__"},

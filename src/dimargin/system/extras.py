@@ -9,6 +9,7 @@ EXTRA_OF = {
     "matplotlib": "report",
     "msgspec": "peers",
     "networkx": "peers",
+    "pooch": "bench",
     "zenoh": "peers",
     "pyspark": "spark",
 }

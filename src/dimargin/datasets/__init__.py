@@ -1,0 +1,17 @@
+"""Data sets of the papers by name: found in the folder DIMARGIN_DATA or in a cache, or fetched from their homes."""
+
+from typing import TYPE_CHECKING
+
+from dimargin.lazy import lazily
+
+if TYPE_CHECKING:
+    from dimargin.datasets.access import DataRows as DataRows
+    from dimargin.datasets.access import available as available
+    from dimargin.datasets.access import load as load
+    from dimargin.datasets.access import path as path
+    from dimargin.datasets.fetching import fetch as fetch
+    from dimargin.datasets.places import Paths as Paths
+    from dimargin.datasets.records import ChangedFileError as ChangedFileError
+    from dimargin.datasets.transfer import FetchError as FetchError
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__, ("catalogue",))
