@@ -5,8 +5,10 @@ import pytest
 import scipy.sparse as sp
 from helpers import ODM, SQUARED_HINGE, blobs, certificate, counted, dual_of, fit, gram, make_problem, name
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
 from test_diodm import RBF, Recorder, training
 
 from dimargin import Landmark, ODMClassifier, SVMClassifier
@@ -219,3 +221,19 @@ def test_stopped_in_part_it_is_certified_on_all_rows(place):
     margins = labels * (labels * dual @ gram(problem))
     losses = problem.values(margins).sum(axis=1)
     assert_allclose(outcome.objectives.primal, 0.5 * (dual * margins).sum(axis=1) + losses, rtol=1e-6)
+
+
+def test_rounding_of_nearly_dependent_landmarks_does_not_stop_the_steps():
+    """A steep loss, and landmarks whose kernel matrix is nearly singular: the Hessian was indefinite."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=900) > 0
+    options = {"lam": 1e8, "theta": 0.8, "upsilon": 0.5, "random_state": 0}
+    machine = ODMClassifier(strategy="landmark", n_landmarks=300, gamma=0.5, max_iter=200, **options)
+    with pytest.warns(ConvergenceWarning, match="by rounding"):
+        machine.fit(X, y)
+    K = rbf_kernel(X, machine.support_vectors_, gamma=0.5)
+    factor = np.linalg.cholesky(rbf_kernel(machine.support_vectors_, gamma=0.5))
+    features = solve_triangular(factor, K.T, lower=True).T
+    exact = ODMClassifier(kernel="precomputed", tol=1e-4, **options).fit(features @ features.T, y)
+    assert_allclose(machine.objective_, exact.objective_, rtol=1e-4)

@@ -15,6 +15,10 @@ scaled, none of it four times as many where they are not (Hsia, Chiang and Lin, 
 A step is one pass, for objective, gradient and Hessian at its end, if the full step is good enough, as most are: it
 lowers the objective, and leaves less of the slope along it (the condition of Wolfe). Else passes for the slopes at
 several steps follow.
+
+Features psi with a Gram matrix ``L L'`` of their own have the Hessian ``I + L^-1 (sum_i c_i psi_i psi_i') L^-T``. Where
+landmarks are nearly dependent and the loss is steep, L^-1 turns the rounding of the sums into eigenvalues below zero:
+the Hessian is then summed up of ``L^-1 psi_i``, for which that cannot be, at up to twice the price.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 from scipy.linalg.lapack import dtpttr, dtrttp
 from scipy.sparse.linalg import LinearOperator, cg
 
@@ -72,12 +76,13 @@ def _slopes(shard: Shard, line: tuple[Parameters, Parameters, Floats]) -> Sums:
     return slopes, np.array([shard.features.evaluations() - before], dtype=float)
 
 
-def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | None, Limits]) -> Sums:
+def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | None, Floats | None, Limits]) -> Sums:
     """Return the sums of `evaluate_at`, and the change of the Hessian since earlier parameters (all of it if None).
 
-    The change of the Hessian, packed, is last but one. Last is whether it was given up.
+    The change of the Hessian, packed, is last but one: with a factor L that of ``L^-1 psi``, else of the features psi.
+    Last is whether it was given up.
     """
-    parameters, before, limits = task
+    parameters, before, factor, limits = task
     losses, features, conjugate = shard.losses, shard.features, shard.losses.conjugate
     (q, width), counted = parameters[0].shape, features.evaluations()
     weights = parameters[0] if before is None else np.concatenate([parameters[0], before[0]])
@@ -92,6 +97,8 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
         margins = np.tile(losses.labels[:, part], (len(weights) // q, 1)) * (weights @ phi.T + shifts[:, None])
         found, change = sums_of(own, losses, margins[:q], lambda some, phi=phi: some @ phi, part)  # type: ignore[misc]
         sums = found if sums is None else tuple(a + b for a, b in zip(sums, found, strict=True))
+        if factor is not None:
+            phi = solve_triangular(factor, phi.T, lower=True, check_finite=False).T
         hessian.add_rows(phi, change if before is None else change - own.response(margins[q:])[1])
     evaluations = np.array([features.evaluations() - counted], dtype=float)
     return *(sums or evaluate_at(shard, parameters)[:-1]), evaluations, hessian.packed(), np.zeros(1)
@@ -166,6 +173,7 @@ class State(PrimalState):
     # empty where it is not formed
     hessian: Floats
     hessian_at: Parameters | None = None  # at which it was computed
+    of_weights: bool = False  # whether it is that of ``L^-1 psi_i``, which rounding cannot make indefinite
 
 
 @dataclass(frozen=True)
@@ -210,7 +218,9 @@ class Newton(PrimalSolver[State]):
             return super().measured(state)
         parameters = self.parameters(state)
         *sums, change, given_up = state.shards.aggregate(
-            _evaluate_with_hessian, (parameters, state.hessian_at, state.limits), wide=True
+            _evaluate_with_hessian,
+            (parameters, state.hessian_at, self.factor if state.of_weights else None, state.limits),
+            wide=True,
         )
         state.hessian_at = None if given_up[0] else parameters
         state.hessian = np.zeros_like(state.hessian) if given_up[0] else state.hessian + change
@@ -221,7 +231,14 @@ class Newton(PrimalSolver[State]):
         if self.explicit and state.hessian_at is None:
             state.objectives = None  # evaluate again, if there is time after all
             return
-        direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
+        try:
+            direction = self._by_hessian(state) if self.explicit else self._by_conjugate_gradients(state)
+        except _IndefiniteError:
+            if self.factor is None or state.of_weights:
+                raise
+            state.of_weights, state.hessian, state.hessian_at = True, np.zeros_like(state.hessian), None
+            state.objectives = None
+            return
         here, before = state.here, self.evaluate(state)
         first, gradient = (state.gradient * direction).sum(axis=1), state.gradient.copy()
         state.stand(here + direction)
@@ -243,13 +260,14 @@ class Newton(PrimalSolver[State]):
         for q, (packed, slope) in enumerate(zip(state.hessian, state.gradient, strict=True)):
             upper = np.triu(dtpttr(width, packed)[0])
             hessian = upper + np.triu(upper, 1).T
-            if self.factor is not None:
+            if self.factor is not None and not state.of_weights:
                 hessian[:m] = self.weights(hessian[:m].T).T
                 hessian[:, :m] = self.weights(hessian[:, :m])
             trace = hessian.trace()
             hessian[range(m), range(m)] += 1.0
             hessian[m:, m:] += _RIDGE * (1.0 + trace)  # where no row feels the intercept there is nothing else
-            directions[q, :width] = -_solve_positive(hessian, slope[:width], _ROUNDING * trace)
+            tries = 20 if self.factor is None or state.of_weights else 1
+            directions[q, :width] = -_solve_positive(hessian, slope[:width], _ROUNDING * trace, tries)
         return directions
 
     def _by_conjugate_gradients(self, state: State) -> Floats:
@@ -316,16 +334,26 @@ class _EnoughError(Exception):
     """Raised to end conjugate gradients when a limit is reached."""
 
 
-def _solve_positive(matrix: Floats, right: Floats, ridge: float) -> Floats:
-    """Solve with a positive definite matrix, to which a ridge is added if rounding has made it indefinite."""
+class _IndefiniteError(LinAlgError):
+    """Raised if rounding has made a matrix indefinite."""
+
+
+def _solve_positive(matrix: Floats, right: Floats, ridge: float, tries: int) -> Floats:
+    """Solve with a positive definite matrix, to which a ridge is added if rounding has made it indefinite.
+
+    Raises
+    ------
+    _IndefiniteError
+        If it is still indefinite after so many tries.
+    """
     ridge = max(ridge, np.finfo(float).eps * float(np.abs(np.diagonal(matrix)).max(initial=0.0)))  # less would vanish
-    for _ in range(20):
+    for _ in range(tries):
         try:
             return np.asarray(cho_solve(cho_factor(matrix, lower=True, check_finite=False), right, check_finite=False))
         except LinAlgError:
             matrix = matrix + np.diag(np.full(len(matrix), ridge))
             ridge *= 10
-    raise LinAlgError("the Hessian is not positive definite: are all features finite?")
+    raise _IndefiniteError("the Hessian is not positive definite: are all features finite?")
 
 
 def _least(points: list[tuple[float, float]]) -> float:
