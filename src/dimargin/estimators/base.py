@@ -17,7 +17,7 @@ from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
 from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, thinned, training_data
-from dimargin.estimators.kernel_parameters import KernelEstimator
+from dimargin.estimators.kernel_parameters import KernelEstimator, for_prediction
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.matrix import KernelMatrix
@@ -314,7 +314,7 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            "_transform": transform.in_float64() if precise else transform,
+            "_transform": transform.in_float64() if precise else for_prediction(transform, vectors, found.coefficients),
             "_router": None if found.router is None else found.router.take(order),
             "_n_given": origin.n_given,
         }

@@ -15,6 +15,7 @@ from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.certificate import global_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute
 from dimargin.estimators.data import TrainingData
+from dimargin.estimators.kernel_parameters import for_prediction
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
@@ -163,14 +164,15 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         support = support[by_class]
         precise = len(order) <= BlockCoordinateDescent.small or self.tol < 1e-4
         transform, vectors = pairs.kernel.transform, pairs.kernel.vectors(support)
+        signed = np.ascontiguousarray(outcome.signed[:, support])
         return {
             "classes_": data.classes,
             "support_": given[by_class].astype(np.int32 if data.n_given < 2**31 else np.int64),
             "support_vectors_": vectors.toarray() if data.is_thinned else vectors,
-            "dual_coef_": np.ascontiguousarray(outcome.signed[:, support]),
+            "dual_coef_": signed,
             "intercept_": outcome.objectives.intercept,
             "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
-            "_transform": transform.in_float64() if precise else transform,
+            "_transform": transform.in_float64() if precise else for_prediction(transform, vectors, signed),
             "_router": None,
             "_n_given": data.n_given,
         }

@@ -1,0 +1,57 @@
+"""Kernel values of models: precise enough for the coefficients that they are multiplied with."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from dimargin import ODMClassifier, SVMClassifier
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(900, 2))
+NOISY = np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * RNG.normal(size=900)
+QUERIES = RNG.normal(size=(500, 2))
+NOTICED = 0.01  # of the margin
+
+
+def fitted(machine, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # of a gap that is rounding, and of a limit
+        return machine.fit(X, y)
+
+
+def exact_values(machine, kernel, **parameters):
+    K = pairwise_kernels(QUERIES, machine.support_vectors_, metric=kernel, **parameters)
+    return K @ machine.dual_coef_[0] + machine.intercept_[0]
+
+
+@pytest.mark.parametrize("lam", [1e3, 1e6, 1e9])
+@pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
+@pytest.mark.parametrize("strategy", ["exact", "landmark"])
+def test_steep_losses_and_wide_kernels(strategy, gamma, lam):
+    options = {"n_landmarks": 300} if strategy == "landmark" else {}
+    machine = ODMClassifier(strategy=strategy, gamma=gamma, lam=lam, max_iter=100, random_state=0, **options)
+    fitted(machine, NOISY > 0)
+    exact = exact_values(machine, "rbf", gamma=gamma)
+    assert_allclose(machine.decision_function(QUERIES), exact, rtol=0, atol=NOTICED)
+
+
+def test_large_kernel_values():
+    machine = fitted(SVMClassifier(kernel="poly", gamma=3.0, degree=4, coef0=1.0, C=10.0, random_state=0), NOISY > 0)
+    exact = exact_values(machine, "poly", gamma=3.0, degree=4, coef0=1.0)
+    assert_allclose(machine.decision_function(QUERIES), exact, rtol=1e-3, atol=NOTICED)
+
+
+def test_pairs_of_classes():
+    y = np.digitize(NOISY, [-0.5, 0.5])
+    machine = ODMClassifier(gamma=0.05, lam=1e9, multi_class="one_vs_one", random_state=0)
+    fitted(machine, y)
+    assert machine._transform.dtype is np.float64
+
+
+def test_small_coefficients_leave_prediction_in_single_precision():
+    machine = fitted(ODMClassifier(random_state=0), NOISY > 0)
+    assert machine._transform.dtype is np.float32
