@@ -84,7 +84,7 @@ def test_what_is_simulated_is_marked(moons, tmp_path):
 
 def test_without_matplotlib_a_sentence_stands_in_place_of_pictures(written, monkeypatch):
     folder, results = written
-    monkeypatch.setattr("dimargin.experiments.pictures.can_draw", lambda: False)
+    monkeypatch.setattr("dimargin.experiments.files.can_draw", lambda: False)
     write_results(results, folder)
     source = (folder / "report.html").read_text()
     assert "<svg" not in source and "The picture is left out" in source

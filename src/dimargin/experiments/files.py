@@ -21,11 +21,13 @@ from dimargin.experiments.tables import (
     metric_tables,
     warning_table,
 )
+from dimargin.report.figures import can_draw
 from dimargin.report.page import NO_PICTURE
 from dimargin.report.rendering import rendered
 from dimargin.report.words import plain
 from dimargin.system.writing import write_file
 
+_QUICK = "A quick run: few rows, one seed. Its figures are no measurements of what the paper measured."
 NAMES = ("report.html", "report.md", "cells.csv", "cells.json")
 
 
@@ -39,6 +41,17 @@ def write_results(results: Results, folder: Path) -> None:
     ------
     OSError
         If a file cannot be written.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from dimargin.experiments import experiment
+    >>> from dimargin.experiments.environment import environment
+    >>> from dimargin.experiments.run import Options
+    >>> folder = Path(mkdtemp())
+    >>> write_results(Results(experiment("dcsvm"), Options(), environment()), folder)  # of a run without data
+    >>> sorted(path.name for path in folder.iterdir())
+    ['cells.csv', 'cells.json', 'report.html', 'report.md']
     """
     content = _content(results)
     texts = (rendered("dimargin.experiments", **content), _markdown(content), _csv(results), _json(results))
@@ -49,12 +62,12 @@ def write_results(results: Results, folder: Path) -> None:
 def _content(results: Results) -> dict[str, Any]:
     """Return all that page and Markdown say."""
     experiment, n_failed, n_cells = results.experiment, len(results.failures), len(results.records)
-    tables = dict(metric_tables(results))
+    tables, drawn = dict(metric_tables(results)), can_draw()
     return {
         "title": experiment.title,
         "about": experiment.about,
         "source": experiment.source,
-        "is_quick": results.options.quick,
+        "quick": _QUICK if results.options.quick else "",
         "n_cells": n_cells,
         "n_failed": n_failed,
         "n_seeds": len({record.cell.seed for record in results.records}),
@@ -62,19 +75,18 @@ def _content(results: Results) -> dict[str, Any]:
         "jobs": results.options.jobs,
         "has_simulated": any(record.cell.method.simulated for record in results.records),
         "missing": results.missing,
-        "sections": [(plain(name), shown, pictures(results, name)) for name, shown in tables.items()],
+        "sections": [(plain(name), shown, pictures(results, name) if drawn else []) for name, shown in tables.items()],
         "further": [data_table(results), method_table(results), estimator_table(results)],
         "problems": [table for table in (failure_table(results), warning_table(results)) if table.rows],
         "metrics": [(metric.heading, metric.about) for metric in METRICS.values()],
         "environment": results.environment,
-        "no_picture": NO_PICTURE,
+        "no_picture": "" if drawn else NO_PICTURE,
     }
 
 
 def _markdown(content: dict[str, Any]) -> str:
     lines = [f"# {content['title']}", content["about"], f"After {content['source']}."]
-    if content["is_quick"]:
-        lines.append("A quick run: few rows, one seed. Its figures are no measurements of what the paper measured.")
+    lines += [content["quick"]] if content["quick"] else []
     lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result.")
     lines += [f"Missing data: {name}: {reason}." for name, reason in content["missing"].items()]
     for name, tables, _ in content["sections"]:

@@ -111,7 +111,7 @@ class Watcher:
 
 
 def run_experiment(experiment: Experiment, folder: Path, options: Options, watcher: Watcher | None = None) -> Results:
-    """Run the cells of an experiment, each in a process of its own, but for those whose outcome is in the cache.
+    r"""Run the cells of an experiment, each in a process of its own, but for those whose outcome is in the cache.
 
     A method that fails, is killed or exceeds the limit has an outcome that says so. The outcome of every cell is in the
     cache as soon as there is one: who interrupts a run, and starts it again with the same folder, goes on.
@@ -135,6 +135,20 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
         For a method that is not the experiment's, two data sets of one name, or a damaged file in the cache.
     DataFileError
         For a file of data that cannot be read; before any cell is run if it is the user's own.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> from dimargin.experiments import experiment
+    >>> folder = Path(mkdtemp())
+    >>> _ = Path(folder, "mine.csv").write_text("a,b,class\n" + "".join(f"{k % 7},{k % 5},{k % 2}\n" for k in range(70)))
+    >>> trial = replace(experiment("dcsvm"), quick_data=())  # on that file alone
+    >>> options = Options(quick=True, files=[folder / "mine.csv"], only=["svc"])
+    >>> results = run_experiment(trial, folder, options)
+    >>> [(str(record.cell), record.outcome.status) for record in results.records]
+    [('mine.csv, svc, seed 0', 'done')]
     """
     watcher = watcher or Watcher()
     results = Results(experiment, options, environment(experiment.libraries, options.jobs))
