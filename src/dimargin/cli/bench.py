@@ -24,7 +24,7 @@ class BenchDisplay(Watcher):
     """A line for every cell that ended, and in a terminal a bar with the time left."""
 
     def __init__(self, console: Console, out: Output) -> None:
-        self._out, self.n_done = out, 0
+        self._out = out
         self.progress = Progress(
             TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
             TimeRemainingColumn(), console=console, transient=True, disable=out.quiet or not console.is_terminal,
@@ -43,7 +43,6 @@ class BenchDisplay(Watcher):
 
     def end(self, cell: Cell, outcome: Outcome, is_known: bool) -> None:
         """Print how a cell ended; one that the cache had shortens the bar, which shows the pace of those that run."""
-        self.n_done += 1
         found = outcome.metrics
         said = (f"{outcome.status}: {outcome.reason}" if outcome.failed
                 else f"accuracy {100 * found['accuracy']:.2f}%, {found['seconds']:.3g} s")  # fmt: skip
@@ -94,7 +93,7 @@ def _bench(
         with display.progress:
             results = run_experiment(chosen, folder, options, display)
     except KeyboardInterrupt:
-        leave_interrupted(out, f"{display.n_done} cells are in {folder / CELLS}, and the same command goes on")
+        leave_interrupted(out, f"the cells that have ended are in {folder / CELLS}, and the same command goes on")
     write_results(results, folder)
     out.say(f"{folder}: {', '.join(NAMES)}")
     facts: dict[str, Any] = {"cells": len(results.records), "failed": len(results.failures)}

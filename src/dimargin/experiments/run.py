@@ -143,7 +143,8 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     >>> from tempfile import mkdtemp
     >>> from dimargin.experiments import experiment
     >>> folder = Path(mkdtemp())
-    >>> _ = Path(folder, "mine.csv").write_text("a,b,class\n" + "".join(f"{k % 7},{k % 5},{k % 2}\n" for k in range(70)))
+    >>> rows = "".join(f"{k % 7},{k % 5},{k % 2}\n" for k in range(70))
+    >>> _ = (folder / "mine.csv").write_text(f"a,b,class\n{rows}")
     >>> trial = replace(experiment("dcsvm"), quick_data=())  # on that file alone
     >>> options = Options(quick=True, files=[folder / "mine.csv"], only=["svc"])
     >>> results = run_experiment(trial, folder, options)
