@@ -49,7 +49,7 @@ class Misbehaving(GaussianNB):
 
     def _interrupts(self):
         os.kill(parent_process().pid, signal.SIGINT)  # as Ctrl-C would
-        time.sleep(600)
+        time.sleep(60)
 
     def _is_killed(self):
         os.kill(os.getpid(), signal.SIGKILL)

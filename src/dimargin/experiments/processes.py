@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -17,6 +18,7 @@ from dimargin.experiments.outcome import KILLED, TIME_LIMIT, Outcome
 from dimargin.experiments.worker import STARTED, work
 
 _PRELOADED = ["dimargin.experiments.worker"]
+_GLANCE = 0.2  # seconds between looks at whether Ctrl-C was pressed
 
 
 @dataclass
@@ -27,7 +29,7 @@ class _Running:
     deadline: float = float("inf")  # set when the data have been read
 
 
-def run_cells(cells: Sequence[Cell], data: str, limit: float, jobs: int = 1) -> Iterator[tuple[int, Outcome]]:
+def run_cells(cells: Sequence[Cell], data: str, limit: float, jobs: int = 1) -> Generator[tuple[int, Outcome]]:
     """Run cells on the split that joblib stored in the file `data`; yields outcomes with the places of their cells.
 
     Processes are forked from a server that has imported this package but computed nothing, so that they start within
@@ -41,26 +43,52 @@ def run_cells(cells: Sequence[Cell], data: str, limit: float, jobs: int = 1) -> 
         Seconds of a cell, from when its data have been read.
     jobs : int, default=1
         Cells at a time.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        For Ctrl-C, when all processes have been ended.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_PRELOADED)
     waiting, running = list(reversed(range(len(cells)))), list[_Running]()
+    with _ctrl_c_noted() as pressed:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    place = waiting.pop()
+                    running.append(_start(context, place, cells[place], data))
+                left = min(one.deadline for one in running) - time.monotonic()
+                ready = wait([one.results for one in running], min(max(left, 0.0), _GLANCE))
+                if pressed:
+                    raise KeyboardInterrupt
+                for one in list(running):
+                    outcome = _outcome(one, limit) if one.results in ready else _overdue(one, limit)
+                    if outcome is not None:
+                        running.remove(one)
+                        _end(one)
+                        yield one.place, outcome
+        finally:
+            for one in running:
+                _end(one)
+
+
+@contextmanager
+def _ctrl_c_noted() -> Iterator[list[int]]:
+    """Put Ctrl-C into a list, where it would have raised KeyboardInterrupt wherever it happened to arrive.
+
+    That would be lost in a destructor, and leave a process behind that was just being started.
+    """
+    pressed: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()  # no other may set handlers
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                place = waiting.pop()
-                running.append(_start(context, place, cells[place], data))
-            left = min(one.deadline for one in running) - time.monotonic()
-            ready = wait([one.results for one in running], None if left == float("inf") else max(left, 0.0))
-            for one in list(running):
-                outcome = _outcome(one, limit) if one.results in ready else _overdue(one, limit)
-                if outcome is not None:
-                    running.remove(one)
-                    _end(one)
-                    yield one.place, outcome
+        yield pressed
     finally:
-        for one in running:
-            _end(one)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _start(context: Any, place: int, cell: Cell, data: str) -> _Running:

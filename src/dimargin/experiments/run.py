@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -204,8 +205,9 @@ def _outcomes(
     with TemporaryDirectory(prefix="dimargin-") as folder:
         path = str(Path(folder, "split"))
         joblib.dump(split, path)
-        for place, outcome in run_cells([cells[k] for k in to_run], path, options.limit, options.jobs):
-            k = to_run[place]
-            cache.store(cells[k], digest, options.limit, outcome)
-            watcher.end(cells[k], outcome, False)
-            yield k, outcome
+        with closing(run_cells([cells[k] for k in to_run], path, options.limit, options.jobs)) as found:
+            for place, outcome in found:
+                k = to_run[place]
+                cache.store(cells[k], digest, options.limit, outcome)
+                watcher.end(cells[k], outcome, False)
+                yield k, outcome
