@@ -86,7 +86,8 @@ def data_table(results: Results) -> ShownTable:
     ]  # fmt: skip
     rows += [[name, *["missing"] * 5] for name in results.missing]
     headings = ["data", "training rows", "test rows", "features", "classes", "SHA-256"]
-    return ShownTable("Data", headings, rows)
+    note = "Features are scaled by the ranges of the training rows: to [0, 1], or, of wide sparse rows, to [-1, 1]."
+    return ShownTable("Data", headings, rows, note)
 
 
 def method_table(results: Results) -> ShownTable:
