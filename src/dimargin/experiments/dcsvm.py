@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
             "Accuracy and time",
             ("accuracy", "seconds", "prediction_seconds"),
             _table_2(),
-            "The paper's seconds are those of its machine and programs, of 2014; its scaling of features may be another.",
+            "The paper's seconds are those of its machine and programs, of 2014; its features may be scaled otherwise.",
         ),
         Table("Certificate and cost", ("gap", "objective", "kernel_evaluations", "support_vectors", "peak_memory")),
     ),
