@@ -28,6 +28,7 @@ RANKS = [
     {"callbacks", "model_files"},
     {"datasets", "libsvm", "sites", "displays", "spark", "trusted_types"},
     {"report"},
+    {"experiments"},
     {"cli"},
     {"__main__"},
 ]

@@ -26,6 +26,7 @@ COMMANDS = {
     "info": Command("model_commands", "Print what a model file says of itself: its certificate above all."),
     "tune": Command("tune", "Choose the parameters of a machine by cross-validation, train it with them and save it."),
     "datasets": Command("datasets", "List, find and fetch the data sets of the papers."),
+    "bench": Command("bench", "Run an experiment and write a page of results, beside the figures of its paper."),
     "simulate": Command("simulate", "Let sites learn together that keep their rows, on a simulated network."),
     "site": Command("site", "Learn with other sites; the rows stay here, but for those that --share-rows lets go."),
     "svm-train": Command("svm_commands", "Train LIBSVM's C-SVC and write LIBSVM's text model."),

@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length
 
 from dimargin.report import words
 from dimargin.report.content import content_of
+from dimargin.report.rendering import rendered
 from dimargin.report.tables import is_table, names_of_columns
 from dimargin.system.writing import write_file
 from dimargin.version import __version__
@@ -104,7 +105,9 @@ def write_report(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         content = content_of(model, X, y, names, random_state)
-    page = _rendered(source=asdict(source or Source()), version=__version__, no_picture=NO_PICTURE, **content)
+    page = rendered(
+        "dimargin.report", source=asdict(source or Source()), version=__version__, no_picture=NO_PICTURE, **content
+    )
     write_file(path, page.encode("utf-8", "backslashreplace"))
 
 
@@ -114,20 +117,3 @@ def _names(X: Any, given: Sequence[str] | None) -> Sequence[Any]:
     if len(given) != X.shape[1]:
         raise ValueError(f"feature_names must be {X.shape[1]} names, got {len(given)}")
     return given
-
-
-def _rendered(**content: Any) -> str:
-    """Return the page; all that is text is escaped, but for the pictures, which are SVG."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("dimargin.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        name: getattr(words, name) for name in ("count", "number", "percent", "plain", "score", "seconds", "size")
-    }
-    return str(environment.get_template("page.html.j2").render(content))

@@ -1,0 +1,119 @@
+"""Data sets by name, from the folder in the environment variable DIMARGIN_DATA, and files of the user's."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
+
+from dimargin.data_files import DataFileError, read_data
+
+FOLDER = "DIMARGIN_DATA"
+_ENDINGS = ("", ".bz2", ".xz", ".gz")
+_WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
+_TEST_SHARE = 0.2
+
+
+class MissingDataError(Exception):
+    """Error for a data set that is not on this machine, which is no failure of a method."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows, scaled by the ranges of the training rows."""
+
+    X: Any
+    y: NDArray[Any]
+    X_test: Any
+    y_test: NDArray[Any]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all rows and labels."""
+        found = hashlib.sha256()
+        for rows in (self.X, self.y, self.X_test, self.y_test):
+            for part in _arrays_of(rows):
+                found.update(f"{part.dtype.str} {rows.shape}".encode())
+                found.update(np.ascontiguousarray(part).data)
+        return found.hexdigest()
+
+
+def _arrays_of(rows: Any) -> tuple[NDArray[Any], ...]:
+    return (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
+
+
+def load(name: str, most_rows: int | None = None) -> Split:
+    """Load a data set by its name: with its own test rows if the file ``NAME.t`` is there, else a fifth of its rows.
+
+    Raises
+    ------
+    MissingDataError
+        If DIMARGIN_DATA is not set, or has no such file.
+    DataFileError
+        For a file that cannot be read.
+    """
+    folder = os.environ.get(FOLDER)
+    if not folder:
+        raise MissingDataError(f"the environment variable {FOLDER}, a folder of data sets, is not set")
+    train, test = _file(folder, name), _file(folder, f"{name}.t")
+    if train is None:
+        raise MissingDataError(f"{folder} ({FOLDER}) has no file {name}, nor {name}.bz2, .xz or .gz")
+    X, y = _rows(train)
+    if test is None:
+        return _split(X, y, most_rows)
+    return _scaled(*_thinned(X, y, most_rows), *_thinned(*_rows(test, X.shape[1]), most_rows))
+
+
+def load_file(path: Path, most_rows: int | None = None, label: str | None = None) -> Split:
+    """Load a file of the user's, of which a fifth of the rows are for the test.
+
+    Raises
+    ------
+    DataFileError
+        For a file that cannot be read, has a single class, or a class of one row, which cannot be on both sides.
+    """
+    X, y = _rows(path, label=label)
+    classes, counts = np.unique(y, return_counts=True)
+    if len(classes) < 2:
+        raise DataFileError(f"{path}: expected rows of two classes or more, got those of {classes.tolist()} only")
+    if counts.min() < 2:
+        raise DataFileError(f"{path}: expected two rows or more of every class, got one of {classes[counts.argmin()]}")
+    return _split(X, y, most_rows)
+
+
+def _file(folder: str, name: str) -> Path | None:
+    paths = [Path(folder, f"{name}{ending}") for ending in _ENDINGS]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _rows(path: Path, n_features: int | None = None, label: str | None = None) -> tuple[Any, NDArray[Any]]:
+    data = read_data(path, label=label, n_features=n_features)
+    assert data.y is not None
+    dense = sp.issparse(data.X) and data.X.shape[1] <= _WIDE
+    return (data.X.toarray() if dense else data.X), np.array(data.y.tolist())  # texts of a fixed width, no objects
+
+
+def _split(X: Any, y: NDArray[Any], most_rows: int | None) -> Split:
+    A, B, a, b = train_test_split(X, y, test_size=_TEST_SHARE, stratify=y, random_state=0)
+    return _scaled(*_thinned(A, a, most_rows), *_thinned(B, b, most_rows))
+
+
+def _thinned(X: Any, y: NDArray[Any], most_rows: int | None) -> tuple[Any, NDArray[Any]]:
+    """Return rows drawn at random, in an order of their own."""
+    if most_rows is None or len(y) <= most_rows:
+        return X, y
+    chosen = np.random.default_rng(0).permutation(len(y))[:most_rows]
+    return X[chosen], y[chosen]
+
+
+def _scaled(X: Any, y: NDArray[Any], X_test: Any, y_test: NDArray[Any]) -> Split:
+    scaler = (MaxAbsScaler() if sp.issparse(X) else MinMaxScaler()).fit(X)
+    return Split(scaler.transform(X), y, scaler.transform(X_test), y_test)

@@ -1,0 +1,105 @@
+"""Metrics of a fit: how each is measured, and how it is shown."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dimargin.experiments.data import Split
+from dimargin.report.words import count, number, size
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric's heading, how its values are shown, and what it is."""
+
+    heading: str
+    shown: Callable[[Any], str]
+    about: str
+    factor: float = 1.0  # from its values to those of a picture's axis
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else number(value, 3)
+
+
+METRICS = {
+    "accuracy": Metric("accuracy, %", _percent, "share of the test rows that are predicted right", 100.0),
+    "objective": Metric(
+        "objective", lambda value: number(value, 6), "as the method defines it, of its partitions if it ends with them"
+    ),
+    "gap": Metric("gap", lambda value: f"{value:.1e}", "relative duality gap, of the partitions if it ends with them"),
+    "seconds": Metric(
+        "seconds", _seconds, "of the fit, the first of its process: some tenths of a second are those of first use"
+    ),
+    "prediction_seconds": Metric("prediction, s", _seconds, "of the prediction of all test rows"),
+    "kernel_evaluations": Metric("kernel evaluations", lambda value: f"{value:.2e}", "kernel values that the fit took"),
+    "support_vectors": Metric("support vectors", count, "rows that the model holds"),
+    "bytes": Metric("sent", size, "bytes of all messages"),
+    "messages": Metric("messages", count, "sent by all sites"),
+    "peak_memory": Metric("peak memory", size, "of the process of the cell, with Python, its libraries and the data"),
+}
+"""All metrics, by the keys that cells, tables and files have; a method without one lacks its key."""
+
+
+def measure(make: Callable[[], Any], split: Split) -> dict[str, float]:
+    """Fit an estimator to the training rows, predict the test rows, and return all metrics that it has.
+
+    Raises
+    ------
+    FloatingPointError
+        If predictions or a metric are not finite numbers.
+    """
+    estimator = make()
+    began = time.perf_counter()
+    estimator.fit(split.X, split.y)
+    fitted = time.perf_counter()
+    predicted = np.asarray(estimator.predict(split.X_test))
+    ended = time.perf_counter()
+    if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
+        raise FloatingPointError(f"{np.sum(~np.isfinite(predicted))} of {len(predicted)} predictions are not finite")
+    found = {
+        "accuracy": float(np.mean(predicted == split.y_test)),
+        "seconds": fitted - began,
+        "prediction_seconds": ended - fitted,
+        "peak_memory": _peak_memory(),
+        **of_model(estimator),
+    }
+    for name, value in found.items():
+        if not np.isfinite(value):
+            raise FloatingPointError(f"{name} is {value}")
+    return {name: found[name] for name in METRICS if name in found}
+
+
+def of_model(estimator: Any) -> dict[str, float]:
+    """Return the metrics that a fitted model says of itself: objectives and counts of several classes are summed up."""
+    found: dict[str, float] = {}
+    if hasattr(estimator, "objective_"):
+        found["objective"] = float(np.sum(estimator.objective_))
+    if hasattr(estimator, "duality_gap_"):
+        found["gap"] = float(np.max(estimator.duality_gap_))
+    if hasattr(estimator, "support_"):
+        found["support_vectors"] = len(estimator.support_)
+    history = getattr(estimator, "history_", None) or [{}]
+    if "kernel_evaluations" in history[0]:
+        found["kernel_evaluations"] = int(sum(entry["kernel_evaluations"] for entry in history))
+    for name in ("bytes", "messages"):
+        if name in history[-1]:
+            found[name] = int(history[-1][name])
+    return found
+
+
+def _peak_memory() -> int:
+    """Return the bytes that this process had at most in memory."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,99 @@
+"""``dimargin bench``: an experiment by its name."""
+
+import csv
+import json
+import signal
+
+import numpy as np
+import pytest
+from experiment_methods import experiment as failing
+from report_page import Page
+from sklearn.datasets import dump_svmlight_file, make_moons
+from text_files import write_moons
+
+from dimargin.experiments import EXPERIMENTS, experiment
+from dimargin.experiments.data import load
+
+FAST = ("--only", "svc", "--only", "boosting")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder for results, beside data that have the name of a known set."""
+    monkeypatch.setenv("DIMARGIN_DATA", str(tmp_path))
+    for name, n, seed in (("ijcnn1", 200, 0), ("ijcnn1.t", 100, 1)):
+        X, y = make_moons(n, noise=0.2, random_state=seed)
+        dump_svmlight_file(X, y, str(tmp_path / name))
+    return tmp_path / "results"
+
+
+def test_every_experiment_declares_cells_that_can_be_made():
+    for name in EXPERIMENTS:
+        declared = experiment(name)
+        assert declared.name == name and set(declared.quick_data) <= set(declared.data)
+        cells = [cell for data in (*declared.data, "mine.csv") for cell in declared.cells(data)]
+        for cell in cells:
+            assert json.dumps(cell.parameters) and hasattr(cell.make(), "fit")
+        published = {key[:2] for table in declared.tables for key in table.published}
+        assert published <= {(cell.data, cell.method.name) for cell in cells}
+
+
+def test_a_quick_run_with_a_file_of_ones_own(dimargin, folder):
+    mine = write_moons(folder.parent / "mine.csv", 100)
+    status, out, err = dimargin("bench", "dcsvm", "--quick", "--output", folder, "--data", mine, *FAST)
+    assert status == 0 and out.split() == ["cells", "4", "failed", "0"]
+    assert [line.split(":")[0] for line in err.splitlines()] == [
+        "mine.csv, svc, seed 0", "mine.csv, boosting, seed 0", "ijcnn1, svc, seed 0", "ijcnn1, boosting, seed 0",
+        str(folder),
+    ]  # fmt: skip
+    page, split = Page(folder / "report.html"), load("ijcnn1", 3000)
+    svc = experiment("dcsvm").cells("ijcnn1", only=["svc"])[0].make().fit(split.X, split.y)
+    row = page.tables["table-1-0"][1]
+    assert row[:3] == ["svc", f"{100 * np.mean(svc.predict(split.X_test) == split.y_test):.2f}", "98.69"]
+    assert page.tables["table-0-0"][0] == ["method", "accuracy, %", "seconds", "prediction, s"]  # mine is in no paper
+    with open(folder / "cells.csv", newline="") as file:
+        assert [line["data"] for line in csv.DictReader(file)] == ["mine.csv"] * 2 + ["ijcnn1"] * 2
+    status, out, err = dimargin("bench", "dcsvm", "--quick", "-o", folder, "--data", mine, *FAST)
+    assert status == 0 and err.count("(known)") == 4
+    assert dimargin("bench", "dcsvm", "--quick", "-o", folder, *FAST, "--quiet") == (0, "", "")
+
+
+def test_missing_data_are_no_failure(dimargin, folder, monkeypatch):
+    monkeypatch.delenv("DIMARGIN_DATA")
+    status, out, err = dimargin("bench", "dcsvm", "--quick", "-o", folder, *FAST)
+    assert status == 0 and "missing data  ijcnn1" in out
+    assert err.startswith("ijcnn1 is left out: the environment variable DIMARGIN_DATA, a folder of data sets, is not")
+    assert "No results of ijcnn1: " in (folder / "report.html").read_text()
+    assert json.loads((folder / "cells.json").read_text())["missing"].keys() == {"ijcnn1"}
+
+
+def test_the_exit_status_is_that_of_a_failure(dimargin, folder, monkeypatch):
+    monkeypatch.setattr("dimargin.cli.bench.experiment", lambda name: failing("throws", data=["ijcnn1"]))
+    status, out, err = dimargin("bench", "trial", "-o", folder, "--only", "throws", "--only", "naive")
+    assert status == 1 and out.split() == ["cells", "2", "failed", "1"]
+    assert "ijcnn1, throws, seed 0: raised: RuntimeError: no such luck\n" in err
+    assert Page(folder / "report.html").texts["n-failed"] == "1"
+
+
+def test_an_interrupted_run_says_what_it_keeps(dimargin, folder, monkeypatch):
+    monkeypatch.setattr("dimargin.cli.bench.experiment", lambda name: failing("interrupts", data=["ijcnn1"]))
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        status, out, err = dimargin("bench", "trial", "-o", folder, "--only", "naive", "--only", "interrupts")
+    finally:
+        signal.signal(signal.SIGINT, before)  # which the command leaves ignored, as it is about to end
+    said = f"Interrupted: the cells that have ended are in {folder / 'cells'}, and the same command goes on"
+    assert (status, out, err.splitlines()[-1]) == (1, "", said)
+    assert len(list((folder / "cells").iterdir())) == 1 and not (folder / "report.html").exists()
+
+
+def test_wrong_usage(dimargin, folder):
+    for flags, said in (
+        (("nosuch",), "there is no experiment 'nosuch', but dcsvm"),
+        (("dcsvm", "--only", "lasvm"), "got lasvm"),
+        (("dcsvm", "--limit", 0), "limit must be"),
+        (("dcsvm", "--jobs", 0), "jobs must be"),
+    ):
+        status, _, err = dimargin("bench", *flags, "--output", folder)
+        assert status == 2 and said in " ".join(err.replace("│", " ").split())
+    assert not folder.exists()

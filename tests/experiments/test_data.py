@@ -1,0 +1,58 @@
+"""Data sets by name, and files of one's own."""
+
+import bz2
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from text_files import write_csv, write_moons
+
+from dimargin.data_files import DataFileError
+from dimargin.experiments.data import MissingDataError, Split, load, load_file
+
+
+def test_features_are_scaled_by_the_ranges_of_the_training_rows(moons):
+    split = load("moons")
+    for ours, name in ((split.X, "moons"), (split.X_test, "moons.t")):
+        X = load_svmlight_file(str(moons / name))[0].toarray()
+        low, high = (f(load_svmlight_file(str(moons / "moons"))[0].toarray(), axis=0) for f in (np.min, np.max))
+        np.testing.assert_allclose(ours, (X - low) / (high - low), rtol=1e-12, atol=1e-12)
+    assert split.X.min() == 0 and split.X.max() == pytest.approx(1) and split.y_test.shape == (80,)
+
+
+def test_without_test_rows_a_fifth_is_set_apart(moons):
+    (moons / "moons.t").unlink()
+    split = load("moons")
+    assert (len(split.y), len(split.y_test)) == (96, 24)
+    assert np.mean(split.y_test == 1) == np.mean(split.y == 1) == 0.5  # stratified
+    again = load("moons")
+    assert split.digest == again.digest and len(load("moons", 40).y) == 40 and len(load("moons", 10).y_test) == 10
+
+
+def test_the_digest_is_that_of_every_number():
+    X, y = np.arange(6.0).reshape(3, 2), np.array([0, 1, 0])
+    first = Split(X, y, X, y).digest
+    assert Split(X.copy(), y, X, y.copy()).digest == first
+    others = [Split(X + 1e-12, y, X, y), Split(X, y, X + 1e-12, y), Split(X, 1 - y, X, y), Split(X, y, X, 1 - y),
+              Split(X.reshape(2, 3), y, X, y), Split(sp.csr_array(X), y, X, y)]  # fmt: skip
+    assert len({first, *(other.digest for other in others)}) == 7
+
+
+def test_compressed_and_missing_data(moons, monkeypatch):
+    (moons / "packed.bz2").write_bytes(bz2.compress((moons / "moons").read_bytes()))
+    assert len(load("packed").y) == 96
+    with pytest.raises(MissingDataError, match=r"has no file absent, nor absent\.bz2"):
+        load("absent")
+    monkeypatch.delenv("DIMARGIN_DATA")
+    with pytest.raises(MissingDataError, match="DIMARGIN_DATA, a folder of data sets, is not set"):
+        load("moons")
+
+
+def test_a_file_of_ones_own(tmp_path):
+    split = load_file(write_moons(tmp_path / "mine.csv", 100))
+    assert (len(split.y), len(split.y_test)) == (80, 20) and set(split.y) == {"ham", "spam"}
+    for labels, said in (([0] * 9, r"two classes or more, got those of \[0\] only"), ([0] * 8 + [1], "got one of 1")):
+        write_csv(tmp_path / "odd.csv", np.arange(9.0)[:, None], labels)
+        with pytest.raises(DataFileError, match=f"odd.csv: expected .*{said}"):
+            load_file(tmp_path / "odd.csv")
