@@ -17,6 +17,7 @@ from dimargin.estimators import LinearODMClassifier, ODMClassifier
 from dimargin.experiments.declarations import Experiment, Figure, Method, Table
 
 _LEVELS = 2
+_PARTS = ("the whole problem", "4 parts", "16 parts")  # at each level
 _TREES = {"diodm": "DiODM", "cascade": "Ca-ODM", "dip": "DiP-ODM", "dc": "DC-ODM"}
 _STAGES = {"dsvrg": "acc-DiODM", "svrg": "ODM with SVRG", "csvrg": "ODM with SVRG on a core-set"}
 # chosen once by ODMClassifierCV(random_state=0) on 80% of the rows, features scaled to [0, 1]; of SUSY on 30,000 rows
@@ -95,9 +96,7 @@ EXPERIMENT = Experiment(
     methods=(
         Method("exact", odm, "dimargin's exact machine of the whole problem"),
         *(
-            Method(
-                f"{strategy}, level {level}", odm, f"{name} of {4**level or 1} parts" + " (the whole)" * (level == 0)
-            )
+            Method(f"{strategy}, level {level}", odm, f"{name}, ended with {_PARTS[level]}")
             for strategy, name in _TREES.items()
             for level in range(_LEVELS, -1, -1)
         ),
