@@ -50,6 +50,7 @@ COMMANDS = {
     "datasets list": [("datasets list", None)],
     "datasets path": [("datasets path phishing", None)],
     "datasets fetch": [("datasets fetch SUSY", "bench")],
+    "bench": [("bench dcsvm --quick --data train.csv --label class --only exact --only svc --output results", None)],
     "simulate gossip": [("simulate gossip train.csv --label class", "peers")],
     "simulate coreset": [("simulate coreset", "peers")],
     "site": [("site --name north --data train.csv", "peers")],
