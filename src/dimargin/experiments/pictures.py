@@ -11,7 +11,7 @@ from dimargin.experiments.tables import named
 from dimargin.report.svg import inline, page_style
 
 _SIZE = (4.4, 3.7)  # inches: readable across a phone
-_MARKERS = "osD^vPX*<>"
+_MARKERS = "osD^vPX*<>h"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = ("seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages")
 
 
