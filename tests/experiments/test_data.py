@@ -56,3 +56,11 @@ def test_a_file_of_ones_own(tmp_path):
         write_csv(tmp_path / "odd.csv", np.arange(9.0)[:, None], labels)
         with pytest.raises(DataFileError, match=f"odd.csv: expected .*{said}"):
             load_file(tmp_path / "odd.csv")
+
+
+def test_what_was_scaled_before_is_left_as_it_is(moons):
+    for ending in ("", ".t"):
+        (moons / f"ijcnn1{ending}").write_bytes((moons / f"moons{ending}").read_bytes())
+    split = load("ijcnn1")
+    np.testing.assert_array_equal(split.X, load_svmlight_file(str(moons / "moons"))[0].toarray())
+    assert split.X.min() > 1

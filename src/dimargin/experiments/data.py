@@ -20,6 +20,9 @@ FOLDER = "DIMARGIN_DATA"
 _ENDINGS = ("", ".bz2", ".xz", ".gz")
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
 _TEST_SHARE = 0.2
+# Scaled by LIBSVM's makers, test rows by ranges of their own: as they are, LIBSVM has the accuracy that the paper on
+# DC-SVM has for it (98.70%, 98.69), and scaled again 97.10%.
+_SCALED_BEFORE = ("ijcnn1",)
 
 
 class MissingDataError(Exception):
@@ -28,7 +31,7 @@ class MissingDataError(Exception):
 
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows, scaled by the ranges of the training rows."""
+    """Training and test rows, scaled by the ranges of the training rows, if not before."""
 
     X: Any
     y: NDArray[Any]
@@ -69,7 +72,8 @@ def load(name: str, most_rows: int | None = None) -> Split:
     X, y = _rows(train)
     if test is None:
         return _split(X, y, most_rows)
-    return _scaled(*_thinned(X, y, most_rows), *_thinned(*_rows(test, X.shape[1]), most_rows))
+    parts = *_thinned(X, y, most_rows), *_thinned(*_rows(test, X.shape[1]), most_rows)
+    return Split(*parts) if name in _SCALED_BEFORE else _scaled(*parts)
 
 
 def load_file(path: Path, most_rows: int | None = None, label: str | None = None) -> Split:
