@@ -14,7 +14,7 @@ import dimargin
 
 LAZY = [
     f"dimargin{room}"
-    for room in ("", ".data_files", ".estimators", ".model_files", ".libsvm", ".network", ".simulation")
+    for room in ("", ".baselines", ".data_files", ".estimators", ".model_files", ".libsvm", ".network", ".simulation")
 ]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
 
