@@ -20,14 +20,16 @@ def rows():
     return X, labels[0]
 
 
-def test_all_rows_as_basis_make_the_exact_machine():
-    X, labels = blobs(500)
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize("n", [500, 2000])
+def test_all_rows_as_basis_make_the_exact_machine(n):
+    X, labels = blobs(n)
     y = labels[0]
-    machine = SpSVM(n_basis=500, n_candidates=1, C=C, gamma=GAMMA, tol=1e-10, random_state=0).fit(X, y)
+    machine = SpSVM(n_basis=n, n_candidates=1, C=C, gamma=GAMMA, random_state=0).fit(X, y)
     exact = SVMClassifier(loss="squared_hinge", C=C, gamma=GAMMA, tol=1e-9).fit(X, y)
-    assert_allclose(machine.objective_, exact.objective_, rtol=1e-7)
+    assert_allclose(machine.objective_, exact.objective_, rtol=1e-5)
     assert_allclose(machine.decision_function(X), exact.decision_function(X), atol=1e-3)
-    assert sorted(machine.basis_) == list(range(500))
+    assert sorted(machine.basis_) == list(range(n))
 
 
 def test_coefficients_minimise_the_primal_on_the_basis(rows):

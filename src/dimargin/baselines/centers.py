@@ -37,7 +37,7 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
         Of the kernel ``exp(-gamma |x - z|^2)``, as in scikit-learn.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         Of the linear machine. LIBLINEAR minimises the squared hinge of many rows in the primal, by Newton's method; the
-        hinge by coordinate descent in the dual, which is slow where C is large.
+        hinge by coordinate descent in the dual, where C is large better with ``tol=0.1``, its own default.
     tol : float, default=1e-4
         Of `sklearn.svm.LinearSVC`.
     max_iter : int, default=10000
