@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, is_classifier
+from numpy.testing import assert_array_equal
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.datasets import make_moons
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 import dimargin.baselines
 from dimargin.baselines import LLSVM, LTPU, BaggedSVM, FastFood, LaSVM, SingleCoordinateODM, SpSVM, SubsampledSVM
@@ -50,6 +52,19 @@ def test_errors_name_parameter_row_and_column(rival):
     X[3, 1] = np.nan
     with pytest.raises(ValueError, match="NaN \\(row 3, column 1\\)"):
         rival.fit(X, y)
+
+
+@pytest.mark.parametrize("rival", RIVALS, ids=kind)
+def test_the_same_seed_gives_the_same_numbers_on_any_number_of_threads(rival):
+    X, y = make_moons(3000, noise=0.3, random_state=0)
+    X = np.hstack([X, np.random.default_rng(0).normal(size=(3000, 30))])
+    X, y, queries = X[:1000], y[:1000], X
+    found = []
+    for threads in (1, 4):
+        with threadpool_limits(threads):
+            own = clone(rival).set_params(random_state=3).fit(X, y)
+            found.append(own.decision_function(queries) if is_classifier(own) else own.transform(queries))
+    assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("rival", CLASSIFIERS, ids=kind)

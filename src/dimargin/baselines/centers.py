@@ -119,7 +119,8 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
         """Return decision values of shape (n_samples,) for two classes, else (n_samples, n_classes)."""
         X = query_rows(self, X)
         batches = gen_batches(len(X), ROWS_AT_ONCE)
-        return np.concatenate([self.machine_.decision_function(self._features(X[batch])) for batch in batches])
+        with single_threaded_blas():
+            return np.concatenate([self.machine_.decision_function(self._features(X[batch])) for batch in batches])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict class labels, of shape (n_samples,)."""

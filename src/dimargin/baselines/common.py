@@ -18,6 +18,7 @@ from dimargin.estimators.kernel_parameters import check_gamma
 from dimargin.estimators.validation import check_finite, columns_named
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.threads import single_threaded_blas
 
 ROWS_AT_ONCE = 4096
 """Rows whose features or kernel values are computed together, which bounds the scratch memory."""
@@ -58,14 +59,16 @@ def query_rows(estimator: Any, X: Any) -> Floats:
 def width(gamma: str | float, X: Floats) -> float:
     """Return the number that a parameter `gamma` stands for on rows of shape (n, n_features)."""
     check_gamma(gamma)
-    return gamma_value(gamma, X, np.ones(len(X)))
+    with single_threaded_blas():
+        return gamma_value(gamma, X, np.ones(len(X)))
 
 
 def kernel_sums(X: Floats, vectors: Floats, coefficients: Floats, gamma: float) -> Floats:
     """Return ``sum_j c_j exp(-gamma |x - v_j|^2)`` for every row x, of shape (n,)."""
     sums = np.zeros(len(X))
-    for batch in gen_batches(len(X), ROWS_AT_ONCE) if len(vectors) else ():
-        sums[batch] = rbf_kernel(X[batch], vectors, gamma=gamma) @ coefficients
+    with single_threaded_blas():
+        for batch in gen_batches(len(X), ROWS_AT_ONCE) if len(vectors) else ():
+            sums[batch] = rbf_kernel(X[batch], vectors, gamma=gamma) @ coefficients
     return sums
 
 
