@@ -24,7 +24,7 @@ RANKS = [
     {"strategies", "network"},
     {"simulation"},
     {"estimators"},
-    {"search", "preprocessing"},
+    {"search", "preprocessing", "baselines"},
     {"callbacks", "model_files"},
     {"datasets", "libsvm", "sites", "displays", "spark", "trusted_types"},
     {"report"},

@@ -14,7 +14,10 @@ import dimargin
 
 LAZY = [
     f"dimargin{room}"
-    for room in ("", ".data_files", ".datasets", ".estimators", ".model_files", ".libsvm", ".network", ".simulation")
+    for room in (
+        *("", ".baselines", ".data_files", ".datasets", ".estimators", ".model_files", ".libsvm", ".network"),
+        ".simulation",
+    )
 ]
 HEAVY = ("sklearn", "pyarrow", "pandas", "matplotlib")
 

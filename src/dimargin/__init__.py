@@ -38,18 +38,7 @@ if TYPE_CHECKING:
     from dimargin.version import __version__ as __version__
 else:
     _MODULES = (
-        *(
-            "_core",
-            "balls",
-            "data_files",
-            "datasets",
-            "engines",
-            "experiments",
-            "kernels",
-            "partition",
-            "preprocessing",
-            "problems",
-        ),
-        *("report", "sharding", "solvers", "system"),
+        *("_core", "balls", "baselines", "data_files", "datasets", "engines", "experiments", "kernels", "partition"),
+        *("preprocessing", "problems", "report", "sharding", "solvers", "system"),
     )
     __all__, __getattr__, __dir__ = lazily(__name__, _MODULES)

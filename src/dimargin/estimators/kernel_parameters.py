@@ -37,13 +37,17 @@ def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, 
         raise ValueError(
             f"kernel must be one of {', '.join(map(repr, KERNEL_NAMES))}, 'precomputed' or a function, got {kernel!r}"
         )
-    if isinstance(gamma, str):
-        if gamma not in ("scale", "auto"):
-            raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {gamma!r}")
-    else:
-        check_number("gamma", gamma, 0)
+    check_gamma(gamma)
     check_number("degree", degree, 1, MOST_DEGREE, low_included=True, high_included=True, whole=True)
     check_number("coef0", coef0, -math.inf)
+
+
+def check_gamma(gamma: str | float) -> None:
+    """Raise ValueError or TypeError unless `gamma` is "scale", "auto" or a positive number."""
+    if not isinstance(gamma, str):
+        check_number("gamma", gamma, 0)
+    elif gamma not in ("scale", "auto"):
+        raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {gamma!r}")
 
 
 def kernel_transform(

@@ -1,0 +1,23 @@
+"""Machines that the papers compare theirs with, kept so that the comparison can be repeated.
+
+They are written for clarity, in NumPy and with scikit-learn's parts, take dense rows, and carry no certificate. Nothing
+else in the package uses them. Random Fourier features (Rahimi, Recht 2007), which `FastFood` approximates, are
+scikit-learn's ``RBFSampler``; the other rivals, cascades among them, are strategies of `dimargin.SVMClassifier` and
+`dimargin.ODMClassifier`.
+"""
+
+from typing import TYPE_CHECKING
+
+from dimargin.lazy import lazily
+
+if TYPE_CHECKING:
+    from dimargin.baselines.bagging import BaggedSVM as BaggedSVM
+    from dimargin.baselines.fastfood import FastFood as FastFood
+    from dimargin.baselines.lasvm import LaSVM as LaSVM
+    from dimargin.baselines.llsvm import LLSVM as LLSVM
+    from dimargin.baselines.ltpu import LTPU as LTPU
+    from dimargin.baselines.single_coordinate import SingleCoordinateODM as SingleCoordinateODM
+    from dimargin.baselines.spsvm import SpSVM as SpSVM
+    from dimargin.baselines.subsample import SubsampledSVM as SubsampledSVM
+else:
+    __all__, __getattr__, __dir__ = lazily(__name__)

@@ -1,0 +1,125 @@
+"""What the rivals share: checked rows, two classes as signs, sums of kernel values, uniform samples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import gen_batches
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dimargin.estimators.data import gamma_value
+from dimargin.estimators.kernel_parameters import check_gamma
+from dimargin.estimators.validation import check_finite, columns_named
+from dimargin.problems.one_vs_rest import codes_of
+from dimargin.system.arrays import Floats, Indices
+from dimargin.system.threads import single_threaded_blas
+
+ROWS_AT_ONCE = 4096
+"""Rows whose features or kernel values are computed together, which bounds the scratch memory."""
+
+
+def training_rows(estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
+    """Return dense float64 rows, or rows and class labels, for training.
+
+    Raises ValueError or TypeError naming row and column, or what is wrong with the labels.
+    """
+    with columns_named(X, type(estimator).__name__):
+        found = validate_data(estimator, X, y, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
+    X, *labels = found if isinstance(found, tuple) else (found,)
+    check_finite(X, columns=getattr(estimator, "feature_names_in_", None))
+    if not labels:
+        return X
+    check_classification_targets(labels[0])
+    return X, labels[0]
+
+
+def check_two_classes(estimator: Any, classes: NDArray[Any]) -> None:
+    """Raise ValueError where there is nothing to separate."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"{type(estimator).__name__} needs at least two classes; y has one class only: {classes.tolist()}"
+        )
+
+
+def query_rows(estimator: Any, X: Any) -> Floats:
+    """Return dense float64 rows for a fitted estimator."""
+    check_is_fitted(estimator)
+    with columns_named(X, type(estimator).__name__):
+        X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+    check_finite(X, columns=getattr(estimator, "feature_names_in_", None))
+    return np.asarray(X)
+
+
+def width(gamma: str | float, X: Floats) -> float:
+    """Return the number that a parameter `gamma` stands for on rows of shape (n, n_features)."""
+    check_gamma(gamma)
+    with single_threaded_blas():
+        return gamma_value(gamma, X, np.ones(len(X)))
+
+
+def kernel_sums(X: Floats, vectors: Floats, coefficients: Floats, gamma: float) -> Floats:
+    """Return ``sum_j c_j exp(-gamma |x - v_j|^2)`` for every row x, of shape (n,)."""
+    sums = np.zeros(len(X))
+    with single_threaded_blas():
+        for batch in gen_batches(len(X), ROWS_AT_ONCE) if len(vectors) else ():
+            sums[batch] = rbf_kernel(X[batch], vectors, gamma=gamma) @ coefficients
+    return sums
+
+
+def uniform_sample(y: NDArray[Any], size: int, rng: np.random.RandomState) -> Indices:
+    """Draw rows uniformly without replacement, and go on beyond `size` until every class has occurred.
+
+    A machine cannot be trained on one class; where classes are frequent, as in all data of the papers, the sample is
+    just uniform.
+
+    Examples
+    --------
+    >>> y = np.array([0] * 99 + [1])
+    >>> sample = uniform_sample(y, 10, np.random.RandomState(0))
+    >>> bool(len(sample) >= 10 and sample[-1] == 99)
+    True
+    """
+    order = rng.permutation(len(y))
+    _, first = np.unique(y[order], return_index=True)
+    return np.asarray(order[: max(size, int(first.max()) + 1)])
+
+
+class BinaryClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """Base class of the rivals that separate two classes by the sign of a decision value."""
+
+    classes_: NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _rows_and_signs(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+        """Return rows, and labels of plus one for the second class and minus one for the first; set `classes_`."""
+        X, y = training_rows(self, X, y)
+        check_binary(y)
+        check_two_classes(self, np.unique(y))
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        return X, np.where(codes == 1, 1.0, -1.0)
+
+    @abstractmethod
+    def decision_function(self, X: Any) -> Floats:
+        """Return decision values of shape (n_samples,), positive for the second class."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict class labels, of shape (n_samples,)."""
+        values = self.decision_function(X)
+        return np.asarray(self.classes_[codes_of(values)])
+
+
+def check_binary(y: NDArray[Any]) -> None:
+    """Raise ValueError, in scikit-learn's words, for labels of more than two classes."""
+    kind = type_of_target(y, input_name="y", raise_unknown=True)
+    if kind != "binary":
+        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
