@@ -54,6 +54,12 @@ def test_errors_name_parameter_row_and_column(rival):
         rival.fit(X, y)
 
 
+@pytest.mark.parametrize("rival", [LLSVM(n_centers=10**6), SpSVM(n_basis=10**6), SingleCoordinateODM()], ids=kind)
+def test_what_does_not_fit_into_memory_is_refused_before_any_work(rival):
+    with pytest.raises(MemoryError, match=f"{kind(rival)}.* needs about"):
+        rival.fit(np.zeros((10**6, 1)), np.arange(10**6) % 2)
+
+
 @pytest.mark.parametrize("rival", RIVALS, ids=kind)
 def test_the_same_seed_gives_the_same_numbers_on_any_number_of_threads(rival):
     X, y = make_moons(3000, noise=0.3, random_state=0)

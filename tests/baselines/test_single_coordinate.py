@@ -61,8 +61,3 @@ def test_too_few_sweeps_are_told():
     with pytest.warns(ConvergenceWarning, match="max_iter=1 sweeps; the relative duality gap is"):
         machine = SingleCoordinateODM(gamma=GAMMA, max_iter=1, tol=1e-9, random_state=0).fit(X, labels[0])
     assert machine.n_iter_ == 1 and machine.duality_gap_ > 1e-9
-
-
-def test_a_kernel_matrix_that_does_not_fit_is_refused_before_any_work():
-    with pytest.raises(MemoryError, match="SingleCoordinateODM's kernel matrix needs about"):
-        SingleCoordinateODM().fit(np.zeros((10**6, 1)), np.arange(10**6) % 2)

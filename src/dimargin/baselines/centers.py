@@ -19,7 +19,10 @@ from dimargin.baselines.common import ROWS_AT_ONCE, check_two_classes, query_row
 from dimargin.estimators.validation import check_number
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.system.arrays import Floats
+from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
+
+_BYTES = 24  # of a feature: 8, and 16 as LIBLINEAR stores it
 
 
 @dataclass(eq=False, repr=False)
@@ -84,6 +87,8 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
         ------
         ValueError, TypeError
             For a parameter or data out of range; the message names the parameter, row or column.
+        MemoryError
+            Before the work begins, where the features do not fit into memory.
         """
         check_number("n_centers", self.n_centers, 1, low_included=True, whole=True)
         check_number("C", self.C, 0)
@@ -91,6 +96,8 @@ class CenterClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"loss must be 'squared_hinge' or 'hinge', got {self.loss!r}")
         X, y = training_rows(self, X, y)
         check_two_classes(self, np.unique(y))
+        needed = _BYTES * len(X) * min(self.n_centers, len(X))
+        check_memory(needed, None, f"{type(self).__name__} with n_centers={self.n_centers}", "use fewer centres")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with single_threaded_blas():
             self.gamma_ = width(self.gamma, X)

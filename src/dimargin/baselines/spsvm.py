@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from dimargin.baselines.common import BinaryClassifier, kernel_sums, query_rows, width
 from dimargin.estimators.validation import check_number
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
 
 _GROWTH = 1.1  # of the basis, after which all coefficients are optimised again
@@ -109,6 +110,8 @@ class SpSVM(BinaryClassifier):
         ------
         ValueError, TypeError
             For a parameter or data out of range; the message names the parameter, row or column.
+        MemoryError
+            Before the work begins, where kernel values with the basis do not fit into memory.
 
         Warns
         -----
@@ -120,10 +123,12 @@ class SpSVM(BinaryClassifier):
         check_number("C", self.C, 0)
         check_number("tol", self.tol, 0)
         X, signs = self._rows_and_signs(X, y)
+        n_basis = min(self.n_basis, len(X))
+        check_memory(8 * len(X) * n_basis, None, f"SpSVM with n_basis={self.n_basis}", "use a smaller basis")
         self.gamma_ = width(self.gamma, X)
         rng = check_random_state(self.random_state)
         with single_threaded_blas():
-            model = _Expansion(X, signs, float(self.C), self.gamma_, min(self.n_basis, len(X)))
+            model = _Expansion(X, signs, float(self.C), self.gamma_, n_basis)
             optimised = 0
             while not model.full:
                 model.add(model.best_of(model.candidates(self.n_candidates, rng)))
