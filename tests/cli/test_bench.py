@@ -90,7 +90,7 @@ def test_an_interrupted_run_says_what_it_keeps(dimargin, folder, monkeypatch):
 def test_wrong_usage(dimargin, folder):
     for flags, said in (
         (("nosuch",), "there is no experiment 'nosuch', but dcsvm"),
-        (("dcsvm", "--only", "lasvm"), "got lasvm"),
+        (("dcsvm", "--only", "nosuch"), "got nosuch"),
         (("dcsvm", "--limit", 0), "limit must be"),
         (("dcsvm", "--jobs", 0), "jobs must be"),
     ):

@@ -171,11 +171,12 @@ class MarginLosses:
         else:
             reach = errors + UNIT * np.where(margins != 0, np.abs(shifted), 0.0) if self.intercept else errors
             # terms of the gap are convex in their margins: largest at one of the ends
-            ends = (self.values(moved) + dual * moved for moved in _ends(shifted, reach))
-            change = np.maximum(np.maximum(*ends) - (losses + products), 0.0)
+            ends = [(self.values(moved), dual * moved) for moved in _ends(shifted, reach)]
+            change = np.maximum(np.maximum(*(loss + product for loss, product in ends)) - (losses + products), 0.0)
             rounded = ROUNDINGS * (losses + conjugate.magnitude(dual) + np.abs(products) + np.abs(half))
-            yield change + rounded
-            yield 0.5 * (np.abs(dual) * reach) + rounded
+            # what rounding does at the ends, where terms may be far larger, and cancel
+            yield change + rounded + ROUNDINGS * np.maximum(*(loss + np.abs(product) for loss, product in ends))
+            yield (0.5 + ROUNDINGS) * (np.abs(dual) * reach) + rounded
         if not self.intercept:
             yield from [nothing] * 4
             return
