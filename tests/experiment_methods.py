@@ -84,7 +84,7 @@ def gossip(random_state):
 
 
 def experiment(*whats, file=None, **own):
-    """An experiment on the data set "moons", with an exact machine, a naive classifier and what misbehaves."""
+    """An experiment on the data set "svmguide1", with an exact machine, a naive classifier and what misbehaves."""
     names = ("", *whats)
     return Experiment(
         name="trial", title="A trial", about="Small machines.", source="nobody", quick_rows=50,
@@ -96,8 +96,8 @@ def experiment(*whats, file=None, **own):
             "what": "" if method == "naive" else method, "file": None if file is None else str(file)},
         tables=(
             Table("Scores", ("accuracy", "objective", "support_vectors", "messages"),
-                  {("moons", "exact", "accuracy"): 0.9876}, "Another machine."),
+                  {("svmguide1", "exact", "accuracy"): 0.9876}, "Another machine."),
         ),
         figures=(Figure("Accuracy against seconds", "seconds", "accuracy"),),
-        **{"data": ("moons",), "quick_data": ("moons",), "seeds": (0,), **own},
+        **{"data": ("svmguide1",), "quick_data": ("svmguide1",), "seeds": (0,), **own},
     )  # fmt: skip

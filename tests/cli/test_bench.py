@@ -21,6 +21,7 @@ FAST = ("--only", "svc", "--only", "boosting")
 def folder(tmp_path, monkeypatch):
     """A folder for results, beside data that have the name of a known set."""
     monkeypatch.setenv("DIMARGIN_DATA", str(tmp_path))
+    monkeypatch.setenv("DIMARGIN_CACHE", str(tmp_path / "cache"))
     for name, n, seed in (("ijcnn1", 200, 0), ("ijcnn1.t", 100, 1)):
         X, y = make_moons(n, noise=0.2, random_state=seed)
         dump_svmlight_file(X, y, str(tmp_path / name))
@@ -62,7 +63,9 @@ def test_missing_data_are_no_failure(dimargin, folder, monkeypatch):
     monkeypatch.delenv("DIMARGIN_DATA")
     status, out, err = dimargin("bench", "dcsvm", "--quick", "-o", folder, *FAST)
     assert status == 0 and "missing data  ijcnn1" in out
-    assert err.startswith("ijcnn1 is left out: the environment variable DIMARGIN_DATA, a folder of data sets, is not")
+    assert err.startswith(
+        "ijcnn1 is left out: ijcnn1.bz2 and ijcnn1.t.bz2 are missing. `dimargin datasets fetch ijcnn1`"
+    )
     assert "No results of ijcnn1: " in (folder / "report.html").read_text()
     assert json.loads((folder / "cells.json").read_text())["missing"].keys() == {"ijcnn1"}
 

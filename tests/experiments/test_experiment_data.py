@@ -13,21 +13,20 @@ from dimargin.experiments.data import MissingDataError, Split, load, load_file
 
 
 def test_features_are_scaled_by_the_ranges_of_the_training_rows(moons):
-    split = load("moons")
-    for ours, name in ((split.X, "moons"), (split.X_test, "moons.t")):
+    split = load("svmguide1")
+    for ours, name in ((split.X, "svmguide1"), (split.X_test, "svmguide1.t")):
         X = load_svmlight_file(str(moons / name))[0].toarray()
-        low, high = (f(load_svmlight_file(str(moons / "moons"))[0].toarray(), axis=0) for f in (np.min, np.max))
+        low, high = (f(load_svmlight_file(str(moons / "svmguide1"))[0].toarray(), axis=0) for f in (np.min, np.max))
         np.testing.assert_allclose(ours, (X - low) / (high - low), rtol=1e-12, atol=1e-12)
     assert split.X.min() == 0 and split.X.max() == pytest.approx(1) and split.y_test.shape == (80,)
 
 
 def test_without_test_rows_a_fifth_is_set_apart(moons):
-    (moons / "moons.t").unlink()
-    split = load("moons")
+    split = load("skin_nonskin")
     assert (len(split.y), len(split.y_test)) == (96, 24)
     assert np.mean(split.y_test == 1) == np.mean(split.y == 1) == 0.5  # stratified
-    again = load("moons")
-    assert split.digest == again.digest and len(load("moons", 40).y) == 40 and len(load("moons", 10).y_test) == 10
+    assert split.digest == load("skin_nonskin").digest
+    assert len(load("skin_nonskin", 40).y) == 40 and len(load("skin_nonskin", 10).y_test) == 10
 
 
 def test_the_digest_is_that_of_every_number():
@@ -40,13 +39,16 @@ def test_the_digest_is_that_of_every_number():
 
 
 def test_compressed_and_missing_data(moons, monkeypatch):
-    (moons / "packed.bz2").write_bytes(bz2.compress((moons / "moons").read_bytes()))
-    assert len(load("packed").y) == 96
-    with pytest.raises(MissingDataError, match=r"has no file absent, nor absent\.bz2"):
-        load("absent")
+    (moons / "cod-rna.bz2").write_bytes(bz2.compress((moons / "skin_nonskin").read_bytes()))
+    assert len(load("cod-rna").y) == 96
+    with pytest.raises(MissingDataError, match=r"^phishing is missing\. .*datasets fetch phishing"):
+        load("phishing")
+    (moons / "svmguide1.t").unlink()
+    with pytest.raises(MissingDataError, match=r"^svmguide1\.t is missing"):
+        load("svmguide1")
     monkeypatch.delenv("DIMARGIN_DATA")
-    with pytest.raises(MissingDataError, match="DIMARGIN_DATA, a folder of data sets, is not set"):
-        load("moons")
+    with pytest.raises(MissingDataError, match="a folder that DIMARGIN_DATA names"):
+        load("skin_nonskin")
 
 
 def test_a_file_of_ones_own(tmp_path):
@@ -60,7 +62,8 @@ def test_a_file_of_ones_own(tmp_path):
 
 def test_what_was_scaled_before_is_left_as_it_is(moons):
     for ending in ("", ".t"):
-        (moons / f"ijcnn1{ending}").write_bytes((moons / f"moons{ending}").read_bytes())
+        (moons / f"ijcnn1{ending}").write_bytes((moons / f"svmguide1{ending}").read_bytes())
     split = load("ijcnn1")
-    np.testing.assert_array_equal(split.X, load_svmlight_file(str(moons / "moons"))[0].toarray())
-    assert split.X.min() > 1
+    given = load_svmlight_file(str(moons / "svmguide1"))[0].toarray()
+    np.testing.assert_array_equal(split.X[:, : given.shape[1]], given)
+    assert given.min() > 1

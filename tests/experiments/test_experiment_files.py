@@ -25,7 +25,7 @@ def test_the_page_has_the_numbers_of_the_estimator(written):
     folder, _ = written
     page = Page(folder / "report.html")
     check_alone(page)
-    split, machine = load("moons"), experiment_methods.exact(0)
+    split, machine = load("svmguide1"), experiment_methods.exact(0)
     accuracy = machine.fit(split.X, split.y).score(split.X_test, split.y_test)
     assert page.tables["table-0-0"][:2] == [
         ["method", "accuracy, %", "paper", "objective", "support vectors"],  # and no messages, which nobody has sent
@@ -33,8 +33,8 @@ def test_the_page_has_the_numbers_of_the_estimator(written):
     ]
     assert page.tables["table-0-0"][3] == ["throws", "raised", "—", "raised", "raised"]
     assert page.texts["n-cells"] == "8" and page.texts["n-failed"] == "2"
-    assert ["moons, throws, seed 1", "raised", "RuntimeError: no such luck"] in page.tables["table-failures"]
-    assert ["moons, warns, seed 0", "UserWarning: a word of warning"] in page.tables["table-warnings"]
+    assert ["svmguide1, throws, seed 1", "raised", "RuntimeError: no such luck"] in page.tables["table-failures"]
+    assert ["svmguide1, warns, seed 0", "UserWarning: a word of warning"] in page.tables["table-warnings"]
     assert page.tables["table-methods"][1] == ["exact", "an exact machine", "all"]
     assert "simulated" not in page.texts and page.source.count("<svg") == 1
 

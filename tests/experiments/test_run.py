@@ -114,7 +114,10 @@ def test_an_interrupted_run_goes_on(moons, tmp_path):
     watch = Noted()
     results = run_experiment(trial, tmp_path, Options(), watch)
     assert watch.known == ["exact 0", "naive 0"] and watch.ran == ["warns 0", "exact 1", "naive 1", "warns 1"]
-    assert [str(record.cell) for record in results.records][:2] == ["moons, exact, seed 0", "moons, naive, seed 0"]
+    assert [str(record.cell) for record in results.records][:2] == [
+        "svmguide1, exact, seed 0",
+        "svmguide1, naive, seed 0",
+    ]
     again = run_experiment(trial, tmp_path, Options(), watch := Noted())
     assert again.records == results.records and not watch.ran
 
@@ -132,7 +135,7 @@ def test_cells_run_again_when_something_changes_that_they_depend_on(moons, tmp_p
     monkeypatch.undo()
     monkeypatch.setenv("DIMARGIN_DATA", str(moons))
     assert ran() == []
-    with open(moons / "moons.t", "a") as file:
+    with open(moons / "svmguide1.t", "a") as file:
         file.write("1 1:3.5\n")
     assert ran() == ["exact 0"]
 
@@ -162,7 +165,7 @@ def by_cell(results):
 
 def test_metrics_are_those_of_the_estimator(moons, tmp_path):
     metrics = by_method(run_experiment(experiment(), tmp_path, Options()))["exact"].metrics
-    split, machine = load("moons"), experiment_methods.exact(0)
+    split, machine = load("svmguide1"), experiment_methods.exact(0)
     machine.fit(split.X, split.y)
     assert metrics["accuracy"] == machine.score(split.X_test, split.y_test)
     assert metrics["objective"] == pytest.approx(machine.objective_, rel=1e-9)
@@ -179,8 +182,8 @@ def test_bad_options_and_data_end_before_any_cell(moons, tmp_path):
         Options(jobs=0)
     with pytest.raises(ValueError, match="trial has the methods exact, naive, got exakt"):
         run_experiment(experiment(), tmp_path, Options(only=["exakt"]))
-    mine = write_moons(tmp_path / "moons", 50)
-    with pytest.raises(ValueError, match="data sets must have different names, got moons beside moons"):
+    mine = write_moons(tmp_path / "svmguide1", 50)
+    with pytest.raises(ValueError, match="data sets must have different names, got svmguide1 beside svmguide1"):
         run_experiment(experiment(), tmp_path, Options(files=[mine]))
     (tmp_path / "bad.csv").write_text("a,class\nx,1\n")
     with pytest.raises(DataFileError, match=r"bad\.csv"):

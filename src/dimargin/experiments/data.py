@@ -1,9 +1,8 @@
-"""Data sets by name, from the folder in the environment variable DIMARGIN_DATA, and files of the user's."""
+"""Data sets of `dimargin.datasets`, and files of the user's, as training and test rows."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 
 from dimargin.data_files import DataFileError, read_data
+from dimargin.datasets.access import load as load_by_name
 
-FOLDER = "DIMARGIN_DATA"
-_ENDINGS = ("", ".bz2", ".xz", ".gz")
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
 _TEST_SHARE = 0.2
 # Scaled by LIBSVM's makers, test rows by ranges of their own: as they are, LIBSVM has the accuracy that the paper on
@@ -54,25 +52,24 @@ def _arrays_of(rows: Any) -> tuple[NDArray[Any], ...]:
 
 
 def load(name: str, most_rows: int | None = None) -> Split:
-    """Load a data set by its name: with its own test rows if the file ``NAME.t`` is there, else a fifth of its rows.
+    """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
 
     Raises
     ------
     MissingDataError
-        If DIMARGIN_DATA is not set, or has no such file.
+        If a file of it is not on this computer.
     DataFileError
         For a file that cannot be read.
     """
-    folder = os.environ.get(FOLDER)
-    if not folder:
-        raise MissingDataError(f"the environment variable {FOLDER}, a folder of data sets, is not set")
-    train, test = _file(folder, name), _file(folder, f"{name}.t")
-    if train is None:
-        raise MissingDataError(f"{folder} ({FOLDER}) has no file {name}, nor {name}.bz2, .xz or .gz")
-    X, y = _rows(train)
-    if test is None:
+    try:
+        given = load_by_name(name)
+    except FileNotFoundError as error:
+        raise MissingDataError(str(error).removeprefix(f"{name}: ")) from error
+    X, y = _dense(given.X), _labels(given.y)
+    if given.y_test is None:
         return _split(X, y, most_rows)
-    parts = *_thinned(X, y, most_rows), *_thinned(*_rows(test, X.shape[1]), most_rows)
+    test = _dense(given.X_test), _labels(given.y_test)
+    parts = *_thinned(X, y, most_rows), *_thinned(*test, most_rows)
     return Split(*parts) if name in _SCALED_BEFORE else _scaled(*parts)
 
 
@@ -84,7 +81,9 @@ def load_file(path: Path, most_rows: int | None = None, label: str | None = None
     DataFileError
         For a file that cannot be read, has a single class, or a class of one row, which cannot be on both sides.
     """
-    X, y = _rows(path, label=label)
+    data = read_data(path, label=label)
+    assert data.y is not None
+    X, y = _dense(data.X), _labels(data.y)
     classes, counts = np.unique(y, return_counts=True)
     if len(classes) < 2:
         raise DataFileError(f"{path}: expected rows of two classes or more, got those of {classes.tolist()} only")
@@ -93,16 +92,13 @@ def load_file(path: Path, most_rows: int | None = None, label: str | None = None
     return _split(X, y, most_rows)
 
 
-def _file(folder: str, name: str) -> Path | None:
-    paths = [Path(folder, f"{name}{ending}") for ending in _ENDINGS]
-    return next((path for path in paths if path.is_file()), None)
+def _dense(X: Any) -> Any:
+    """Return sparse rows as dense ones, unless they are wide."""
+    return X.toarray() if sp.issparse(X) and X.shape[1] <= _WIDE else X
 
 
-def _rows(path: Path, n_features: int | None = None, label: str | None = None) -> tuple[Any, NDArray[Any]]:
-    data = read_data(path, label=label, n_features=n_features)
-    assert data.y is not None
-    dense = sp.issparse(data.X) and data.X.shape[1] <= _WIDE
-    return (data.X.toarray() if dense else data.X), np.array(data.y.tolist())  # texts of a fixed width, no objects
+def _labels(y: NDArray[Any]) -> NDArray[Any]:
+    return np.array(y.tolist())  # texts of a fixed width, no objects
 
 
 def _split(X: Any, y: NDArray[Any], most_rows: int | None) -> Split:
