@@ -63,9 +63,8 @@ def test_missing_data_are_no_failure(dimargin, folder, monkeypatch):
     monkeypatch.delenv("DIMARGIN_DATA")
     status, out, err = dimargin("bench", "dcsvm", "--quick", "-o", folder, *FAST)
     assert status == 0 and "missing data  ijcnn1" in out
-    assert err.startswith(
-        "ijcnn1 is left out: ijcnn1.bz2 and ijcnn1.t.bz2 are missing. `dimargin datasets fetch ijcnn1`"
-    )
+    said = "ijcnn1 is left out: ijcnn1.bz2 and ijcnn1.t.bz2 are missing. `dimargin datasets fetch ijcnn1` gets"
+    assert err.startswith(said)
     assert "No results of ijcnn1: " in (folder / "report.html").read_text()
     assert json.loads((folder / "cells.json").read_text())["missing"].keys() == {"ijcnn1"}
 

@@ -114,10 +114,8 @@ def test_an_interrupted_run_goes_on(moons, tmp_path):
     watch = Noted()
     results = run_experiment(trial, tmp_path, Options(), watch)
     assert watch.known == ["exact 0", "naive 0"] and watch.ran == ["warns 0", "exact 1", "naive 1", "warns 1"]
-    assert [str(record.cell) for record in results.records][:2] == [
-        "svmguide1, exact, seed 0",
-        "svmguide1, naive, seed 0",
-    ]
+    cells = [str(record.cell) for record in results.records]
+    assert cells[:2] == ["svmguide1, exact, seed 0", "svmguide1, naive, seed 0"]
     again = run_experiment(trial, tmp_path, Options(), watch := Noted())
     assert again.records == results.records and not watch.ran
 

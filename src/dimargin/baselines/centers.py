@@ -1,4 +1,4 @@
-"""What LLSVM and LTPU share: centres by k-means, kernel values with them as features, and a linear machine."""
+"""Base of LLSVM and LTPU: centres by k-means, kernel values with them as features, and a linear machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rivals share: checked rows, two classes as signs, sums of kernel values, uniform samples."""
+"""Parts that the rivals share: checked rows, two classes as signs, sums of kernel values, uniform samples."""
 
 from __future__ import annotations
 

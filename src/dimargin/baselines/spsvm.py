@@ -163,7 +163,7 @@ class _Expansion:
 
     @property
     def full(self) -> bool:
-        """Whether the basis has all the rows that it may have."""
+        """Return whether the basis has all the rows that it may have."""
         return len(self.basis) == len(self._columns)
 
     def candidates(self, count: int, rng: np.random.RandomState) -> Indices:

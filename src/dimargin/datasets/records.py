@@ -19,7 +19,7 @@ class ChangedFileError(OSError):
 
 @dataclass(frozen=True)
 class Record:
-    """What a file was when it was first fetched.
+    """Checksum and size of a file when it was first fetched, and its origin.
 
     Parameters
     ----------

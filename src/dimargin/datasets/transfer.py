@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from dimargin.system.writing import write_file
 
 Progress = Callable[[str, int, int], None]
-"""What is told how far a transfer is: the name of the file, the bytes that are here, and the bytes in all."""
+"""Function that is called as a transfer goes on: with the name of the file, the bytes that are here, and all bytes."""
 
 CHUNK = 2**16  # bytes; what has come of the last one is lost when the connection breaks
 TIMEOUT = 30.0  # seconds without any byte

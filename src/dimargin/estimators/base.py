@@ -306,7 +306,6 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         codes = codes_of_labels(labels)
         transform = replace(origin.transform, offset=0.0)
         vectors = found.vectors if (np.diff(order) == 1).all() else found.vectors[order]
-        precise = origin.n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4
         return {
             "classes_": origin.classes,
             "support_": indices[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
@@ -314,10 +313,16 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            "_transform": transform.in_float64() if precise else for_prediction(transform, vectors, found.coefficients),
+            "_transform": self._for_prediction(transform, origin.n_rows, vectors, found.coefficients),
             "_router": None if found.router is None else found.router.take(order),
             "_n_given": origin.n_given,
         }
+
+    def _for_prediction(self, transform: Transform, n_rows: int, vectors: Any, coefficients: Floats) -> Transform:
+        """Return the transform for prediction, in float64 if the solve was in that, or the coefficients ask for it."""
+        if n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4:
+            return transform.in_float64()
+        return for_prediction(transform, vectors, coefficients)
 
     def _attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
         own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}

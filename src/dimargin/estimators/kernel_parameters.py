@@ -70,7 +70,7 @@ def kernel_transform(
 
 
 def for_prediction(transform: Transform, vectors: Any, coefficients: Floats) -> Transform:
-    """Return the transform of a model's kernel values: in float64 where float32 would be seen in decision values.
+    """Return the transform for kernel values at prediction: in float64 where float32 would be seen in decision values.
 
     Large coefficients of either sign, as of a steep loss and a wide kernel, or of landmarks that are nearly dependent,
     cancel each other, and rounding is relative to each of them.

@@ -15,12 +15,11 @@ from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.certificate import global_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute
 from dimargin.estimators.data import TrainingData
-from dimargin.estimators.kernel_parameters import for_prediction
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import coefficients_of, pair_numbers
-from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
+from dimargin.solvers import CACHE, Limits
 from dimargin.strategies import Exact, Progress, TreeShape
 from dimargin.strategies.one_vs_one import PairsOutcome, train_pairs
 from dimargin.system.arrays import Floats, Indices
@@ -162,7 +161,6 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         given, codes = data.kept[order[support]], data.y[order[support]]
         by_class = np.lexsort((given, codes))
         support = support[by_class]
-        precise = len(order) <= BlockCoordinateDescent.small or self.tol < 1e-4
         transform, vectors = pairs.kernel.transform, pairs.kernel.vectors(support)
         signed = np.ascontiguousarray(outcome.signed[:, support])
         return {
@@ -172,7 +170,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             "dual_coef_": signed,
             "intercept_": outcome.objectives.intercept,
             "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
-            "_transform": transform.in_float64() if precise else for_prediction(transform, vectors, signed),
+            "_transform": self._for_prediction(transform, len(order), vectors, signed),
             "_router": None,
             "_n_given": data.n_given,
         }

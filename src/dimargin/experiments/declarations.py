@@ -1,4 +1,4 @@
-"""What an experiment declares: data, methods, the cells of the matrix, and what is shown of them."""
+"""Declarations of an experiment: data, methods, the cells of the matrix, and what is shown of them."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether there is no result."""
+        """Return whether there is no result."""
         return self.status != DONE
 
     def as_json(self) -> dict[str, Any]:
