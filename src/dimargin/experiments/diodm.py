@@ -20,7 +20,8 @@ _LEVELS = 2
 _PARTS = ("the whole problem", "4 parts", "16 parts")  # at each level
 _TREES = {"diodm": "DiODM", "cascade": "Ca-ODM", "dip": "DiP-ODM", "dc": "DC-ODM"}
 _STAGES = {"dsvrg": "acc-DiODM", "svrg": "ODM with SVRG", "csvrg": "ODM with SVRG on a core-set"}
-# chosen once by ODMClassifierCV(random_state=0) on 80% of the rows, features scaled to [0, 1]; of SUSY on 30,000 rows
+# gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chose on 80% of the rows, features scaled to [0, 1]:
+# of svmguide1 on all training rows, of SUSY on 30,000 rows; a7a, part of a9a, has those of a9a
 _CHOSEN = {
     "svmguide1": (3.2, 1e5, 0.3, 0.5),
     "phishing": (0.06, 1e5, 0.1, 0.1),
@@ -33,7 +34,7 @@ _CHOSEN = {
     "SUSY-30k": (0.2, 1e5, 0.8, 0.5),
 }
 _OF_OTHER_DATA = ("scale", "auto", 0.3, 0.5)
-_C = 10.0  # of the machines that are no ODM; about lam / n on these data
+_C = 10.0  # of scikit-learn's SVC
 
 
 def odm(random_state: int, strategy: str = "exact", **parameters: Any) -> ODMClassifier:
