@@ -20,7 +20,7 @@ _LEVELS = 2
 _PARTS = ("the whole problem", "4 parts", "16 parts")  # at each level
 _TREES = {"diodm": "DiODM", "cascade": "Ca-ODM", "dip": "DiP-ODM", "dc": "DC-ODM"}
 _STAGES = {"dsvrg": "acc-DiODM", "svrg": "ODM with SVRG", "csvrg": "ODM with SVRG on a core-set"}
-# gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chose on 80% of the rows, features scaled to [0, 1]:
+# gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chose on 80% of the rows, scaled to [0, 1]:
 # of svmguide1 on all training rows, of SUSY on 30,000 rows; a7a, part of a9a, has those of a9a
 _CHOSEN = {
     "svmguide1": (3.2, 1e5, 0.3, 0.5),
