@@ -207,6 +207,7 @@ def test_what_is_wrong_with_rows_is_said_with_the_column(frame):
     refused(frame.withColumn("features", short), "features")
     chance = F.udf(lambda: random.random(), "double").asNondeterministic()
     refused(frame.where(chance() < 0.5), "changes from read to read")
+    refused(frame.withColumn("weight", 1 + chance()), "changes from read to read")  # as many rows of every class
     refused(frame, "4096 partitions", clone(ODM).set_params(strategy="diodm", n_levels=6))
     assert not spark_sessions.cached() - before
 

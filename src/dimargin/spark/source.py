@@ -37,6 +37,7 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import memory_of_process
 
 _WORKERS_ASKED = 256
+_SUMMED = 1e-9  # relative difference of two sums of the same weights, in another order
 _LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be
 
 
@@ -45,6 +46,7 @@ class Survey:
     """Counts of a source, taken before its rows are sent to shards."""
 
     counts: dict[float, int]  # rows with positive weight, by label
+    weights: dict[float, float]  # sums of their weights, by label
     n_given: int  # rows, those without weight included
     n_features: int  # of the first row
     n_values: int  # values that vectors store, or all values
@@ -100,8 +102,10 @@ class Source:
         values = F.col(f"{FEATURES}.values" if vectors else FEATURES)
         width = F.coalesce(F.col(f"{FEATURES}.size"), F.size(values)) if vectors else F.size(values)
         heavy = F.lit(True) if self.columns.weight is None else F.col(WEIGHT) > 0
+        weight = F.lit(1.0) if self.columns.weight is None else F.col(WEIGHT)
         counts = self.frame.groupBy(LABEL).agg(
             F.count_if(heavy).alias("n_rows"), F.count(F.lit(1)).alias("n_given"),
+            F.sum(F.when(heavy, weight)).alias("weight"),
             F.sum(F.size(values) if vectors else F.lit(0)).alias("n_values"),
         )  # fmt: skip
         with self.engine.describe("look at the rows"):
@@ -116,14 +120,16 @@ class Source:
             )
         n_given, n_values = (sum(row[name] for row in found) for name in ("n_given", "n_values"))
         # rows that have no label are refused when they are dealt
-        labels = {row[LABEL]: row["n_rows"] for row in found if row["n_rows"] and row[LABEL] is not None}
+        known = [row for row in found if row["n_rows"] and row[LABEL] is not None]
+        labels = {row[LABEL]: row["n_rows"] for row in known}
         if not labels:
             raise ValueError(f"the dataset has no row with positive weight, of {n_given}")
         if len(labels) < 2:
             raise ValueError(
                 f"labelCol {self.columns.label!r} has one class only, {next(iter(labels))!r}; at least two are needed"
             )
-        return Survey(labels, n_given, n_features, n_values if vectors else n_given * n_features)
+        weights = {row[LABEL]: row["weight"] for row in known}
+        return Survey(labels, weights, n_given, n_features, n_values if vectors else n_given * n_features)
 
     def memory(self) -> int:
         """Return the bytes that a worker may use, the least of those that were asked, in one job."""
@@ -146,10 +152,11 @@ class Source:
         )  # fmt: skip
         rows = self.engine.gather(self.frame, _keyed, _sorted, n_shards, scatter, nothing)
         measures = Measures.of(rows, len(survey.counts))
-        if measures.n_rows != survey.n_rows:
+        if not measures.agree_with(survey):
             raise ValueError(
                 f"the dataset had {survey.n_rows} rows with positive weight when it was read first, and "
-                f"{measures.n_rows} then: it changes from read to read; write it, or cache it, before it is trained on"
+                f"{measures.n_rows} then, not all of them the same: it changes from read to read; write it, or cache "
+                "it, before it is trained on"
             )
         if measures.sizes.min() >= _LEAST_SHARE * survey.n_rows / n_shards:
             return rows, measures
@@ -162,7 +169,8 @@ class Measures:
     """Sums over shards."""
 
     sizes: Indices  # numbers of rows in the shards to which rows go by their keys, of shape (n_shards,)
-    weights: Floats  # sum of the weights of the rows of every class, of shape (n_classes,)
+    counts: Indices  # rows of every class, of shape (n_classes,)
+    weights: Floats  # sum of the weights of the rows of every class, of the same shape
     sums: Floats  # weighted sum of the rows of every class, of shape (n_classes, n_features)
     sparse: bool  # whether the rows are stored sparse
     fingerprint: str  # digest of these sums and the keys of all rows
@@ -172,13 +180,19 @@ class Measures:
         """Number of all rows."""
         return int(self.sizes.sum())
 
+    def agree_with(self, survey: Survey) -> bool:
+        """Return whether every class has as many rows, of the same weight, as when they were counted first."""
+        counts, weights = ([given[label] for label in survey.classes] for given in (survey.counts, survey.weights))
+        return bool((self.counts == counts).all() and np.allclose(self.weights, weights, rtol=_SUMMED, atol=0.0))
+
     @classmethod
     def of(cls, rows: Shards[KeyedRows], n_classes: int) -> Measures:
         """Compute the sums over shards, in one job."""
-        keys, *parts, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
+        keys, counts, *parts, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
         weights, sums = (sum(part, np.zeros(1)) for part in parts)
         digest = sha256(repr(keys).encode() + weights.tobytes() + sums.tobytes())
-        return cls(np.array([size for size, _ in keys]), weights, sums, sparse[0], digest.hexdigest())
+        sizes = np.array([size for size, _ in keys])
+        return cls(sizes, np.sum(counts, axis=0), weights, sums, sparse[0], digest.hexdigest())
 
 
 def spread_of(
@@ -266,12 +280,13 @@ def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]
     return pieces
 
 
-def _measured(rows: KeyedRows, n_classes: int) -> tuple[tuple[int, int], Floats, Floats, bool]:
+def _measured(rows: KeyedRows, n_classes: int) -> tuple[tuple[int, int], Indices, Floats, Floats, bool]:
     """Return the number of rows, the sum of their keys, and the entries of `Measures`."""
     sums = [column_sums(rows.X, rows.weights * (rows.codes == code)) for code in range(n_classes)]
     weights: Floats = np.bincount(rows.codes, rows.weights, n_classes).astype(np.float64)
     keys = int(rows.keys.sum(dtype=np.uint64))
-    return (len(rows.codes), keys), weights, np.array(sums), bool(sp.issparse(rows.X))
+    counts = np.bincount(rows.codes, minlength=n_classes)
+    return (len(rows.codes), keys), counts, weights, np.array(sums), bool(sp.issparse(rows.X))
 
 
 def _spread(rows: KeyedRows, value: tuple[Floats, float, Floats | None, Kernel]) -> tuple[float, Extent]:
