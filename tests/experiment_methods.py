@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
 import dimargin as dm
-from dimargin.experiments.declarations import Experiment, Figure, Method, Table
+from dimargin.experiments.declarations import Experiment, Figure, Method, Part, Sample, Table
 
 
 class Misbehaving(GaussianNB):
@@ -84,10 +84,13 @@ def gossip(random_state):
 
 
 def experiment(*whats, file=None, **own):
-    """An experiment on the data set "svmguide1", with an exact machine, a naive classifier and what misbehaves."""
+    """An experiment of one part on the data set "svmguide1", with an exact machine, a naive one and misbehaving ones.
+
+    Values in `own` are those of the part.
+    """
     names = ("", *whats)
-    return Experiment(
-        name="trial", title="A trial", about="Small machines.", source="nobody", quick_rows=50,
+    part = Part(
+        name="scores", title="Scores of all", about="Small machines.",
         methods=(
             Method("exact", exact, "an exact machine"),
             *(Method(what or "naive", misbehaving, f"one that {what or 'behaves'}", threads="one") for what in names),
@@ -99,5 +102,7 @@ def experiment(*whats, file=None, **own):
                   {("svmguide1", "exact", "accuracy"): 0.9876}, "Another machine."),
         ),
         figures=(Figure("Accuracy against seconds", "seconds", "accuracy"),),
-        **{"data": ("svmguide1",), "quick_data": ("svmguide1",), "seeds": (0,), **own},
+        takes_files=True,
+        **{"data": (Sample("svmguide1"),), "quick_data": (Sample("svmguide1"),), "seeds": (0,), **own},
     )  # fmt: skip
+    return Experiment("trial", "A trial", "Parts with small machines.", "nobody", parts=(part,), quick_rows=50)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pickle
 import signal
 
 import numpy as np
@@ -13,8 +14,9 @@ from text_files import write_moons
 
 from dimargin.experiments import EXPERIMENTS, experiment
 from dimargin.experiments.data import load
+from dimargin.experiments.declarations import Sample, Table
 
-FAST = ("--only", "svc", "--only", "boosting")
+FAST = ("--part", "table-2", "--only", "svc", "--only", "boosting")
 
 
 @pytest.fixture
@@ -31,12 +33,15 @@ def folder(tmp_path, monkeypatch):
 def test_every_experiment_declares_cells_that_can_be_made():
     for name in EXPERIMENTS:
         declared = experiment(name)
-        assert declared.name == name and set(declared.quick_data) <= set(declared.data)
-        cells = [cell for data in (*declared.data, "mine.csv") for cell in declared.cells(data)]
-        for cell in cells:
-            assert json.dumps(cell.parameters) and hasattr(cell.make(), "fit")
-        published = {key[:2] for table in declared.tables for key in table.published}
-        assert published <= {(cell.data, cell.method.name) for cell in cells}
+        assert declared.name == name and len({part.name for part in declared.parts}) == len(declared.parts)
+        for part in declared.parts:
+            assert {sample.name for sample in part.quick_data} <= {sample.name for sample in part.data}
+            assert set(part.quick_cases) <= set(part.cases)
+            cells = [cell for sample in (*part.data, Sample("mine.csv")) for cell in part.cells(sample)]
+            for cell in cells:
+                assert json.dumps(cell.parameters) and hasattr(cell.make(), "fit") and pickle.dumps(cell)
+            published = {key[1] for table in part.tables if isinstance(table, Table) for key in table.published}
+            assert published <= {cell.method.name for cell in cells} or part.name == "all-of-covtype"
 
 
 def test_a_quick_run_with_a_file_of_ones_own(dimargin, folder):
@@ -48,10 +53,16 @@ def test_a_quick_run_with_a_file_of_ones_own(dimargin, folder):
         str(folder),
     ]  # fmt: skip
     page, split = Page(folder / "report.html"), load("ijcnn1", 3000)
-    svc = experiment("dcsvm").cells("ijcnn1", only=["svc"])[0].make().fit(split.X, split.y)
-    row = page.tables["table-1-0"][1]
+    (table_2,) = experiment("dcsvm").chosen(["table-2"])
+    svc = table_2.cells(Sample("ijcnn1"), only=["svc"])[0].make().fit(split.X, split.y)
+    row = page.tables["table-table-2-data-1-0"][1]
     assert row[:3] == ["svc", f"{100 * np.mean(svc.predict(split.X_test) == split.y_test):.2f}", "98.69"]
-    assert page.tables["table-0-0"][0] == ["method", "accuracy, %", "seconds", "prediction, s"]  # mine is in no paper
+    assert page.tables["table-table-2-data-0-0"][0] == [
+        "method",
+        "accuracy, %",
+        "seconds",
+        "prediction, s",
+    ]  # mine is in no paper
     with open(folder / "cells.csv", newline="") as file:
         assert [line["data"] for line in csv.DictReader(file)] == ["mine.csv"] * 2 + ["ijcnn1"] * 2
     status, out, err = dimargin("bench", "dcsvm", "--quick", "-o", folder, "--data", mine, *FAST)
@@ -70,7 +81,7 @@ def test_missing_data_are_no_failure(dimargin, folder, monkeypatch):
 
 
 def test_the_exit_status_is_that_of_a_failure(dimargin, folder, monkeypatch):
-    monkeypatch.setattr("dimargin.cli.bench.experiment", lambda name: failing("throws", data=["ijcnn1"]))
+    monkeypatch.setattr("dimargin.cli.bench.experiment", lambda name: failing("throws", data=[Sample("ijcnn1")]))
     status, out, err = dimargin("bench", "trial", "-o", folder, "--only", "throws", "--only", "naive")
     assert status == 1 and out.split() == ["cells", "2", "failed", "1"]
     assert "ijcnn1, throws, seed 0: raised: RuntimeError: no such luck\n" in err
@@ -78,7 +89,7 @@ def test_the_exit_status_is_that_of_a_failure(dimargin, folder, monkeypatch):
 
 
 def test_an_interrupted_run_says_what_it_keeps(dimargin, folder, monkeypatch):
-    monkeypatch.setattr("dimargin.cli.bench.experiment", lambda name: failing("interrupts", data=["ijcnn1"]))
+    monkeypatch.setattr("dimargin.cli.bench.experiment", lambda name: failing("interrupts", data=[Sample("ijcnn1")]))
     # as in a process of its own: a Spark session, in this one perhaps, has a handler that raises wherever it is called
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -94,6 +105,7 @@ def test_wrong_usage(dimargin, folder):
     for flags, said in (
         (("nosuch",), "there is no experiment 'nosuch', but dcsvm"),
         (("dcsvm", "--only", "nosuch"), "got nosuch"),
+        (("dcsvm", "--part", "table-3"), "dcsvm has the parts clusters-or-cold, table-1,"),
         (("dcsvm", "--limit", 0), "limit must be"),
         (("dcsvm", "--jobs", 0), "jobs must be"),
     ):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import experiment_methods
 import pytest
@@ -27,11 +28,11 @@ def test_the_page_has_the_numbers_of_the_estimator(written):
     check_alone(page)
     split, machine = load("svmguide1"), experiment_methods.exact(0)
     accuracy = machine.fit(split.X, split.y).score(split.X_test, split.y_test)
-    assert page.tables["table-0-0"][:2] == [
+    assert page.tables["table-scores-data-0-0"][:2] == [
         ["method", "accuracy, %", "paper", "objective", "support vectors"],  # and no messages, which nobody has sent
         ["exact", f"{100 * accuracy:.2f}", "98.76", f"{machine.objective_:.6g}", str(len(machine.support_))],
     ]
-    assert page.tables["table-0-0"][3] == ["throws", "raised", "—", "raised", "raised"]
+    assert page.tables["table-scores-data-0-0"][3] == ["throws", "raised", "—", "raised", "raised"]
     assert page.texts["n-cells"] == "8" and page.texts["n-failed"] == "2"
     assert ["svmguide1, throws, seed 1", "raised", "RuntimeError: no such luck"] in page.tables["table-failures"]
     assert ["svmguide1, warns, seed 0", "UserWarning: a word of warning"] in page.tables["table-warnings"]
@@ -71,15 +72,19 @@ def test_what_is_simulated_is_marked(moons, tmp_path):
     pytest.importorskip("networkx")
     trial = experiment()
     sites = Method("gossip", experiment_methods.gossip, "sites that talk", simulated="the network")
-    trial = type(trial)(**{**vars(trial), "methods": (sites,), "parameters": lambda data, method: {}})
+    part = replace(trial.parts[0], methods=(sites,), parameters=lambda data, method: {})
+    trial = replace(trial, parts=(part,))
     results = run_experiment(trial, tmp_path, Options())
     write_results(results, tmp_path)
     (outcome,) = (record.outcome for record in results.records)
     assert outcome.metrics["messages"] > 0 and outcome.metrics["bytes"] > outcome.metrics["messages"]
     page = Page(tmp_path / "report.html")
-    assert page.tables["table-0-0"][1][0] == "gossip (simulated)" and "in one process" in page.texts["simulated"]
+    assert (
+        page.tables["table-scores-data-0-0"][1][0] == "gossip (simulated)"
+        and "in one process" in page.texts["simulated"]
+    )
     assert page.tables["table-methods"][1][1] == "sites that talk; simulated: the network"
-    assert int(page.tables["table-0-0"][1][-1].replace(",", "")) == outcome.metrics["messages"]
+    assert int(page.tables["table-scores-data-0-0"][1][-1].replace(",", "")) == outcome.metrics["messages"]
 
 
 def test_without_matplotlib_a_sentence_stands_in_place_of_pictures(written, monkeypatch):

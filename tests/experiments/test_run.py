@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import experiment_methods
@@ -16,6 +17,8 @@ from text_files import write_moons
 import dimargin.experiments.cache
 from dimargin.data_files import DataFileError
 from dimargin.experiments.data import load
+from dimargin.experiments.declarations import Sample
+from dimargin.experiments.examine import dual_objective
 from dimargin.experiments.run import CELLS, Options, Watcher, run_experiment
 
 PATIENCE = 60  # seconds
@@ -196,3 +199,31 @@ def test_a_damaged_file_of_the_cache_is_named(moons, tmp_path):
     path.write_text("{}")
     with pytest.raises(ValueError, match=f"{path.name} is not the outcome of a cell"):
         run_experiment(experiment(), tmp_path, Options())
+
+
+def test_parts_and_samples_of_one_data_set(moons, tmp_path):
+    part = experiment().parts[0]
+    few = replace(part, name="few", data=(Sample("svmguide1", 30), Sample("svmguide1")), methods=part.methods[:1],
+                  cases={"C=10": {}})  # fmt: skip
+    trial = replace(experiment(), parts=(part, few))
+    results = run_experiment(trial, tmp_path, Options())
+    assert [str(record.cell) for record in results.parts[1].records] == [
+        "svmguide1, 30 rows, exact (C=10), seed 0", "svmguide1, exact (C=10), seed 0"
+    ]  # fmt: skip
+    assert [(facts.name, facts.rows) for facts in results.data] == [("svmguide1", 120), ("svmguide1, 30 rows", 30)]
+    run_experiment(trial, tmp_path, Options(parts=["few"]), watch := Noted())
+    assert watch.known == ["exact 0", "exact 0"] and not watch.ran
+    run_experiment(trial, tmp_path, Options(only=["naive"]), watch := Noted())
+    assert watch.known == ["naive 0"]
+    with pytest.raises(ValueError, match="trial has the parts scores, few, got fev"):
+        run_experiment(trial, tmp_path, Options(parts=["fev"]))
+
+
+def test_what_examines_a_fit_belongs_to_the_cell(moons, tmp_path):
+    part = experiment().parts[0]
+    run_experiment(experiment(), tmp_path, Options(only=["exact"]))
+    trial = replace(experiment(), parts=(replace(part, examine=dual_objective),))
+    results = run_experiment(trial, tmp_path, Options(only=["exact"]), watch := Noted())
+    assert watch.ran == ["exact 0"]
+    metrics = results.records[0].outcome.metrics
+    assert metrics["dual_objective"] == pytest.approx(metrics["objective"], rel=2e-3)

@@ -67,8 +67,9 @@ def _bench(
         list[Path] | None, existing_file(help="A data set of one's own, beside the experiment's. May be repeated.")
     ] = None,
     label: LabelOption = None,
+    part: Annotated[list[str] | None, typer.Option(help="A part to run; by default all. May be repeated.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="A method to run; by default all. May be repeated.")] = None,
-    limit: Annotated[float, typer.Option(help="Seconds for a cell; one that takes longer has no result.")] = 3600.0,
+    limit: Annotated[float, typer.Option(help="Seconds for a cell; one that takes longer has no result.")] = 600.0,
     jobs: Annotated[int, typer.Option(help="Cells at a time. They share the machine, and take longer.")] = 1,
     retry: Annotated[bool, typer.Option("--retry", help="Run cells again that failed before.")] = False,
     quiet: QuietOption = False,
@@ -84,8 +85,8 @@ def _bench(
     out = Output(False, quiet)
     with usage_checked():
         chosen = experiment(name)
-        options = Options(quick, data or (), label, only or (), limit, jobs, retry)
-        chosen.cells("", quick, options.only)
+        options = Options(quick, data or (), label, part or (), only or (), limit, jobs, retry)
+        chosen.chosen(options.parts, options.only)
     folder = output or Path(f"bench-{name}")
     folder.mkdir(parents=True, exist_ok=True)
     display = BenchDisplay(out.errors, out)

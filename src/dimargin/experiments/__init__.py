@@ -21,7 +21,7 @@ def experiment(name: str) -> Experiment:
     Examples
     --------
     >>> experiment("dcsvm").source
-    'Hsieh, Si, Dhillon: A Divide-and-Conquer Solver for Kernel Support Vector Machines, ICML 2014, Table 2'
+    'Hsieh, Si, Dhillon: A Divide-and-Conquer Solver for Kernel Support Vector Machines, ICML 2014'
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}")

@@ -83,6 +83,7 @@ class Cache:
             "estimator": described(cell),
             "parameters": dict(cell.parameters),
             "seed": cell.seed,
+            "examined": "" if cell.examine is None else f"{cell.examine.__module__}.{cell.examine.__qualname__}",
             "data": digest,
             "environment": dict(self._environment),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler
 
 from dimargin.data_files import DataFileError, read_data
+from dimargin.datasets.access import DataRows
 from dimargin.datasets.access import load as load_by_name
 
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
@@ -46,13 +48,21 @@ class Split:
                 found.update(np.ascontiguousarray(part).data)
         return found.hexdigest()
 
+    def thinned(self, most_rows: int | None) -> Split:
+        """Return at most so many training rows, and as many test rows."""
+        return self if most_rows is None else Split(
+            *_thinned(self.X, self.y, most_rows), *_thinned(self.X_test, self.y_test, most_rows)
+        )  # fmt: skip
+
 
 def _arrays_of(rows: Any) -> tuple[NDArray[Any], ...]:
     return (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
 
 
-def load(name: str, most_rows: int | None = None) -> Split:
+def load(name: str, most_rows: int | None = None, read: Callable[[str], DataRows] = load_by_name) -> Split:
     """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
+
+    `read` may remember what it returned last.
 
     Raises
     ------
@@ -62,7 +72,7 @@ def load(name: str, most_rows: int | None = None) -> Split:
         For a file that cannot be read.
     """
     try:
-        given = load_by_name(name)
+        given = read(name)
     except FileNotFoundError as error:
         raise MissingDataError(str(error).removeprefix(f"{name}: ")) from error
     X, y = _dense(given.X), _labels(given.y)
@@ -73,7 +83,7 @@ def load(name: str, most_rows: int | None = None) -> Split:
     return Split(*parts) if name in _SCALED_BEFORE else _scaled(*parts)
 
 
-def load_file(path: Path, most_rows: int | None = None, label: str | None = None) -> Split:
+def load_file(path: Path, label: str | None = None) -> Split:
     """Load a file of the user's, of which a fifth of the rows are for the test.
 
     Raises
@@ -89,7 +99,7 @@ def load_file(path: Path, most_rows: int | None = None, label: str | None = None
         raise DataFileError(f"{path}: expected rows of two classes or more, got those of {classes.tolist()} only")
     if counts.min() < 2:
         raise DataFileError(f"{path}: expected two rows or more of every class, got one of {classes[counts.argmin()]}")
-    return _split(X, y, most_rows)
+    return _split(X, y, None)
 
 
 def _dense(X: Any) -> Any:

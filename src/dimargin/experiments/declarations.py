@@ -1,10 +1,27 @@
-"""Declarations of an experiment: data, methods, the cells of the matrix, and what is shown of them."""
+"""Declarations of an experiment: parts, each a matrix of data, methods and parameters, and what is shown of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from dimargin.experiments.run import PartResults
+
+Examination = Callable[[Any, Any], Mapping[str, float]]
+"""Function of a module that takes a fitted estimator and the `Split`, and returns further metrics."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A data set by its name, with at most so many training rows, drawn at random, and as many test rows."""
+
+    name: str
+    most_rows: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.most_rows is None else f"{self.name}, {self.most_rows:,} rows"
 
 
 @dataclass(frozen=True)
@@ -24,6 +41,8 @@ class Method:
         How many it computes on, for the page.
     simulated : str, optional
         What of it is simulated, such as "the network"; the page marks it. By default nothing is.
+    problem : str, optional
+        Name of the problem that it solves, where methods of a part solve several: objectives are compared within one.
     """
 
     name: str
@@ -31,6 +50,7 @@ class Method:
     about: str
     threads: str = "all"
     simulated: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,18 +61,21 @@ class Cell:
     method: Method
     parameters: Mapping[str, Any]  # values that JSON has
     seed: int = 0
+    case: str = ""
+    examine: Examination | None = None
 
     def make(self) -> Any:
         """Make the estimator."""
         return self.method.make(**self.parameters, random_state=self.seed)
 
     def __str__(self) -> str:
-        return f"{self.data}, {self.method.name}, seed {self.seed}"
+        case = f" ({self.case})" if self.case else ""
+        return f"{self.data}, {self.method.name}{case}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Some metrics of all methods, a table for each data set.
+    """Some metrics of all methods, a table for each data set; with several cases, a row for each of a method's.
 
     Parameters
     ----------
@@ -72,18 +95,121 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """One metric with a column for each method.
+
+    Parameters
+    ----------
+    title : str
+    metric : str
+    rows : {"data", "case"}
+        A row for each data set and case, in one table, or for each case, in a table for each data set.
+    relative_to : str, optional
+        Method by whose figure those of the others are divided, in brackets.
+    total : bool, default=False
+        Whether a last row has the sums.
+    note : str, optional
+    """
+
+    title: str
+    metric: str
+    rows: Literal["data", "case"]
+    relative_to: str = ""
+    total: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Figure:
-    """One metric against another, a point for every cell, a picture for each data set."""
+    """One metric against another, a point for every cell, a picture for each data set.
+
+    Parameters
+    ----------
+    title : str
+    x, y : str
+        Keys of `METRICS`. With "rows" as x, the points are samples of one data set, a picture for each set and case.
+    note : str, optional
+    joined : bool, default=False
+        Whether the points of a method are joined in the order of x.
+    relative_to : str, optional
+        Method by whose y the others' are divided, at the same seed, sample and case.
+    below_best : bool, default=False
+        Whether y is how far below the largest of the picture a figure is, relative to it.
+    """
 
     title: str
     x: str
     y: str
     note: str = ""
+    joined: bool = False
+    relative_to: str = ""
+    below_best: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A matrix of data, methods, parameters and seeds, and how it is shown: a table or a figure of a paper.
+
+    Parameters
+    ----------
+    name : str
+        As ``--part`` has it.
+    title, about : str
+        Heading of the section, and what it shows, in a sentence or some.
+    data : sequence of Sample
+    methods : sequence of Method
+    parameters : callable
+        Function of the name of a data set, and of the method's, that returns its parameters. A name that is not in
+        `data` is that of a file of the user's.
+    cases : mapping of str to mapping
+        Names of cases, with the parameters in which they differ. By default there is one, without a name.
+    tables : sequence of Table and Comparison
+    figures : sequence of Figure
+    seeds : sequence of int, default=(0, 1, 2)
+    quick_data : sequence of Sample
+        Data sets of a quick run, which takes the first of the seeds only.
+    quick_cases : sequence of str
+        Cases of a quick run, by default all.
+    takes_files : bool, default=False
+        Whether files of the user's are among the data.
+    examine : callable, optional
+        Further metrics of a fitted estimator.
+    answer : callable, optional
+        Function of the part's results that says in a sentence what they show.
+    """
+
+    name: str
+    title: str
+    about: str
+    data: Sequence[Sample]
+    methods: Sequence[Method]
+    parameters: Callable[[str, str], Mapping[str, Any]]
+    cases: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
+    tables: Sequence[Table | Comparison] = ()
+    figures: Sequence[Figure] = ()
+    seeds: Sequence[int] = (0, 1, 2)
+    quick_data: Sequence[Sample] = ()
+    quick_cases: Sequence[str] = ()
+    takes_files: bool = False
+    examine: Examination | None = None
+    answer: Callable[[PartResults], str] | None = None
+
+    def cells(self, sample: Sample, quick: bool = False, only: Iterable[str] = ()) -> list[Cell]:
+        """Return the cells of a data set, seed by seed, so that an interrupted run has something of every method."""
+        chosen = set(only)
+        return [
+            Cell(str(sample), method, {**self.parameters(sample.name, method.name), **values}, seed, case, self.examine)
+            for seed in (self.seeds[:1] if quick else self.seeds)
+            for case, values in self.cases.items()
+            if not (quick and self.quick_cases) or case in self.quick_cases
+            for method in self.methods
+            if not chosen or method.name in chosen
+        ]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A matrix of data, methods, parameters and seeds, and how it is shown: all there is of a paper.
+    """Parts that belong together: all there is of a paper.
 
     Parameters
     ----------
@@ -93,16 +219,7 @@ class Experiment:
         Heading of the page, and a sentence below it.
     source : str
         The paper.
-    data : sequence of str
-        Names of the data sets.
-    methods : sequence of Method
-    parameters : callable
-        Function of the name of a data set, and of the method's, that returns its parameters. A name that is not in
-        `data` is that of a file of the user's.
-    tables, figures : sequence of Table and of Figure
-    seeds : sequence of int, default=(0, 1, 2)
-    quick_data : sequence of str
-        Data sets of a quick run, which takes the first of the seeds only.
+    parts : sequence of Part
     quick_rows : int, default=3000
         Training rows of a quick run, and test rows, at most.
     libraries : sequence of str
@@ -113,31 +230,33 @@ class Experiment:
     title: str
     about: str
     source: str
-    data: Sequence[str]
-    methods: Sequence[Method]
-    parameters: Callable[[str, str], Mapping[str, Any]]
-    tables: Sequence[Table]
-    figures: Sequence[Figure] = ()
-    seeds: Sequence[int] = (0, 1, 2)
-    quick_data: Sequence[str] = ()
+    parts: Sequence[Part]
     quick_rows: int = 3000
     libraries: Sequence[str] = ()
 
-    def cells(self, data: str, quick: bool = False, only: Iterable[str] = ()) -> list[Cell]:
-        """Return the cells of a data set, seed by seed, so that an interrupted run has something of every method.
+    @property
+    def methods(self) -> list[Method]:
+        """Methods of all parts, one of each name."""
+        return list({method.name: method for part in self.parts for method in part.methods}.values())
+
+    def chosen(self, parts: Iterable[str] = (), only: Iterable[str] = ()) -> list[Part]:
+        """Return the parts of these names, by default all, that have one of the methods.
 
         Raises
         ------
         ValueError
-            If a name in `only` is not that of a method.
+            For a name that is not that of a part, or of a method.
         """
-        names = [method.name for method in self.methods]
-        chosen = set(only) or set(names)
-        if unknown := sorted(chosen - set(names)):
-            raise ValueError(f"{self.name} has the methods {', '.join(names)}, got {', '.join(unknown)}")
+        self._check("parts", [part.name for part in self.parts], parts)
+        self._check("methods", [method.name for method in self.methods], only)
+        names, methods = set(parts), set(only)
         return [
-            Cell(data, method, self.parameters(data, method.name), seed)
-            for seed in (self.seeds[:1] if quick else self.seeds)
-            for method in self.methods
-            if method.name in chosen
+            part
+            for part in self.parts
+            if (not names or part.name in names)
+            and (not methods or not methods.isdisjoint(method.name for method in part.methods))
         ]
+
+    def _check(self, what: str, known: Sequence[str], given: Iterable[str]) -> None:
+        if unknown := sorted(set(given) - set(known)):
+            raise ValueError(f"{self.name} has the {what} {', '.join(known)}, got {', '.join(unknown)}")

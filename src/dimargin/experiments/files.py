@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dimargin.experiments.metrics import METRICS
-from dimargin.experiments.pictures import pictures
-from dimargin.experiments.run import Record, Results
+from dimargin.experiments.pictures import pictures, pictures_over_rows
+from dimargin.experiments.run import PartResults, Record, Results
 from dimargin.experiments.tables import (
     ShownTable,
     data_table,
@@ -19,6 +19,7 @@ from dimargin.experiments.tables import (
     failure_table,
     method_table,
     metric_tables,
+    part_tables,
     warning_table,
 )
 from dimargin.report.figures import can_draw
@@ -62,7 +63,7 @@ def write_results(results: Results, folder: Path) -> None:
 def _content(results: Results) -> dict[str, Any]:
     """Return all that page and Markdown say."""
     experiment, n_failed, n_cells = results.experiment, len(results.failures), len(results.records)
-    tables, drawn = dict(metric_tables(results)), can_draw()
+    drawn = can_draw()
     return {
         "title": experiment.title,
         "about": experiment.about,
@@ -75,7 +76,7 @@ def _content(results: Results) -> dict[str, Any]:
         "jobs": results.options.jobs,
         "has_simulated": any(record.cell.method.simulated for record in results.records),
         "missing": results.missing,
-        "sections": [(plain(name), shown, pictures(results, name) if drawn else []) for name, shown in tables.items()],
+        "sections": [_section(found, place, drawn) for place, found in enumerate(results.parts)],
         "further": [data_table(results), method_table(results), estimator_table(results)],
         "problems": [table for table in (failure_table(results), warning_table(results)) if table.rows],
         "metrics": [(metric.heading, metric.about) for metric in METRICS.values()],
@@ -84,13 +85,33 @@ def _content(results: Results) -> dict[str, Any]:
     }
 
 
+def _section(found: PartResults, place: int, drawn: bool) -> dict[str, Any]:
+    """Return what the page says of a part: first what all its data share, and then each data set."""
+    names = [facts.name for facts in found.data]
+    own = [(plain(name), metric_tables(found, name), pictures(found, name, f"part-{place}-{k}") if drawn else [])
+           for k, name in enumerate(names)]  # fmt: skip
+    return {
+        "name": found.part.name,
+        "title": found.part.title,
+        "about": found.part.about,
+        "answer": found.part.answer(found) if found.part.answer and found.records else "",
+        "tables": part_tables(found),
+        "figures": pictures_over_rows(found, f"part-{place}-rows") if drawn else [],
+        "data": [entry for entry in own if entry[1] or entry[2]],
+    }
+
+
 def _markdown(content: dict[str, Any]) -> str:
     lines = [f"# {content['title']}", content["about"], f"After {content['source']}."]
     lines += [content["quick"]] if content["quick"] else []
     lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result.")
     lines += [f"Missing data: {name}: {reason}." for name, reason in content["missing"].items()]
-    for name, tables, _ in content["sections"]:
-        lines += [f"## {name}", *(part for table in tables for part in _markdown_table(table, "###"))]
+    for section in content["sections"]:
+        lines += [f"## {section['title']}", section["about"], *([section["answer"]] if section["answer"] else [])]
+        lines += [text for table in section["tables"] for text in _markdown_table(table, "###")]
+        for name, tables, _ in section["data"]:
+            lines.append(f"### {name}")
+            lines += [text for table in tables for text in _markdown_table(table, "####")]
     for table in (*content["problems"], *content["further"]):
         lines += _markdown_table(table, "##")
     lines.append("## Machine and versions")
@@ -108,11 +129,11 @@ def _markdown_table(table: ShownTable, level: str) -> list[str]:
 def _csv(results: Results) -> str:
     """Return a line for every cell; metrics that a method does not have are empty."""
     file = StringIO()
-    columns = ["data", "method", "simulated", "parameters", "seed", "status", "reason", *METRICS]
+    columns = ["part", "data", "method", "case", "simulated", "parameters", "seed", "status", "reason", *METRICS]
     writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
     writer.writeheader()
-    for record in results.records:
-        cell = _facts(record)
+    for part, record in _with_parts(results):
+        cell = _facts(part, record)
         writer.writerow(
             {**{name: cell[name] for name in columns if name in cell},
              "parameters": json.dumps(cell["parameters"], sort_keys=True), **record.outcome.metrics}
@@ -127,17 +148,23 @@ def _json(results: Results) -> str:
         "environment": results.environment,
         "data": [asdict(facts) for facts in results.data],
         "missing": results.missing,
-        "cells": [{**_facts(record), "estimator": record.estimator, **record.outcome.as_json()}
-                  for record in results.records],
+        "cells": [{**_facts(part, record), "estimator": record.estimator, **record.outcome.as_json()}
+                  for part, record in _with_parts(results)],
     }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def _facts(record: Record) -> dict[str, Any]:
+def _with_parts(results: Results) -> list[tuple[str, Record]]:
+    return [(found.part.name, record) for found in results.parts for record in found.records]
+
+
+def _facts(part: str, record: Record) -> dict[str, Any]:
     cell = record.cell
     return {
+        "part": part,
         "data": cell.data,
         "method": cell.method.name,
+        "case": cell.case,
         "simulated": cell.method.simulated,
         "parameters": dict(cell.parameters),
         "seed": cell.seed,

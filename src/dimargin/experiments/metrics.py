@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dimargin.experiments.data import Split
+from dimargin.experiments.declarations import Examination
 from dimargin.report.words import count, number, size
 
 
@@ -39,6 +40,16 @@ METRICS = {
         "objective", lambda value: number(value, 6), "as the method defines it, of its partitions if it ends with them"
     ),
     "gap": Metric("gap", lambda value: f"{value:.1e}", "relative duality gap, of the partitions if it ends with them"),
+    "dual_objective": Metric(
+        "dual objective", lambda value: number(value, 6), "of the whole problem, by hand from the coefficients"
+    ),
+    "bound": Metric("bound", lambda value: number(value, 3), "of Theorem 1, over the optimum"),
+    "distance": Metric(
+        "distance", lambda value: f"{value:.1e}", "from the dual objective to the optimum, over the optimum"
+    ),
+    "support_precision": Metric("precision, %", _percent, "share of the support vectors that are the optimum's", 100.0),
+    "support_recall": Metric("recall, %", _percent, "share of the optimum's support vectors that are found", 100.0),
+    "partitions": Metric("clusters", count, "into which the rows are divided"),
     "seconds": Metric(
         "seconds", _seconds, "of the fit, the first of its process: some tenths of a second are those of first use"
     ),
@@ -52,8 +63,10 @@ METRICS = {
 """All metrics, by the keys that cells, tables and files have; a method without one lacks its key."""
 
 
-def measure(make: Callable[[], Any], split: Split) -> dict[str, float]:
+def measure(make: Callable[[], Any], split: Split, examine: Examination | None = None) -> dict[str, float]:
     """Fit an estimator to the training rows, predict the test rows, and return all metrics that it has.
+
+    Those of `examine` come last, and its time and memory are not in the others.
 
     Raises
     ------
@@ -74,6 +87,7 @@ def measure(make: Callable[[], Any], split: Split) -> dict[str, float]:
         "prediction_seconds": ended - fitted,
         "peak_memory": _peak_memory(),
         **of_model(estimator),
+        **(examine(estimator, split) if examine is not None else {}),
     }
     for name, value in found.items():
         if not np.isfinite(value):

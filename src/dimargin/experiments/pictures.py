@@ -2,43 +2,126 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dimargin.experiments.declarations import Figure
 from dimargin.experiments.metrics import METRICS
-from dimargin.experiments.run import Results
+from dimargin.experiments.run import PartResults, Record
 from dimargin.experiments.tables import named
 from dimargin.report.svg import inline, page_style
 
+ROWS = "rows"  # as x: the training rows of samples of one data set
 _SIZE = (4.4, 3.7)  # inches: readable across a phone
 _MARKERS = "osD^vPX*<>h"  # eleven: with the five colors of the page, 55 methods look different
-_LOGARITHMIC = ("seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages")
+_LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
+                "bound", "distance", "partitions")  # fmt: skip
+Points = dict[str, list[tuple[float, float]]]
 
 
-def pictures(results: Results, data: str) -> list[tuple[str, str]]:
-    """Draw the figures of a data set: their captions and SVG elements, but for those whose metrics no method has."""
-    place = [facts.name for facts in results.data].index(data)
+def pictures(found: PartResults, data: str, name: str) -> list[tuple[str, str]]:
+    """Draw the figures of a data set: captions and SVG elements, whose identifiers begin with `name`.
+
+    Those whose metrics no method has are left out.
+    """
+    groups = [(figure, data, found.of(data)) for figure in found.part.figures if figure.x != ROWS]
+    return _drawn(groups, {}, name)
+
+
+def pictures_over_rows(found: PartResults, name: str) -> list[tuple[str, str]]:
+    """Draw the figures whose points are samples: one for each data set that has several, and each case."""
+    rows_of = {facts.name: facts.rows for facts in found.data}
+    samples: dict[str, set[str]] = {}
+    for facts in found.data:
+        samples.setdefault(facts.set_name, set()).add(facts.name)
+    groups = [
+        (figure, f"{set_name}, {case}" if case else set_name,
+         [one for one in found.records if one.cell.data in names and one.cell.case == case])
+        for figure in found.part.figures if figure.x == ROWS
+        for set_name, names in samples.items() if len(names) > 1
+        for case in found.part.cases
+    ]  # fmt: skip
+    return _drawn(groups, rows_of, name)
+
+
+def _drawn(
+    groups: Iterable[tuple[Figure, str, list[Record]]], rows_of: Mapping[str, int], name: str
+) -> list[tuple[str, str]]:
     found = []
-    for k, figure in enumerate(results.experiment.figures):
-        if points := _points(figure, results, data):
+    for k, (figure, title, records) in enumerate(groups):
+        if points := points_of(figure, records, rows_of):
             with page_style(names=True):
-                svg = _scattered(figure, data, points, f"data-{place}-{k}")
-            found.append((f"{figure.title}. {figure.note}".rstrip(), svg))
+                svg = _plotted(figure, title, points, f"{name}-{k}")
+            found.append((f"{figure.title}: {title}. {figure.note}".rstrip(), svg))
     return found
 
 
-def _points(figure: Figure, results: Results, data: str) -> dict[str, list[tuple[float, float]]]:
-    """Return the points of every method, one for each of its cells that has both metrics."""
-    points: dict[str, list[tuple[float, float]]] = {}
-    for record in results.records:
-        metrics = record.outcome.metrics
-        if record.cell.data == data and figure.x in metrics and figure.y in metrics:
-            pair = (METRICS[figure.x].factor * metrics[figure.x], METRICS[figure.y].factor * metrics[figure.y])
+def points_of(figure: Figure, records: Sequence[Record], rows_of: Mapping[str, int]) -> Points:
+    """Return the points of every method: one for each cell that has both metrics, or medians over the seeds."""
+    own_y = _y_of(figure, records)
+    points: Points = {}
+    for record in records:
+        metrics, y = record.outcome.metrics, own_y(record)
+        x = rows_of.get(record.cell.data) if figure.x == ROWS else metrics.get(figure.x)
+        if x is not None and y is not None:
+            pair = (_factor(figure.x) * x, y if figure.relative_to or figure.below_best else _factor(figure.y) * y)
             points.setdefault(named(record.cell.method), []).append(pair)
-    return points
+    return {method: _over_seeds(pairs) for method, pairs in points.items()} if figure.x == ROWS else points
 
 
-def _scattered(figure: Figure, data: str, points: dict[str, list[tuple[float, float]]], name: str) -> str:
+def _factor(metric: str) -> float:
+    return 1.0 if metric == ROWS else METRICS[metric].factor
+
+
+def _over_seeds(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(x, statistics.median(y for other, y in pairs if other == x)) for x in sorted({x for x, _ in pairs})]
+
+
+def _y_of(figure: Figure, records: Sequence[Record]) -> Callable[[Record], float | None]:
+    """Return the function that says a record's y, or None for one that has none."""
+
+    def plain(record: Record) -> float | None:
+        return record.outcome.metrics.get(figure.y)
+
+    if figure.relative_to:
+        bases = {_place(record): plain(record) for record in records if record.cell.method.name == figure.relative_to}
+        return lambda record: _ratio(plain(record), bases.get(_place(record)))
+    if figure.below_best:
+        best: dict[str, float] = {}
+        for record in records:
+            problem, value = record.cell.method.problem, plain(record)
+            if value is not None:
+                best[problem] = max(value, best.get(problem, value))
+        return lambda record: _below(plain(record), best.get(record.cell.method.problem))
+    return plain
+
+
+def _place(record: Record) -> tuple[str, str, int]:
+    return record.cell.data, record.cell.case, record.cell.seed
+
+
+def _ratio(value: float | None, base: float | None) -> float | None:
+    return None if value is None or not base else value / base
+
+
+def _below(value: float | None, best: float | None) -> float | None:
+    """Return how far below the best a value is, or None for the best itself, which has no place on a logarithm."""
+    return None if value is None or best is None or value == best else (best - value) / abs(best)
+
+
+def _heading(figure: Figure, metric: str) -> str:
+    if metric == ROWS:
+        return "training rows"
+    heading = METRICS[metric].heading
+    if metric == figure.y and figure.relative_to:
+        return f"{heading}, those of {figure.relative_to} = 1"
+    if metric == figure.y and figure.below_best:
+        return f"{heading}, relative distance from the best"
+    return heading
+
+
+def _plotted(figure: Figure, title: str, points: Points, name: str) -> str:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import LogLocator
 
@@ -46,13 +129,16 @@ def _scattered(figure: Figure, data: str, points: dict[str, list[tuple[float, fl
     ax = canvas.subplots()
     ax.grid(alpha=0.5, linewidth=0.6)
     for k, (method, pairs) in enumerate(points.items()):
-        ax.plot(*zip(*pairs, strict=True), linestyle="", marker=_MARKERS[k % len(_MARKERS)], label=method)
-    ax.set(xlabel=METRICS[figure.x].heading, ylabel=METRICS[figure.y].heading)
-    ax.set(**{f"{axis}scale": "log" for axis, metric in (("x", figure.x), ("y", figure.y)) if metric in _LOGARITHMIC})
-    for axis, metric in ((ax.xaxis, figure.x), (ax.yaxis, figure.y)):
-        if metric in _LOGARITHMIC:
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        line = {} if figure.joined else {"linestyle": ""}
+        ax.plot(*zip(*sorted(pairs), strict=True), marker=_MARKERS[k % len(_MARKERS)], label=method, **line)
+    ax.set(xlabel=_heading(figure, figure.x), ylabel=_heading(figure, figure.y))
+    is_ratio = bool(figure.relative_to or figure.below_best)
+    for axis, metric, own in ((ax.xaxis, figure.x, False), (ax.yaxis, figure.y, is_ratio)):
+        if metric in _LOGARITHMIC or own:
+            getattr(ax, f"set_{axis.axis_name}scale")("log")
+            wide = figure.below_best and own
+            axis.set_major_locator(LogLocator() if wide else LogLocator(subs=(1, 2, 5)))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter("")
     canvas.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False, handletextpad=0.2)
-    return inline(canvas, name, f"{figure.title}, {data}, for {', '.join(points)}")
+    return inline(canvas, name, f"{figure.title}, {title}, for {', '.join(points)}")

@@ -1,20 +1,22 @@
-"""A run of an experiment: its data sets one by one, the cells of each in processes, or from the cache."""
+"""A run of an experiment: part by part and data set by data set, cells in processes or from the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import joblib
 import numpy as np
 
+from dimargin.datasets.access import DataRows
+from dimargin.datasets.access import load as load_by_name
 from dimargin.experiments.cache import Cache, described
 from dimargin.experiments.data import MissingDataError, Split, load, load_file
-from dimargin.experiments.declarations import Cell, Experiment
+from dimargin.experiments.declarations import Cell, Experiment, Part, Sample
 from dimargin.experiments.environment import environment
 from dimargin.experiments.outcome import Outcome
 from dimargin.experiments.processes import run_cells
@@ -34,9 +36,11 @@ class Options:
         Data sets of one's own, beside those of the experiment.
     label : str, optional
         Label column of these files.
+    parts : sequence of str
+        Names of the parts that are run, by default all.
     only : sequence of str
         Names of the methods that are run, by default all.
-    limit : float, default=3600
+    limit : float, default=600
         Seconds of a cell.
     jobs : int, default=1
         Cells at a time. With more than one they share the machine, and take longer.
@@ -47,8 +51,9 @@ class Options:
     quick: bool = False
     files: Sequence[Path] = ()
     label: str | None = None
+    parts: Sequence[str] = ()
     only: Sequence[str] = ()
-    limit: float = 3600.0
+    limit: float = 600.0
     jobs: int = 1
     retry: bool = False
 
@@ -64,7 +69,8 @@ class Options:
 class DataFacts:
     """Facts about a data set, as it was used."""
 
-    name: str
+    name: str  # as cells have it
+    set_name: str
     rows: int
     test_rows: int
     features: int
@@ -82,15 +88,42 @@ class Record:
 
 
 @dataclass
+class PartResults:
+    """What a run found in a part, in the order of its declaration."""
+
+    part: Part
+    data: list[DataFacts] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)  # data sets that are not here, and why
+
+    def of(self, data: str) -> list[Record]:
+        """Return the records of a data set."""
+        return [record for record in self.records if record.cell.data == data]
+
+
+@dataclass
 class Results:
-    """All that a run found, in the order of the declarations."""
+    """All that a run found."""
 
     experiment: Experiment
     options: Options
     environment: dict[str, str]
-    data: list[DataFacts] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-    missing: dict[str, str] = field(default_factory=dict)  # data sets that are not here, and why
+    parts: list[PartResults] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of all parts."""
+        return [record for found in self.parts for record in found.records]
+
+    @property
+    def data(self) -> list[DataFacts]:
+        """The data sets of all parts, each once."""
+        return list({facts.name: facts for found in self.parts for facts in found.data}.values())
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """The data sets that are not here, and why."""
+        return {name: reason for found in self.parts for name, reason in found.missing.items()}
 
     @property
     def failures(self) -> list[Record]:
@@ -133,7 +166,7 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     Raises
     ------
     ValueError
-        For a method that is not the experiment's, two data sets of one name, or a damaged file in the cache.
+        For a part or a method that is not the experiment's, two data sets of one name, or a damaged file in the cache.
     DataFileError
         For a file of data that cannot be read; before any cell is run if it is the user's own.
 
@@ -146,7 +179,9 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     >>> folder = Path(mkdtemp())
     >>> rows = "".join(f"{k % 7},{k % 5},{k % 2}\n" for k in range(70))
     >>> _ = (folder / "mine.csv").write_text(f"a,b,class\n{rows}")
-    >>> trial = replace(experiment("dcsvm"), quick_data=())  # on that file alone
+    >>> declared = experiment("dcsvm")
+    >>> table_2 = next(part for part in declared.parts if part.name == "table-2")
+    >>> trial = replace(declared, parts=[replace(table_2, quick_data=())])  # on that file alone
     >>> options = Options(quick=True, files=[folder / "mine.csv"], only=["svc"])
     >>> results = run_experiment(trial, folder, options)
     >>> [(str(record.cell), record.outcome.status) for record in results.records]
@@ -155,37 +190,57 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     watcher = watcher or Watcher()
     results = Results(experiment, options, environment(experiment.libraries, options.jobs))
     cache = Cache(folder / CELLS, results.environment)
-    sources = _sources(experiment, options)
-    cells = {name: experiment.cells(name, options.quick, options.only) for name in sources}
-    watcher.begin(sum(map(len, cells.values())))
-    for name, source in sources.items():
-        try:
-            split = source()
-        except MissingDataError as error:
-            results.missing[name] = str(error)
-            watcher.missing(name, str(error), len(cells[name]))
-            continue
-        facts = _facts(name, split)
-        results.data.append(facts)
-        outcomes = dict(_outcomes(cells[name], split, facts.digest, cache, options, watcher))
-        results.records += [Record(cell, described(cell), outcomes[k]) for k, cell in enumerate(cells[name])]
+    read = lru_cache(maxsize=1)(load_by_name)  # samples of one data set follow each other
+    parts = experiment.chosen(options.parts, options.only)
+    own, quick_rows = _own_files(parts, options), experiment.quick_rows if options.quick else None
+    work = [(part, _sources(part, own, quick_rows, read)) for part in parts]
+    watcher.begin(sum(len(_cells(part, sample, options)) for part, sources in work for sample in sources))
+    for part, sources in work:
+        found = PartResults(part)
+        results.parts.append(found)
+        for sample, source in sources.items():
+            name, cells = str(sample), _cells(part, sample, options)
+            try:
+                split = source()
+            except MissingDataError as error:
+                found.missing[sample.name] = str(error)
+                watcher.missing(name, str(error), len(cells))
+                continue
+            facts = _facts(sample, split)
+            found.data.append(facts)
+            outcomes = dict(_outcomes(cells, split, facts.digest, cache, options, watcher))
+            found.records += [Record(cell, described(cell), outcomes[k]) for k, cell in enumerate(cells)]
     return results
 
 
-def _sources(experiment: Experiment, options: Options) -> dict[str, partial[Split]]:
-    """Return how to load each data set: first the user's own, whose mistakes are seen at once."""
-    names = experiment.quick_data if options.quick else experiment.data
-    most_rows = experiment.quick_rows if options.quick else None
-    sources = {path.name: partial(load_file, path, most_rows, options.label) for path in options.files}
-    if len(sources) < len(options.files) or set(sources) & set(names):
-        raise ValueError(f"data sets must have different names, got {', '.join(p.name for p in options.files)} "
-                         f"beside {', '.join(names)}")  # fmt: skip
-    return sources | {name: partial(load, name, most_rows) for name in names}
+def _cells(part: Part, sample: Sample, options: Options) -> list[Cell]:
+    return part.cells(sample, options.quick, options.only)
 
 
-def _facts(name: str, split: Split) -> DataFacts:
+def _own_files(parts: Sequence[Part], options: Options) -> dict[str, Split]:
+    """Load the user's files, whose mistakes are seen before any cell is run."""
+    names = [path.name for path in options.files]
+    theirs = sorted({sample.name for part in parts for sample in part.data})
+    if len(set(names)) < len(names) or set(names) & set(theirs):
+        raise ValueError(f"data sets must have different names, got {', '.join(names)} beside {', '.join(theirs)}")
+    return {path.name: load_file(path, label=options.label) for path in options.files}
+
+
+def _sources(
+    part: Part, own: Mapping[str, Split], quick_rows: int | None, read: Callable[[str], DataRows]
+) -> dict[Sample, Callable[[], Split]]:
+    """Return how to load each data set, the user's own first; with `quick_rows` those of a quick run."""
+    sources: dict[Sample, Callable[[], Split]] = {}
+    for name, split in own.items() if part.takes_files else ():
+        sources[Sample(name)] = partial(split.thinned, quick_rows)
+    for sample in part.data if quick_rows is None else part.quick_data:
+        sources[sample] = partial(load, sample.name, sample.most_rows or quick_rows, read)
+    return sources
+
+
+def _facts(sample: Sample, split: Split) -> DataFacts:
     (rows, features), classes = split.X.shape, len(np.unique(split.y))
-    return DataFacts(name, rows, len(split.y_test), features, classes, split.digest)
+    return DataFacts(str(sample), sample.name, rows, len(split.y_test), features, classes, split.digest)
 
 
 def _outcomes(

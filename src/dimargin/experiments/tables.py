@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from dimargin.experiments.declarations import Method, Table
+from dimargin.experiments.declarations import Comparison, Method, Table
 from dimargin.experiments.metrics import METRICS
-from dimargin.experiments.run import Record, Results
+from dimargin.experiments.run import PartResults, Record, Results
+from dimargin.report.words import number
 
 NOTHING = "—"
 SIMULATED = " (simulated)"
@@ -30,38 +31,124 @@ def named(method: Method) -> str:
     return method.name + SIMULATED * bool(method.simulated)
 
 
-def metric_tables(results: Results) -> list[tuple[str, list[ShownTable]]]:
-    """Return the tables of each data set, with the figures of the paper beside ours."""
-    return [(facts.name, [_of_data(table, facts.name, results) for table in results.experiment.tables])
-            for facts in results.data]  # fmt: skip
+def metric_tables(found: PartResults, data: str) -> list[ShownTable]:
+    """Return the tables of a data set, with the figures of the paper beside ours."""
+    tables: list[ShownTable] = []
+    for table in found.part.tables:
+        if isinstance(table, Table):
+            tables.append(_by_method(table, data, found))
+        elif table.rows == "case":
+            tables.append(_compared(table, found.of(data), lambda record: record.cell.case))
+    return tables
 
 
-def _of_data(table: Table, data: str, results: Results) -> ShownTable:
-    by_method: dict[str, list[Record]] = {}
-    for record in results.records:
-        if record.cell.data == data:
-            by_method.setdefault(named(record.cell.method), []).append(record)
-    columns = [_column(table, data, metric, list(by_method.values())) for metric in table.metrics]
+def part_tables(found: PartResults) -> list[ShownTable]:
+    """Return the tables of a part that have all its data sets, and one of figures whose data are not here."""
+    compared = [table for table in found.part.tables if isinstance(table, Comparison) and table.rows == "data"]
+    tables = [_compared(table, found.records, _data_and_case) for table in compared if found.records]
+    return tables + [table for table in (_of_missing_data(found),) if table.rows]
+
+
+def _data_and_case(record: Record) -> str:
+    return f"{record.cell.data}, {record.cell.case}" if record.cell.case else record.cell.data
+
+
+def labelled(record: Record) -> str:
+    """Return the name of a method, with that of the case if there are several."""
+    name = named(record.cell.method)
+    return f"{name}, {record.cell.case}" if record.cell.case else name
+
+
+def _grouped(records: Iterable[Record], label: Callable[[Record], str]) -> dict[str, list[Record]]:
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(label(record), []).append(record)
+    return groups
+
+
+def _by_method(table: Table, data: str, found: PartResults) -> ShownTable:
+    rows_of = _grouped(found.of(data), labelled)
+    set_name = next(facts.set_name for facts in found.data if facts.name == data)
+    columns = [_column(table, data, set_name, metric, list(rows_of.values())) for metric in table.metrics]
     shown = [part for column in columns for part in column]
-    rows = [[name, *texts] for name, *texts in zip(by_method, *(texts for _, texts in shown), strict=True)]
+    rows = [[name, *texts] for name, *texts in zip(rows_of, *(texts for _, texts in shown), strict=True)]
     has_paper = any(len(column) > 1 for column in columns)
     return ShownTable(table.title, ["method", *(h for h, _ in shown)], rows, table.note if has_paper else "")
 
 
-def _column(table: Table, data: str, metric: str, methods: list[list[Record]]) -> list[tuple[str, list[str]]]:
+def _column(
+    table: Table, data: str, set_name: str, metric: str, methods: list[list[Record]]
+) -> list[tuple[str, list[str]]]:
     """Return heading and texts of a metric, none if no method has it, and of the paper's figures if there are any."""
     names = [records[0].cell.method.name for records in methods]
-    theirs = [table.published.get((data, name, metric)) for name in names]
+    theirs = [
+        table.published.get((data, name, metric), table.published.get((set_name, name, metric))) for name in names
+    ]
     if all(figure is None for figure in theirs) and not any(_values(records, metric) for records in methods):
         return []
     column = [(METRICS[metric].heading, [summary(records, metric) for records in methods])]
     if any(figure is not None for figure in theirs):
-        texts = [NOTHING if figure is None else METRICS[metric].shown(figure) for figure in theirs]
-        column.append(("paper", texts))
+        column.append(("paper", [_figure(figure, metric) for figure in theirs]))
     return column
 
 
-def _values(records: Sequence[Record], metric: str) -> list[float]:
+def _figure(figure: float | None, metric: str) -> str:
+    return NOTHING if figure is None else METRICS[metric].shown(figure)
+
+
+def _compared(table: Comparison, records: Sequence[Record], label: Callable[[Record], str]) -> ShownTable:
+    """Return a table with a column for each method."""
+    methods = list(dict.fromkeys(named(record.cell.method) for record in records))
+    by_row = {
+        name: _grouped(group, lambda record: named(record.cell.method))
+        for name, group in _grouped(records, label).items()
+    }
+    rows = []
+    for name, cells in by_row.items():
+        base = middle(cells.get(table.relative_to, ()), table.metric)
+        rows.append([name, *(_beside(cells.get(method, ()), table, base, method) for method in methods)])
+    if table.total:
+        sums = [[middle(cells.get(method, ()), table.metric) for cells in by_row.values()] for method in methods]
+        rows.append(["all", *(_sum(values, table.metric) for values in sums)])
+    return ShownTable(f"{table.title}: {METRICS[table.metric].heading}", ["", *methods], rows, table.note)
+
+
+def _beside(records: Sequence[Record], table: Comparison, base: float | None, method: str) -> str:
+    if not records:
+        return NOTHING
+    text, own = summary(records, table.metric), middle(records, table.metric)
+    if base is None or own is None or method == table.relative_to:
+        return text
+    return f"{text} ({number(own / base, 2)} times)"
+
+
+def _sum(values: Sequence[float | None], metric: str) -> str:
+    """Return a sum, of which it is said what is not in it."""
+    known = [value for value in values if value is not None]
+    missing = f", without {len(values) - len(known)} of {len(values)}" if len(known) < len(values) else ""
+    return METRICS[metric].shown(sum(known)) + missing
+
+
+def _of_missing_data(found: PartResults) -> ShownTable:
+    """Return the paper's figures on data sets that are not here, with the reason in the place of ours."""
+    published = {key: value for table in found.part.tables if isinstance(table, Table)
+                 for key, value in table.published.items() if key[0] in found.missing}  # fmt: skip
+    metrics = list(dict.fromkeys(metric for _, _, metric in published))
+    rows = [
+        [*pair, "missing data", *(_figure(published.get((*pair, metric)), metric) for metric in metrics)]
+        for pair in dict.fromkeys(key[:2] for key in published)
+    ]
+    headings = ["data", "method", "here", *(f"{METRICS[metric].heading}, paper" for metric in metrics)]
+    return ShownTable("Figures of the paper whose data are missing", headings, rows, n_names=3)
+
+
+def middle(records: Iterable[Record], metric: str) -> float | None:
+    """Return the median of a metric over the seeds, or None if no cell has it."""
+    values = _values(records, metric)
+    return statistics.median(values) if values else None
+
+
+def _values(records: Iterable[Record], metric: str) -> list[float]:
     return [record.outcome.metrics[metric] for record in records if metric in record.outcome.metrics]
 
 
@@ -102,21 +189,25 @@ def method_table(results: Results) -> ShownTable:
 
 
 def estimator_table(results: Results) -> ShownTable:
-    """Return the table of the estimators of the first seed, as Python would make them."""
-    seen: dict[tuple[str, str], str] = {}
-    for record in results.records:
-        seen.setdefault((record.cell.data, record.cell.method.name), record.estimator)
-    rows = [[data, method, text] for (data, method), text in seen.items()]
-    return ShownTable("Estimators", ["data", "method", "estimator"], rows, n_names=3)
+    """Return the table of the estimators, as Python would make them: of every part and method the first cell's."""
+    firsts: dict[tuple[str, str], Record] = {}
+    for found in results.parts:
+        for record in found.records:
+            firsts.setdefault((found.part.name, named(record.cell.method)), record)
+    rows = [[part, str(record.cell), record.estimator] for (part, _), record in firsts.items()]
+    note = "Of every part and method the first cell; the others differ in parameters that tables name, and in the seed."
+    return ShownTable("Estimators", ["part", "cell", "estimator"], rows, note, n_names=3)
 
 
 def failure_table(results: Results) -> ShownTable:
     """Return the table of the cells without a result."""
     rows = [[str(record.cell), record.outcome.status, record.outcome.reason] for record in results.failures]
+    rows = [list(row) for row in dict.fromkeys(map(tuple, rows))]  # parts may share cells
     return ShownTable("Failures", ["cell", "what happened", "reason"], rows, n_names=3)
 
 
 def warning_table(results: Results) -> ShownTable:
     """Return the table of what the fits warned of."""
-    rows = [[str(record.cell), text] for record in results.records for text in record.outcome.warnings]
+    said = ((str(record.cell), text) for record in results.records for text in record.outcome.warnings)
+    rows = [list(row) for row in dict.fromkeys(said)]
     return ShownTable("Warnings", ["cell", "warning"], rows, n_names=2)

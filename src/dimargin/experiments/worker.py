@@ -31,7 +31,7 @@ def work(cell: Cell, data: str, results: Connection) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         try:
-            outcome = Outcome(DONE, measure(cell.make, split))
+            outcome = Outcome(DONE, measure(cell.make, split, cell.examine))
         except FloatingPointError as error:
             outcome = Outcome(NOT_FINITE, reason=str(error), traceback=traceback.format_exc())
         except Exception as error:
