@@ -50,7 +50,9 @@ def test_theorem_1_bounds_the_distance_of_random_parts(split):
     machine = RandomClusters(n_clusters=3, C=2.0, gamma=2.0, random_state=1).fit(split.X, split.y)
     found = theorem_1(machine, split)
     assert found["partitions"] == 3 and 0 < found["distance"] <= found["bound"]
-    part = np.random.default_rng(1).permutation(200) % 3
+    part = machine.part_
+    counts = [[np.sum((part == k) & (split.y == label)) for k in range(3)] for label in (0, 1)]
+    assert max(np.ptp(counts, axis=1)) == 1
     signs, gap = 2.0 * split.y - 1, 0.0
     for k in range(3):
         own = dm.SVMClassifier(C=2.0, gamma=2.0, strategy="exact", random_state=0).fit(

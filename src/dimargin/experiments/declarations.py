@@ -96,7 +96,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric with a column for each method.
+    """Medians of one metric over the seeds, with a column for each method.
 
     Parameters
     ----------

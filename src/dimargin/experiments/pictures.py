@@ -117,7 +117,7 @@ def _heading(figure: Figure, metric: str) -> str:
     if metric == figure.y and figure.relative_to:
         return f"{heading}, those of {figure.relative_to} = 1"
     if metric == figure.y and figure.below_best:
-        return f"{heading}, relative distance from the best"
+        return "relative distance from the best"
     return heading
 
 

@@ -27,6 +27,8 @@ class RandomClusters(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
+    part_ : ndarray of shape (n_samples,)
+        Part of every row; each has its share of both classes.
     dual_coef_ : ndarray of shape (1, n_support)
     support_ : ndarray of shape (n_support,)
     history_ : list of one dict
@@ -41,7 +43,10 @@ class RandomClusters(ClassifierMixin, BaseEstimator):
         """Train a machine on every part."""
         self.classes_ = np.unique(y)
         signs = np.where(y == self.classes_[1], 1.0, -1.0)
-        part = np.random.default_rng(self.random_state).permutation(len(y)) % self.n_clusters
+        # dealt class by class, so that none has one class only
+        order = np.lexsort((np.random.default_rng(self.random_state).random(len(y)), signs))
+        part = np.empty(len(y), dtype=np.int64)
+        part[order] = np.arange(len(y)) % self.n_clusters
         local = SVMClassifier(C=self.C, gamma=self.gamma, strategy="exact", random_state=0)
         signed, gap = np.zeros(len(y)), 0.0
         for k in range(self.n_clusters):
@@ -49,7 +54,7 @@ class RandomClusters(ClassifierMixin, BaseEstimator):
             machine = clone(local).fit(X[rows], signs[rows])
             signed[rows[machine.support_]] = machine.dual_coef_[0]
             gap += machine.objective_ - machine.dual_objective_
-        self.support_ = np.flatnonzero(signed)
+        self.part_, self.support_ = part, np.flatnonzero(signed)
         self.dual_coef_, self._vectors = signed[None, self.support_], X[self.support_]
         outside = sum(rbf_kernel(X[part == k], X[part != k], self.gamma).sum() for k in range(self.n_clusters))
         bound = gap + self.C**2 * outside / 2

@@ -196,6 +196,8 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     work = [(part, _sources(part, own, quick_rows, read)) for part in parts]
     watcher.begin(sum(len(_cells(part, sample, options)) for part, sources in work for sample in sources))
     for part, sources in work:
+        if not sources:  # a quick run has no data for it
+            continue
         found = PartResults(part)
         results.parts.append(found)
         for sample, source in sources.items():

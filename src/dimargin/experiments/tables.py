@@ -106,20 +106,20 @@ def _compared(table: Comparison, records: Sequence[Record], label: Callable[[Rec
     rows = []
     for name, cells in by_row.items():
         base = middle(cells.get(table.relative_to, ()), table.metric)
-        rows.append([name, *(_beside(cells.get(method, ()), table, base, method) for method in methods)])
+        rows.append([name, *(_beside(cells.get(method, ()), table.metric, base) for method in methods)])
     if table.total:
         sums = [[middle(cells.get(method, ()), table.metric) for cells in by_row.values()] for method in methods]
         rows.append(["all", *(_sum(values, table.metric) for values in sums)])
     return ShownTable(f"{table.title}: {METRICS[table.metric].heading}", ["", *methods], rows, table.note)
 
 
-def _beside(records: Sequence[Record], table: Comparison, base: float | None, method: str) -> str:
-    if not records:
-        return NOTHING
-    text, own = summary(records, table.metric), middle(records, table.metric)
-    if base is None or own is None or method == table.relative_to:
-        return text
-    return f"{text} ({number(own / base, 2)} times)"
+def _beside(records: Sequence[Record], metric: str, base: float | None) -> str:
+    """Return the median of a metric, and how often it has another; the base itself is once the base."""
+    own = middle(records, metric)
+    if own is None:
+        return summary(records, metric) if records else NOTHING
+    times = "" if base is None or own == base else f" ({number(own / base, 2)} times)"
+    return METRICS[metric].shown(own) + times
 
 
 def _sum(values: Sequence[float | None], metric: str) -> str:
