@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from dimargin.experiments.run import PartResults
+from typing import Any, Literal
 
 Examination = Callable[[Any, Any], Mapping[str, float]]
 """Function of a module that takes a fitted estimator and the `Split`, and returns further metrics."""
@@ -175,7 +172,7 @@ class Part:
     examine : callable, optional
         Further metrics of a fitted estimator.
     answer : callable, optional
-        Function of the part's results that says in a sentence what they show.
+        Function of the part's results (`PartResults`) that says in a sentence what they show.
     """
 
     name: str
@@ -192,7 +189,7 @@ class Part:
     quick_cases: Sequence[str] = ()
     takes_files: bool = False
     examine: Examination | None = None
-    answer: Callable[[PartResults], str] | None = None
+    answer: Callable[[Any], str] | None = None
 
     def cells(self, sample: Sample, quick: bool = False, only: Iterable[str] = ()) -> list[Cell]:
         """Return the cells of a data set, seed by seed, so that an interrupted run has something of every method."""
