@@ -336,7 +336,7 @@ def different_rows():
         yield name, f"{different / len(y):.1%} different; {X.shape[1]} columns, {np.mean(X != 0):.0%} not zero"
 
 
-@cited("baselines/bagging.py", "experiments/data.py", f"{ALGORITHMS}rivals-of-dc-svm")
+@cited("baselines/bagging.py", "experiments/data.py", "experiments/dcsvm.py", f"{ALGORITHMS}rivals-of-dc-svm")
 def rivals_on_ijcnn1():
     """LIBSVM on ijcnn1 as it is, scaled, and of rows drawn from both files; 16 machines of a sixteenth of its rows."""
     (X, y), (X_test, y_test) = load("ijcnn1"), load("ijcnn1.t")
