@@ -1,11 +1,12 @@
 """The speed rows of TARGETS.md with this version and with another one, in turn: is anything slower?
 
-Usage: bench_versions.py --before PYTHON [NAME ...] [--rounds R]
+Usage: bench_versions.py [--before PYTHON] [NAME ...] [--rounds R]
 
-PYTHON is an interpreter in which the other version is installed. Every work runs in a process of its own, once to warm
-up and then three times, of which the fastest counts; the two versions take turns, R times each (five by default).
-Seconds are medians over the rounds, and the ratio is the median of the ratios of neighbours. Time of the processor is
-that of all threads together: it tells more than seconds on a machine that is not quiet.
+PYTHON is an interpreter in which the other version is installed; without it this version is measured alone. Every work
+runs in a process of its own, once to warm up and then three times, of which the fastest counts; the two versions take
+turns, R times each (five by default). Seconds are medians over the rounds, and the ratio is the median of the ratios of
+neighbours. Time of the processor is that of all threads together: it tells more than seconds on a machine that is not
+quiet.
 """
 
 import argparse
@@ -261,7 +262,7 @@ def measured(name):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--before", metavar="PYTHON", required="--one" not in sys.argv)
+    parser.add_argument("--before", metavar="PYTHON")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--one", metavar="NAME", help="print one measurement as JSON")
     given = parser.parse_args()
@@ -269,20 +270,25 @@ def main():
         print(json.dumps(measured(given.one)))
         return
     heading(__doc__)
-    headings = ["work", "before, s", "now, s", "ratio", "before, processor", "now, processor", "ratio"]
+    pythons = {"before": given.before} if given.before else {}
+    pythons["now"] = sys.executable
+    whose = [*pythons, *(["ratio"] if given.before else [])]
+    headings = ["work", *(f"{version}, {unit}" for unit in ("s", "processor") for version in whose)]
     print("| " + " | ".join(headings) + " |", "|" + " --- |" * len(headings), sep="\n", flush=True)
     for name in given.names or WORKS:
-        runs = {given.before: [], sys.executable: []}
+        runs = {version: [] for version in pythons}
         for _ in range(given.rounds):
-            for python, found in runs.items():
+            for version, python in pythons.items():
                 command = [python, __file__, "--one", name]
                 answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-                found.append(json.loads(answer.splitlines()[-1]))
-        before, now = (np.array(found) for found in runs.values())
+                runs[version].append(json.loads(answer.splitlines()[-1]))
+        found = {version: np.array(own) for version, own in runs.items()}
         cells = [name]
         for column in (0, 1):
-            ratios = now[:, column] / np.maximum(before[:, column], 1e-9)
-            cells += [describe(before[:, column]), describe(now[:, column]), f"{np.median(ratios):.2f}"]
+            cells += [describe(own[:, column]) for own in found.values()]
+            if given.before:
+                ratios = found["now"][:, column] / np.maximum(found["before"][:, column], 1e-9)
+                cells.append(f"{np.median(ratios):.2f}")
         print("| " + " | ".join(cells) + " |", flush=True)
 
 

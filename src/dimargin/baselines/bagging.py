@@ -21,7 +21,7 @@ class BaggedSVM(BinaryClassifier):
     r"""Majority vote of kernel SVMs, each of a uniform sample of the rows.
 
     The paper on DC-SVM compares with k machines of n/k rows each (Table 6), which have no intercept; with one they are
-    less accurate: on ijcnn1 with k = 16 by 0.9 points. With ``f_t`` their decision values it
+    less accurate: on ijcnn1 with k = 16 by 1.1 points. With ``f_t`` their decision values it
     predicts the sign of ``v + s / (3 (|s| + 1))``, votes ``v = sum_t sign f_t`` and their sum ``s = sum_t f_t``: the
     second term is less than a third, and decides ties alone, as in scikit-learn's `OneVsOneClassifier`. (Its
     `BaggingClassifier` would decide them for the first class.)

@@ -78,8 +78,8 @@ class Layout:
 def pickled(item: Any) -> bytes:
     """Return an item as bytes; classes and functions that only the driver knows are pickled by value.
 
-    Large ones are compressed where that saves a fourth of the bytes: rows of covtype then take 15%, of ijcnn1 58%. The
-    time of a pass over cached rows, beside its arithmetic, is that of copying them from Spark to Python.
+    Large ones are compressed where that saves a fourth of the bytes. The time of a pass over cached rows, beside its
+    arithmetic, is that of copying them from Spark to Python.
     """
     data: bytes = cloudpickle.dumps(item, protocol=5)
     if len(data) <= _BYTES_OF_CHUNK:
@@ -213,9 +213,9 @@ _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # of malloc.h
 def _at_work() -> Iterator[None]:
     """Context of tasks, in which BLAS has one thread, and garbage collector and malloc take little time.
 
-    Spark's worker runs the collector after every task, over all that was ever imported, which takes 60 ms where a task
-    may take one. The memory of a shard is freed before the next one comes. The C library of Linux would return these
-    pages and ask for new ones, which took 0.6 of 10.3 s of a fit of landmarks. A worker keeps 256 MiB of them at most.
+    Spark's worker runs the collector after every task, over all that was ever imported, which may take longer than the
+    task. The memory of a shard is freed before the next one comes. The C library of Linux would return these pages and
+    ask for new ones. A worker keeps 256 MiB of them at most.
     """
     global _n_frozen
     if not _n_frozen and platform.libc_ver()[0] == "glibc":

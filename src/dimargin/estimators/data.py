@@ -215,9 +215,9 @@ def training_data(
 def thinned(data: TrainingData) -> TrainingData:
     """Return data of many dense rows of zeros and ones, or of zeros and another number, as sparse rows.
 
-    The compiled core counts the features that sparse rows of equal numbers share. Of one-hot columns that
-    are sparse a9a (123 columns, 11% not zero) is trained on in a third of the time, phishing (68, 44%) in two thirds.
-    Rows are left dense where they are few, have few columns, or more than half of their numbers are not zero.
+    The compiled core counts the features that sparse rows of equal numbers share, which is faster for one-hot columns
+    such as those of a9a (123 columns, 11% not zero) and phishing (68, 44%). Rows are left dense where they are few,
+    have few columns, or more than half of their numbers are not zero.
     """
     X = data.X
     if sp.issparse(X) or X.shape[0] < _MANY_ROWS or X.shape[1] < _MANY_COLUMNS:

@@ -252,8 +252,7 @@ def _near_quantile(values: Floats, weights: Floats, goal: float, slack: float) -
     """Return the weight of the smallest values, and where those are that follow and have `goal` among their sums.
 
     The values that follow, sorted, include all whose sums of weights, from the smallest value on, are within `slack` of
-    the goal, and the next one. A sample tells which those may be, a fifth of 50,000; to sort all takes five times
-    as long.
+    the goal, and the next one. A sample tells which those may be, so that few need be sorted.
     """
     some = np.arange(0, len(values), max(1, len(values) // _SAMPLE))
     some = some[np.argsort(values[some])]

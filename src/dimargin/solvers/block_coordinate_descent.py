@@ -62,9 +62,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     Parameters
     ----------
     cache : int, default=2 GiB
-        Bytes of remembered kernel rows, at most; none where kernel values are cheap. On rows of 3 to 123 numbers, in
-        twelve problems of eight data sets, remembering saved up to nearly half of the kernel evaluations, and in most
-        took longer, up to 2.5 times: memory used for the first time costs as much as several such values.
+        Bytes of remembered kernel rows, at most; none where kernel values are cheap: on rows of up to some hundred
+        numbers to remember them takes longer, since memory used for the first time costs as much as several such
+        values.
     random_state : int or numpy Generator seed, default=0
         Seed of the order of the rows.
     gram : int, default=2 GiB

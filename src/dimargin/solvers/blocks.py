@@ -1,22 +1,21 @@
 """Choice of blocks, which is a property of the loss.
 
 "permutation": once a pass the rows that are nonzero or violated, in random blocks or, every second pass, in blocks of
-near neighbours, whose strongly coupled coefficients are solved for together. On 18 fits of six data sets, in blocks of
-512, this took 0.47 to 1.14 times the kernel evaluations of random blocks alone; neighbours in all passes but the first
-took up to 4 times those of every second pass. With several outputs three passes of four are of neighbours, rows that
-the same outputs move (usps, ten classes: 5 to 10% fewer evaluations than every second pass at lam of 1e5 and above, as
-many at 1e3). Rows whose coefficient is zero at its optimality condition are left out of a pass, which on Optimal margin
-Distribution Machines with large ``lam`` halves the kernel evaluations.
+near neighbours, whose strongly coupled coefficients are solved for together. On ten fits of five data sets this took
+0.62 to 1.00 times the kernel evaluations of random blocks alone (figures here are those of benchmarks/bench_cited.py);
+neighbours in all passes but the first can take many more. With several outputs three passes of four are of neighbours,
+rows that the same outputs move. Rows whose coefficient is zero at its optimality condition are left out of a pass,
+which saves most on Optimal margin Distribution Machines with large ``lam``.
 
 "greedy", for losses whose coefficients are never negative (hinge, squared hinge), of which few move: passes of blocks
 of near neighbours over the rows that are inside their box or violated, and between them blocks of the worst violators,
 as many whose decision value must rise as must fall, with half of the previous such block. Without that balance the
-hinge zigzags; without neighbours it took six times the kernel evaluations on covtype (C=32, gamma=32), where nearly all
-of 17,000 support vectors are free. A quarter of the rows begins alone (a fifth fewer evaluations on ijcnn1). From the
-third pass on, rows whose zero coefficients are far from moving rest, and where kernel values are expensive, kernel rows
-of the coefficients that move are remembered (`ActiveRows`). All rows wake before a gap is believed. Where values are
-very expensive, and there is memory for it, whole kernel rows are remembered, and no row rests: on reuters (7,770 sparse
-rows of 44 numbers, C=8) 0.31 n^2 values are computed instead of 1.1 n^2.
+hinge zigzags; without neighbours it took five times the kernel evaluations on 20,000 rows of covtype (C=32, gamma=32),
+where nearly all support vectors are free. A quarter of the rows begins alone (a fifth fewer evaluations on ijcnn1 and
+cod-rna, but a quarter more on covtype). From the third pass on, rows whose zero coefficients are far from moving rest,
+and where kernel values are expensive, kernel rows of the coefficients that move are remembered (`ActiveRows`). All rows
+wake before a gap is believed. Where values are very expensive, and there is memory for it, whole kernel rows are
+remembered, and no row rests: on reuters (7,770 sparse rows of 44 numbers, C=8) 0.31 n^2 values are computed.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ _LARGE, _PASSES_ALONE = 4096, 3  # rows from which a quarter of them begins alon
 _PASSES_AWAKE = 2  # before rows may rest
 _PASSES_ASLEEP = 20  # after which they wake in any case
 _SURE = 0.1  # margin beyond the kink, in units of the slope there, at which a zero coefficient rests
-# All rows wake when the gap of the active ones has come down to this part of the last whole gap. On nine fits of seven
-# data sets this took 4 to 35% fewer kernel values than 0.4, and a fifth less time in all; 0.02 took 3% more than 0.05.
+# All rows wake when the gap of the active ones has come down to this part of the last whole gap. On five data sets 0.4
+# took 1.06 to 1.32 times the kernel values, and 0.02 0.97 to 1.10 times (benchmarks/bench_cited.py).
 _WAKE = 0.05
 
 
@@ -44,12 +43,7 @@ def block_size(problem: DualProblem, n_rows: int) -> int:
     """Return the rows of a block in a pass over `n_rows`: more if kernel values are expensive, or pair steps are taken.
 
     Small blocks leave more work to the kernel, large ones to the factorisations; the Gram matrix of 256 rows stays in
-    the second-level cache.
-    Of 128, 192, 256, 320 and 384, 256 was within 10% of the fastest in 10 of 16 fits on eight data sets. On usps, with
-    256 columns and ten classes, 512 takes 5 to 11% less time. The hinge on 40,000 rows of covtype, nearly half of them
-    free, takes 2.5, 2.4 and 2.6 s with blocks of 512, 1,024 and 2,048, and 2.3 s by this rule. On ijcnn1 at tol=3e-3,
-    with few free rows, it takes 0.38, 0.29 and 0.36 s, where 1,024 and 2,048 ended more than 1e-4 from the optimum, and
-    0.37 s by this rule.
+    the second-level cache. The hinge's grow with the rows, because large ones are worth it where many rows are free.
     """
     if problem.loss.selection == "greedy":
         return min(1024, max(512, n_rows // 12))

@@ -7,14 +7,13 @@ For a loss whose derivative is piecewise linear the primal over signed coefficie
 is piecewise quadratic (Mangasarian 2002; Chapelle, Neural Computation 2007, for the squared hinge). At an iterate only
 the rows A count whose loss has a second derivative there, ``1 / d_i``. The minimum of the quadratic piece has zeros
 elsewhere, and on A solves ``(K_AA + D) b_A = -y_A s_A``, s the slope of the conjugate at zero. Blocks of some hundred
-rows need as many passes as the condition of ``K + D`` demands; these steps are few, however large it is: 6 to 9 on
-10,000 rows of cod-rna, ijcnn1, SUSY and phishing at ``lam=1e7``, where blocks took 14 to 110 passes.
+rows need as many passes as the condition of ``K + D`` demands; these steps are few, however large it is.
 
 A step is taken whole as long as fewer and fewer rows change pieces in it, or the objective falls. That is block
 principal pivoting (Portugal, Judice and Vicente, Mathematics of Computation 1994): the objective may rise meanwhile, by
 orders of magnitude. After `_TRIES` whole steps without either a step ends at the minimum along its way, which is sure
-to lower the objective. Minima along the way at every step took twice as many steps on most of these problems, and many
-times as many on some, because an end lies at every row that comes to the edge of its piece.
+to lower the objective. Minima along the way at every step take more steps, because an end lies at every row that comes
+to the edge of its piece.
 
 The first steps are taken on half of the rows, and of those on half again, down to `_FEW`: what many rows look like half
 of them tell at an eighth of the price.
@@ -58,9 +57,8 @@ class GramNewton:
 
     The iterate need not be inside the box of the dual; what is certified is the nearest point that is. Kernel values
     are float64: single precision is too little for a factor where ``d_i`` is small, which is where this method is good.
-    Factors in single precision, made up for by conjugate gradients, took 1.4 and 2.6 times as long on ijcnn1 and
-    phishing (``lam=1e8``) where the residual came down to 1e-5, and with 1e-2 rows changed pieces without end. To come
-    from the solution at a tenth of `lam` took as many steps as to come from half of the rows.
+    Factors in single precision, made up for by conjugate gradients, took longer, or rows changed pieces without end; to
+    come from the solution at a smaller `lam` took as many steps (benchmarks/TARGETS.md says what was tried).
     With an intercept c, the margins are ``y_i ((Kb)_i + c)`` and the coefficients of a minimum sum to zero.
     """
 

@@ -9,8 +9,8 @@ Shards keep nothing between passes, so that a lost one is made again from its ro
 For few features the Hessian is formed, an all-reduce of m x m numbers to which only the rows add whose ``c_i`` has
 changed since the last step. For many, a direction is found by conjugate gradients, preconditioned by the diagonal, an
 all-reduce of m numbers each, until a tenth of the gradient is left (truncated Newton: Lin, Weng and Keerthi, JMLR
-2008). The diagonal counts a hundredth beside the regulariser: all of it costs a third more steps where features are
-scaled, none of it four times as many where they are not (Hsia, Chiang and Lin, ACML 2018).
+2008). The diagonal counts a hundredth beside the regulariser: all of it costs steps where features are scaled, none of
+it many more where they are not (Hsia, Chiang and Lin, ACML 2018).
 
 A step is one pass, for objective, gradient and Hessian at its end, if the full step is good enough, as most are: it
 lowers the objective, and leaves less of the slope along it (the condition of Wolfe). Else passes for the slopes at
@@ -108,7 +108,7 @@ class _Hessian:
     """Sums of ``c_i phi_i phi_i'``, to which many rows at a time are added, because that costs less.
 
     Rows are held until there are so many. Memory is allocated once: what is freed between chunks may go back to the
-    system, which then costs a third more.
+    system, from which it is expensive to get.
     """
 
     def __init__(self, n_outputs: int, width: int, most_rows: int) -> None:

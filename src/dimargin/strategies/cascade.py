@@ -10,14 +10,15 @@ In the first round a part *represents* the whole, rows that were filtered out on
 loss is W / W_k (ODM: W_k c), and coefficients are rescaled by W_k / W_merged, as in DiODM. CascadeSVM has C everywhere
 (``coefficients="global"``): parts are then more regularised than the whole, and keep more rows. The last part
 represents all rows, so that both end with the coefficients of the whole problem; those of the rows that survived would
-solve another one (3.9 relative from the optimum, measured with the ODM loss on exactly its support vectors). On 16,000
-rows in 16 parts, hinge, one round reached 97.7% on ijcnn1 and 95.1% on cod-rna, with global coefficients 98.0 and
-94.2%, the optimum 98.3 and 95.3%; both took three or four rounds to a gap of 1e-3. Rounds are for parts that are far
-from each other: in one place the whole problem from the same start has always cost less, wherever it was measured. With
-few support vectors, 10,000 rows of ijcnn1 in 4 parts, two more rounds took 0.98 n^2 kernel values and the whole problem
-0.16; with many, 16,000 rows of cod-rna in 16 parts, one more round 19.4 and the whole problem 2.3. So the first round
-only has to start it: its last part, too, is solved to `level_tol`, and left out where that would be more than a third
-of the rows. See docs/algorithms.md#cascades.
+solve another one: with the ODM loss on exactly its support vectors, 5,000 rows of cod-rna, it was as far from the
+optimum as no machine at all. On 16,000 rows in 16 parts, hinge, one round reached 97.5% on ijcnn1 and 95.1% on cod-rna,
+with global coefficients 98.0 and 94.0%, the optimum 98.2 and 95.3%; both took four and three rounds to a gap of 1e-3.
+Rounds are for parts that are far from each other: in one place the whole problem from the same start has always cost
+less, wherever it was measured. With few support vectors, 10,000 rows of ijcnn1 in 4 parts, two more rounds took 0.98
+n^2 kernel values and the whole problem 0.27; with many, 16,000 rows of cod-rna in 16 parts, one more round 18.9 and the
+whole problem 2.5. So the first round only has to start it: its last part, too, is solved to `level_tol`, and left out
+where that would be more than a third of the rows. Figures are those of benchmarks/bench_cited.py. See
+docs/algorithms.md#cascades.
 """
 
 from __future__ import annotations

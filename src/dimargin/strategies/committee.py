@@ -8,12 +8,12 @@ without saying which form it ran. With members that saw disjoint rows,
 The members' probabilities come from their decision values on rows that they were not trained on, three folds of their
 cluster, by Platt's maximum likelihood with his smoothed targets. There is one difference. Platt's two parameters,
 fitted on a member's own cluster, say nothing of the rows elsewhere, where k - 1 members would answer with the odds of
-their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an accuracy of 9.7%. A member that knows nothing
+their own cluster: on 20,000 rows of ijcnn1 in 16 clusters that gave an accuracy of 9.8%. A member that knows nothing
 (f_c = 0) must answer with the prior, so only the slope is fitted, and members' intercepts play no part:
 
-    logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.3%; all machines summed 95.7%, early prediction 98.5%)
+    logit P_c(y|x) = logit P(y) + a_c f_c(x),   a_c >= 0     (96.0%; all machines summed 96.6%, early prediction 98.4%)
 
-See docs/algorithms.md#early-prediction.
+Figures are those of benchmarks/bench_cited.py. See docs/algorithms.md#early-prediction.
 """
 
 from __future__ import annotations

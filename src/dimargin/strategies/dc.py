@@ -11,7 +11,7 @@
 
 Clusters are parts of the whole: local problems have the global coefficients (C; with the ODM loss W c), and local
 solutions put together solve the problem whose kernel is zero between clusters (Lemma 1). So nothing is rescaled, unlike
-in DiODM: local coefficients led 500 times further from the optimum. theorem_1.py bounds what is missing to it.
+in DiODM. theorem_1.py bounds what is missing to the optimum.
 
 The paper is mended in three places (docs/algorithms.md#divide-and-conquer). Its loop never reaches level 0. Its sample
 and kernel are mended in dimargin.partition.clusters. Step 6 is left out where it would cost as much as step 7, with

@@ -9,8 +9,9 @@ boundary, its *relevant vectors*: a row that no part needs may be needed by the 
 re-implementation, the mean distance of the rows; that of the support vectors would add nothing with the hinge, where
 all rows so near are support vectors. The SODM authors' code passes on support vectors
 (docs/algorithms.md#distribution-preserving-cascades). Rounds lead to the same optimum; the two rules differ in what one
-round gives. On 16,000 rows in 16 parts, hinge, it reached 98.2% on ijcnn1 and 95.0% on cod-rna with the rows near the
-boundary, 97.3 and 94.3% with support vectors, 97.5 and 94.2% by random parts; the optimum has 98.3 and 95.3%.
+round gives. On 16,000 rows in 16 parts, hinge, it reached 98.2% on ijcnn1 and 95.3% on cod-rna with the rows near the
+boundary, 97.5 and 95.2% with support vectors, 97.5 and 95.1% by random parts; the optimum has 98.2 and 95.3%
+(benchmarks/bench_cited.py).
 """
 
 from __future__ import annotations

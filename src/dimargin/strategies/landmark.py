@@ -48,9 +48,8 @@ class Landmark(Strategy):
     polish : bool, default=False
         Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
         landmarks' machine; the certificate is global then. Where few landmarks describe the machine well this saves
-        work. On 24,000 rows of SUSY, lam=1e5, it takes 1.0 s with 300 landmarks, 1.5 s without; on 20,000 of cod-rna,
-        with a local kernel, 0.8 and 0.6 s. Newton's method with conjugate gradients, preconditioned by the landmarks,
-        took 4 to 57 n^2 kernel values there where this takes 1.5 to 9.
+        work: on 24,000 rows of SUSY (lam=1e5, gamma=0.5) it takes 3.1 n^2 kernel values with 300 landmarks, 3.6
+        without; on 20,000 of cod-rna, with a local kernel, 3.8 and 3.1 (benchmarks/bench_cited.py).
 
     Examples
     --------
