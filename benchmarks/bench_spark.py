@@ -29,6 +29,7 @@ import pandas as pd
 from common import describe, heading, load, scaled, table
 
 import dimargin as dm
+from dimargin.experiments.replay import makespan
 
 PROBLEMS = {  # data, rows, machine
     "landmark": ("covtype.libsvm.binary", dm.ODMClassifier(
@@ -158,12 +159,9 @@ def replayed(jobs, seconds, executors):
     for job in jobs:
         for stage in sorted(job["tasks"]):
             tasks = job["tasks"][stage]
-            free = [0.0] * executors
-            for took, _, _ in tasks:
-                first = free.index(min(free))
-                free[first] += took
             moved = sum(written for _, written, _ in tasks) * (executors - 1) / executors**2
-            total += max(free) + moved / BANDWIDTH + sum(size for *_, size in tasks) / BANDWIDTH + 2 * LATENCY
+            total += makespan([took for took, _, _ in tasks], executors)
+            total += moved / BANDWIDTH + sum(size for *_, size in tasks) / BANDWIDTH + 2 * LATENCY
             busy += sum(took for took, _, _ in tasks)
     return total + max(0.0, seconds - busy)
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from experiment_methods import experiment
 
-from dimargin.experiments.declarations import Cell, Comparison, Figure, Method, Sample, Table
-from dimargin.experiments.outcome import DONE, TIME_LIMIT, Outcome
-from dimargin.experiments.pictures import pictures_over_rows, points_of
+from dimargin.experiments.declarations import Cell, Comparison, Curves, Figure, Method, Sample, Table
+from dimargin.experiments.outcome import DONE, NOT_INSTALLED, TIME_LIMIT, Outcome
+from dimargin.experiments.pictures import pictures, pictures_over_rows, points_along, points_of
 from dimargin.experiments.run import DataFacts, PartResults, Record
-from dimargin.experiments.tables import metric_tables, part_tables
+from dimargin.experiments.tables import metric_tables, part_tables, summary
 
 CASES = {"narrow": {"gamma": 1.0}, "wide": {"gamma": 0.1}}
 ROWS = {"a, 10 rows": 10, "a, 20 rows": 20}
@@ -85,3 +85,62 @@ def test_distances_are_from_the_best_of_the_same_problem():
     ]
     # the best of each problem, "dc" and the second of "svc", has no place on a logarithmic axis
     assert points_of(figure, records, {}) == {"exact": [(1.0, pytest.approx(0.2))], "svc": [(3.0, 0.25)]}
+
+
+def test_a_table_of_all_data_has_a_row_for_each():
+    published = {("a", "exact", "seconds"): 5.0}
+    found = results((Table("Sizes", ("seconds", "accuracy"), published, "A note.", rows="data"),), accuracy=0.5)
+    assert metric_tables(found, "a, 10 rows") == []
+    (table,) = part_tables(found)
+    assert (table.title, table.note) == ("Sizes", "A note.")
+    assert table.headings == ["data", "seconds", "paper", "accuracy, %"]
+    assert table.rows[0] == ["a, 10 rows, exact, narrow", "11 (10 to 12)", "5", "50.00"]
+    assert len(table.rows) == 8 and table.rows[-1][0] == "a, 20 rows, dc, wide"
+    found.records = [one for one in found.records if one.cell.method.name == "exact" and one.cell.case == "wide"]
+    found.records = [replace(one, cell=replace(one.cell, case="")) for one in found.records]
+    (table,) = part_tables(found)
+    assert [row[0] for row in table.rows] == list(ROWS)  # of one method its name says nothing
+
+
+def test_a_figure_of_the_paper_may_be_that_of_one_case():
+    published = {
+        ("a", "exact, wide", "seconds"): 7.0,
+        ("a", "dc", "seconds"): 8.0,
+        ("a, 10 rows", "dc", "seconds"): 9.0,
+    }
+    found = results((Table("Times", ("seconds",), published),))
+    (few,), (many,) = (metric_tables(found, data) for data in ROWS)
+    assert [row[2] for row in few.rows] == ["—", "9", "7", "9"]
+    assert [row[2] for row in many.rows] == ["—", "8", "7", "8"]
+
+
+def test_what_is_not_installed_says_so_in_its_cell():
+    cell = Cell("a", Method("other", dict, "another library's", requires="nosuch"), {})
+    record = Record(cell, "", Outcome(NOT_INSTALLED, reason="nosuch"))
+    assert summary([record], "seconds") == "not installed" and not record.outcome.failed
+
+
+def test_joined_points_are_medians_over_the_seeds_on_the_lines_of_their_methods():
+    figure = Figure("Way", "seconds", "accuracy", joined=True)
+    levels = [Method(f"tree, {k}", dict, "", line="tree") for k in (1, 0)]
+    records = [
+        Record(Cell("a", method, {}, seed), "", Outcome(DONE, {"seconds": seconds + seed, "accuracy": accuracy}))
+        for method, seconds, accuracy in ((levels[0], 1.0, 0.5), (levels[1], 10.0, 0.75), (METHODS["exact"], 20.0, 1.0))
+        for seed in range(3)
+    ]
+    assert points_of(figure, records, {}) == {"tree": [(2.0, 50.0), (11.0, 75.0)], "exact": [(21.0, 100.0)]}
+    single = points_of(replace(figure, joined=False), records, {})
+    assert single["exact"] == [(20.0, 100.0), (21.0, 100.0), (22.0, 100.0)] and len(single["tree"]) == 6
+
+
+def test_curves_are_over_a_number_with_the_points_of_the_paper():
+    curves = Curves("Speed-up", "cores", "times", {"replayed": {2.0: "replayed_2", 4.0: "replayed_4"},
+                    "measured": {2.0: "measured_2"}}, {"paper": (32.0, 9.0)})  # fmt: skip
+    found = results(figures=(curves,), replayed_2=1.5, replayed_4=3.0)
+    expected = {"exact, replayed": [(2.0, 1.5), (4.0, 3.0)], "dc, replayed": [(2.0, 1.5), (4.0, 3.0)],
+                "paper": [(32.0, 9.0)]}  # fmt: skip
+    assert points_along(curves, found.of("a, 10 rows")) == expected
+    assert points_along(curves, []) == {}
+    pytest.importorskip("matplotlib")
+    ((caption, svg),) = pictures(found, "a, 10 rows", "part")
+    assert caption == "Speed-up: a, 10 rows." and svg.count("<svg") == 1 and "for exact, replayed" in svg

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import experiment_methods
@@ -14,10 +15,11 @@ import pytest
 from experiment_methods import experiment
 from text_files import write_moons
 
+import dimargin as dm
 import dimargin.experiments.cache
 from dimargin.data_files import DataFileError
 from dimargin.experiments.data import load
-from dimargin.experiments.declarations import Sample
+from dimargin.experiments.declarations import Method, Sample
 from dimargin.experiments.examine import dual_objective
 from dimargin.experiments.run import CELLS, Options, Watcher, run_experiment
 
@@ -227,3 +229,13 @@ def test_what_examines_a_fit_belongs_to_the_cell(moons, tmp_path):
     assert watch.ran == ["exact 0"]
     metrics = results.records[0].outcome.metrics
     assert metrics["dual_objective"] == pytest.approx(metrics["objective"], rel=2e-3)
+
+
+@pytest.mark.parametrize("ends_early", [False, True])
+def test_an_end_that_is_meant_to_be_early_warns_of_nothing(moons, tmp_path, ends_early):
+    make = partial(dm.LinearODMClassifier, solver="svrg", max_iter=1)
+    part = replace(experiment().parts[0], parameters=lambda data, method: {},
+                   methods=(Method("early", make, "one stage", ends_early=ends_early),))  # fmt: skip
+    results = run_experiment(replace(experiment(), parts=(part,)), tmp_path, Options())
+    (outcome,) = by_method(results).values()
+    assert outcome.status == "done" and ("max_iter=1" in "".join(outcome.warnings)) is not ends_early

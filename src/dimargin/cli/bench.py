@@ -44,7 +44,7 @@ class BenchDisplay(Watcher):
     def end(self, cell: Cell, outcome: Outcome, is_known: bool) -> None:
         """Print how a cell ended; one that the cache had shortens the bar, which shows the pace of those that run."""
         found = outcome.metrics
-        said = (f"{outcome.status}: {outcome.reason}" if outcome.failed
+        said = (f"{outcome.status}: {outcome.reason}" if not found
                 else f"accuracy {100 * found['accuracy']:.2f}%, {found['seconds']:.3g} s")  # fmt: skip
         self._out.say(f"{cell}: {said}{' (known)' if is_known else ''}")
         if is_known:

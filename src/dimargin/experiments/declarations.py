@@ -40,6 +40,12 @@ class Method:
         What of it is simulated, such as "the network"; the page marks it. By default nothing is.
     problem : str, optional
         Name of the problem that it solves, where methods of a part solve several: objectives are compared within one.
+    line : str, optional
+        Name of the line of a picture that joins its points with those of other methods; by default it has its own.
+    requires : str, optional
+        Distribution without which its cells are left out, which is no failure.
+    ends_early : bool, default=False
+        Whether it is meant to end before its tolerance is met, so that a warning of that says nothing new.
     """
 
     name: str
@@ -48,6 +54,9 @@ class Method:
     threads: str = "all"
     simulated: str = ""
     problem: str = ""
+    line: str = ""
+    requires: str = ""
+    ends_early: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +81,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Some metrics of all methods, a table for each data set; with several cases, a row for each of a method's.
+    """Some metrics of all methods, with several cases a row for each of a method's.
 
     Parameters
     ----------
@@ -80,15 +89,19 @@ class Table:
     metrics : sequence of str
         Keys of `METRICS`.
     published : mapping of (data, method, metric) to float
-        Figures of the paper, in the unit of the metric (an accuracy of 1 is 100%), for the column beside ours.
+        Figures of the paper, in the unit of the metric (an accuracy of 1 is 100%), for the column beside ours. A
+        figure of one case only has the name "METHOD, CASE".
     note : str, optional
         What has to be known to compare them.
+    rows : {"method", "data"}
+        A table for each data set, or one for all, with rows of each.
     """
 
     title: str
     metrics: Sequence[str]
     published: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     note: str = ""
+    rows: Literal["method", "data"] = "method"
 
 
 @dataclass(frozen=True)
@@ -127,7 +140,7 @@ class Figure:
         Keys of `METRICS`. With "rows" as x, the points are samples of one data set, a picture for each set and case.
     note : str, optional
     joined : bool, default=False
-        Whether the points of a method are joined in the order of x.
+        Whether the points of a line are joined in the order of x; they are medians over the seeds then.
     relative_to : str, optional
         Method by whose y the others' are divided, at the same seed, sample and case.
     below_best : bool, default=False
@@ -141,6 +154,30 @@ class Figure:
     joined: bool = False
     relative_to: str = ""
     below_best: bool = False
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Several metrics of every method over a number, as medians over the seeds, a picture for each data set.
+
+    Parameters
+    ----------
+    title : str
+    x, y : str
+        Words of the axes, which are logarithmic.
+    curves : mapping of str to mapping of float to str
+        Names of a method's curves, and of each the metrics by their x.
+    published : mapping of str to (float, float)
+        Points of the paper, by what they are.
+    note : str, optional
+    """
+
+    title: str
+    x: str
+    y: str
+    curves: Mapping[str, Mapping[float, str]]
+    published: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,7 +198,7 @@ class Part:
     cases : mapping of str to mapping
         Names of cases, with the parameters in which they differ. By default there is one, without a name.
     tables : sequence of Table and Comparison
-    figures : sequence of Figure
+    figures : sequence of Figure and Curves
     seeds : sequence of int, default=(0, 1, 2)
     quick_data : sequence of Sample
         Data sets of a quick run, which takes the first of the seeds only.
@@ -172,7 +209,7 @@ class Part:
     examine : callable, optional
         Further metrics of a fitted estimator.
     answer : callable, optional
-        Function of the part's results (`PartResults`) that says in a sentence what they show.
+        Function of the part's `PartResults` that says in a sentence what they show.
     """
 
     name: str
@@ -183,7 +220,7 @@ class Part:
     parameters: Callable[[str, str], Mapping[str, Any]]
     cases: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
     tables: Sequence[Table | Comparison] = ()
-    figures: Sequence[Figure] = ()
+    figures: Sequence[Figure | Curves] = ()
     seeds: Sequence[int] = (0, 1, 2)
     quick_data: Sequence[Sample] = ()
     quick_cases: Sequence[str] = ()

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from dimargin import _core
+from dimargin.experiments.outcome import NOT_INSTALLED
 from dimargin.system.memory import memory_of_process
 from dimargin.system.threads import effective_n_threads
 from dimargin.version import __version__
@@ -33,15 +34,16 @@ def environment(libraries: Iterable[str] = (), jobs: int = 1) -> dict[str, str]:
         "cells at a time": str(jobs),
         "Python": platform.python_version(),
         "dimargin": __version__,
-        **{name: _version(name) for name in (*_LIBRARIES, *libraries)},
+        **{name: installed(name) or NOT_INSTALLED for name in (*_LIBRARIES, *libraries)},
     }
 
 
-def _version(distribution: str) -> str:
+def installed(distribution: str) -> str:
+    """Return the version of a distribution, or nothing where it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
-        return "not installed"
+        return ""
 
 
 def _processor() -> str:

@@ -1,17 +1,22 @@
-"""Further metrics of kernel machines, computed by hand from their coefficients and the training rows."""
+"""Further metrics of a fitted machine: by hand from its coefficients, or by further fits."""
 
 from __future__ import annotations
 
+import itertools
+import time
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from dimargin.estimators import SVMClassifier
 from dimargin.experiments.data import Split
+from dimargin.experiments.replay import REPLAYED, TaskTimes
 from dimargin.kernels.columns import row_chunks
 
 _REFERENCE_TOL = 1e-5  # of the machine that tells which rows are support vectors, and what the optimum is
+_REPEATS = 3  # of a fit that is timed; the fastest counts
 _OF_PROBLEM = ("C", "gamma", "kernel", "degree", "coef0")
 
 
@@ -72,3 +77,41 @@ def _optimum(machine: Any, split: Split) -> SVMClassifier:
     exact.set_params(**{name: getattr(machine, name) for name in _OF_PROBLEM})
     exact.fit(split.X, split.y)
     return exact
+
+
+def sizes(_: Any, split: Split) -> dict[str, float]:
+    """Return the number of all rows, and of features."""
+    return {"all_rows": len(split.y) + len(split.y_test), "features": split.X.shape[1]}
+
+
+def of_all_rows(machine: Any, split: Split) -> dict[str, float]:
+    """Return objective and gap of the whole problem at a machine that may have solved those of its parts.
+
+    A machine without ``certify`` knows no gap.
+    """
+    if not hasattr(machine, "certify"):
+        return {"global_objective": float(machine.objective_)}
+    machine.certify(split.X, split.y)
+    return {"global_objective": float(machine.objective_), "global_gap": float(machine.duality_gap_)}
+
+
+def speed_up(machine: Any, split: Split) -> dict[str, float]:
+    """Return how many times faster a fit is on two cores, measured, and on more, replayed; see `TaskTimes`.
+
+    The machine's strategy or solver is one of `dimargin.experiments.replay`. It is fitted again, three times on one
+    core and on two, of which the fastest count.
+    """
+    name = "strategy" if hasattr(machine, "strategy") else "solver"
+    fits: dict[int, list[TaskTimes]] = {1: [], 2: []}
+    for _, (cores, found) in itertools.product(range(_REPEATS), fits.items()):
+        again = clone(machine).set_params(n_jobs=cores)
+        began = time.perf_counter()
+        again.fit(split.X, split.y)
+        found.append(TaskTimes(time.perf_counter() - began, getattr(again, name).stages_))
+    times, on_two = (min(found, key=lambda one: one.seconds) for found in fits.values())
+    return {
+        "one_core": times.seconds,
+        "measured_2": times.seconds / on_two.seconds,
+        **{f"replayed_{cores}": times.seconds / times.on(cores) for cores in REPLAYED},
+        "between_tasks": times.between / times.seconds,
+    }

@@ -13,6 +13,7 @@ import numpy as np
 
 from dimargin.experiments.data import Split
 from dimargin.experiments.declarations import Examination
+from dimargin.experiments.replay import REPLAYED
 from dimargin.report.words import count, number, size
 
 
@@ -34,6 +35,10 @@ def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else number(value, 3)
 
 
+def _times(ratio: float) -> str:
+    return number(ratio, 3)
+
+
 METRICS = {
     "accuracy": Metric("accuracy, %", _percent, "share of the test rows that are predicted right", 100.0),
     "objective": Metric(
@@ -49,6 +54,23 @@ METRICS = {
     ),
     "support_precision": Metric("precision, %", _percent, "share of the support vectors that are the optimum's", 100.0),
     "support_recall": Metric("recall, %", _percent, "share of the optimum's support vectors that are found", 100.0),
+    "all_rows": Metric("all rows", count, "training and test rows"),
+    "features": Metric("features", count, "columns"),
+    "global_objective": Metric(
+        "objective of all rows", lambda value: number(value, 6), "of the whole problem, whatever the method solved"
+    ),
+    "global_gap": Metric("gap of all rows", lambda value: f"{value:.1e}", "relative duality gap of the whole problem"),
+    "one_core": Metric("1 core, s", _seconds, "of a fit on one core"),
+    "measured_2": Metric("2 cores, times", _times, "as fast as on one, both measured"),
+    **{
+        f"replayed_{cores}": Metric(
+            f"{cores} cores, replayed, times",
+            _times,
+            "as fast as on one, simulated: the tasks of the fit on one core, dealt to so many by list scheduling",
+        )
+        for cores in REPLAYED
+    },
+    "between_tasks": Metric("between tasks, %", _percent, "share of the seconds on one core that no task took", 100.0),
     "partitions": Metric("clusters", count, "into which the rows are divided"),
     "seconds": Metric(
         "seconds", _seconds, "of the fit, the first of its process: some tenths of a second are those of first use"

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 DONE, RAISED, NOT_FINITE, TIME_LIMIT, KILLED = "done", "raised", "not finite", "time limit", "killed"
+NOT_INSTALLED = "not installed"  # what a method needs
 
 
 @dataclass(frozen=True)
@@ -14,11 +15,11 @@ class Outcome:
 
     Attributes
     ----------
-    status : {"done", "raised", "not finite", "time limit", "killed"}
+    status : {"done", "raised", "not finite", "time limit", "killed", "not installed"}
     metrics : dict of str to float
         Those that the method has, by the keys of `METRICS`; none unless the cell is done.
     reason : str
-        Why a method failed, in a line.
+        Why a method failed, in a line, or what it lacks.
     traceback : str
         Where it failed, if it raised.
     warnings : list of str
@@ -33,8 +34,8 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Return whether there is no result."""
-        return self.status != DONE
+        """Return whether there is no result, though there could have been one."""
+        return self.status not in (DONE, NOT_INSTALLED)
 
     def as_json(self) -> dict[str, Any]:
         """Return the outcome as values that JSON has."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from dimargin.experiments.declarations import Figure
+from dimargin.experiments.declarations import Curves, Figure
 from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.run import PartResults, Record
-from dimargin.experiments.tables import named
+from dimargin.experiments.tables import middle, named
 from dimargin.report.svg import inline, page_style
 
 ROWS = "rows"  # as x: the training rows of samples of one data set
@@ -20,12 +21,20 @@ _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "su
 Points = dict[str, list[tuple[float, float]]]
 
 
+@dataclass(frozen=True)
+class _Axis:
+    heading: str
+    logarithmic: bool
+    base: int = 10
+    wide: bool = False  # whether it has numbers at powers of ten only
+
+
 def pictures(found: PartResults, data: str, name: str) -> list[tuple[str, str]]:
     """Draw the figures of a data set: captions and SVG elements, whose identifiers begin with `name`.
 
     Those whose metrics no method has are left out.
     """
-    groups = [(figure, data, found.of(data)) for figure in found.part.figures if figure.x != ROWS]
+    groups = [(figure, data, found.of(data)) for figure in found.part.figures if not _is_over_rows(figure)]
     return _drawn(groups, {}, name)
 
 
@@ -38,44 +47,72 @@ def pictures_over_rows(found: PartResults, name: str) -> list[tuple[str, str]]:
     groups = [
         (figure, f"{set_name}, {case}" if case else set_name,
          [one for one in found.records if one.cell.data in names and one.cell.case == case])
-        for figure in found.part.figures if figure.x == ROWS
+        for figure in found.part.figures if _is_over_rows(figure)
         for set_name, names in samples.items() if len(names) > 1
         for case in found.part.cases
     ]  # fmt: skip
     return _drawn(groups, rows_of, name)
 
 
+def _is_over_rows(figure: Figure | Curves) -> bool:
+    return isinstance(figure, Figure) and figure.x == ROWS
+
+
 def _drawn(
-    groups: Iterable[tuple[Figure, str, list[Record]]], rows_of: Mapping[str, int], name: str
+    groups: Iterable[tuple[Figure | Curves, str, list[Record]]], rows_of: Mapping[str, int], name: str
 ) -> list[tuple[str, str]]:
     found = []
     for k, (figure, title, records) in enumerate(groups):
-        if points := points_of(figure, records, rows_of):
+        if points := _points(figure, records, rows_of):
             with page_style(names=True):
                 svg = _plotted(figure, title, points, f"{name}-{k}")
             found.append((f"{figure.title}: {title}. {figure.note}".rstrip(), svg))
     return found
 
 
+def _points(figure: Figure | Curves, records: Sequence[Record], rows_of: Mapping[str, int]) -> Points:
+    return points_along(figure, records) if isinstance(figure, Curves) else points_of(figure, records, rows_of)
+
+
 def points_of(figure: Figure, records: Sequence[Record], rows_of: Mapping[str, int]) -> Points:
-    """Return the points of every method: one for each cell that has both metrics, or medians over the seeds."""
+    """Return the points of every line: one for each cell that has both metrics, or medians over the seeds."""
     own_y = _y_of(figure, records)
-    points: Points = {}
+    lines: dict[str, dict[tuple[str, str, str], list[tuple[float, float]]]] = {}
     for record in records:
-        metrics, y = record.outcome.metrics, own_y(record)
-        x = rows_of.get(record.cell.data) if figure.x == ROWS else metrics.get(figure.x)
+        cell, metrics, y = record.cell, record.outcome.metrics, own_y(record)
+        x = rows_of.get(cell.data) if figure.x == ROWS else metrics.get(figure.x)
         if x is not None and y is not None:
             pair = (_factor(figure.x) * x, y if figure.relative_to or figure.below_best else _factor(figure.y) * y)
-            points.setdefault(named(record.cell.method), []).append(pair)
-    return {method: _over_seeds(pairs) for method, pairs in points.items()} if figure.x == ROWS else points
+            line = lines.setdefault(cell.method.line or named(cell.method), {})
+            line.setdefault((cell.data, cell.method.name, cell.case), []).append(pair)
+    over_seeds = figure.joined or figure.x == ROWS
+    return {
+        line: [pair for pairs in groups.values() for pair in ([_median(pairs)] if over_seeds else pairs)]
+        for line, groups in lines.items()
+    }
+
+
+def points_along(curves: Curves, records: Sequence[Record]) -> Points:
+    """Return the points of every method's curves, medians over the seeds, and those of the paper."""
+    of_method: dict[str, list[Record]] = {}
+    for record in records:
+        of_method.setdefault(named(record.cell.method), []).append(record)
+    points: Points = {}
+    for method, own in of_method.items():
+        for name, metrics in curves.curves.items():
+            pairs = [(x, y) for x, metric in metrics.items() if (y := middle(own, metric)) is not None]
+            if pairs:
+                points[f"{method}, {name}"] = pairs
+    return {**points, **{name: [point] for name, point in curves.published.items()}} if points else {}
 
 
 def _factor(metric: str) -> float:
     return 1.0 if metric == ROWS else METRICS[metric].factor
 
 
-def _over_seeds(pairs: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    return [(x, statistics.median(y for other, y in pairs if other == x)) for x in sorted({x for x, _ in pairs})]
+def _median(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    x, y = (statistics.median(values) for values in zip(*pairs, strict=True))
+    return x, y
 
 
 def _y_of(figure: Figure, records: Sequence[Record]) -> Callable[[Record], float | None]:
@@ -121,23 +158,34 @@ def _heading(figure: Figure, metric: str) -> str:
     return heading
 
 
-def _plotted(figure: Figure, title: str, points: Points, name: str) -> str:
+def _axes(figure: Figure | Curves) -> tuple[_Axis, _Axis]:
+    if isinstance(figure, Curves):
+        return _Axis(figure.x, True, 2), _Axis(figure.y, True, 2)
+    is_ratio = bool(figure.relative_to or figure.below_best)
+    return (
+        _Axis(_heading(figure, figure.x), figure.x in _LOGARITHMIC),
+        _Axis(_heading(figure, figure.y), figure.y in _LOGARITHMIC or is_ratio, wide=figure.below_best),
+    )
+
+
+def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> str:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import LogLocator
 
     canvas: Any = Canvas(figsize=_SIZE, layout="constrained")
     ax = canvas.subplots()
     ax.grid(alpha=0.5, linewidth=0.6)
-    for k, (method, pairs) in enumerate(points.items()):
-        line = {} if figure.joined else {"linestyle": ""}
-        ax.plot(*zip(*sorted(pairs), strict=True), marker=_MARKERS[k % len(_MARKERS)], label=method, **line)
-    ax.set(xlabel=_heading(figure, figure.x), ylabel=_heading(figure, figure.y))
-    is_ratio = bool(figure.relative_to or figure.below_best)
-    for axis, metric, own in ((ax.xaxis, figure.x, False), (ax.yaxis, figure.y, is_ratio)):
-        if metric in _LOGARITHMIC or own:
-            getattr(ax, f"set_{axis.axis_name}scale")("log")
-            wide = figure.below_best and own
-            axis.set_major_locator(LogLocator() if wide else LogLocator(subs=(1, 2, 5)))
+    is_joined = isinstance(figure, Curves) or figure.joined
+    for k, (line, pairs) in enumerate(points.items()):
+        style = {} if is_joined else {"linestyle": ""}
+        ax.plot(*zip(*sorted(pairs), strict=True), marker=_MARKERS[k % len(_MARKERS)], label=line, **style)
+    x, y = _axes(figure)
+    ax.set(xlabel=x.heading, ylabel=y.heading)
+    for axis, own in ((ax.xaxis, x), (ax.yaxis, y)):
+        if own.logarithmic:
+            getattr(ax, f"set_{axis.axis_name}scale")("log", base=own.base)
+            subs = (1.0,) if own.wide or own.base == 2 else (1, 2, 5)
+            axis.set_major_locator(LogLocator(own.base, subs=subs))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter("")
     canvas.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False, handletextpad=0.2)

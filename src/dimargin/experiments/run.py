@@ -17,8 +17,8 @@ from dimargin.datasets.access import load as load_by_name
 from dimargin.experiments.cache import Cache, described
 from dimargin.experiments.data import MissingDataError, Split, load, load_file
 from dimargin.experiments.declarations import Cell, Experiment, Part, Sample
-from dimargin.experiments.environment import environment
-from dimargin.experiments.outcome import Outcome
+from dimargin.experiments.environment import environment, installed
+from dimargin.experiments.outcome import NOT_INSTALLED, Outcome
 from dimargin.experiments.processes import run_cells
 
 CELLS = "cells"  # folder of the cache
@@ -248,10 +248,10 @@ def _facts(sample: Sample, split: Split) -> DataFacts:
 def _outcomes(
     cells: Sequence[Cell], split: Split, digest: str, cache: Cache, options: Options, watcher: Watcher
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yield the outcomes of cells with their places, those of the cache first."""
+    """Yield the outcomes of cells with their places, first those of the cache and those that cannot be run."""
     to_run = []
     for k, cell in enumerate(cells):
-        outcome = cache.find(cell, digest, options.limit, options.retry)
+        outcome = _not_installed(cell) or cache.find(cell, digest, options.limit, options.retry)
         if outcome is None:
             to_run.append(k)
             continue
@@ -268,3 +268,8 @@ def _outcomes(
                 cache.store(cells[k], digest, options.limit, outcome)
                 watcher.end(cells[k], outcome, False)
                 yield k, outcome
+
+
+def _not_installed(cell: Cell) -> Outcome | None:
+    needed = cell.method.requires
+    return Outcome(NOT_INSTALLED, reason=needed) if needed and not installed(needed) else None

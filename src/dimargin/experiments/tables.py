@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dimargin.experiments.declarations import Comparison, Method, Table
 from dimargin.experiments.metrics import METRICS
-from dimargin.experiments.run import PartResults, Record, Results
+from dimargin.experiments.outcome import DONE, NOT_INSTALLED
+from dimargin.experiments.run import DataFacts, PartResults, Record, Results
 from dimargin.report.words import number
 
 NOTHING = "—"
 SIMULATED = " (simulated)"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """The cells whose medians are a row of a table, and their data."""
+
+    name: str
+    facts: DataFacts
+    records: list[Record]
+
+    def published(self, table: Table, metric: str) -> float | None:
+        """Return the paper's figure, of this sample or of the whole data set, of this case or of all."""
+        cell = self.records[0].cell
+        for data in (self.facts.name, self.facts.set_name):
+            for method in (f"{cell.method.name}, {cell.case}", cell.method.name):
+                if (data, method, metric) in table.published:
+                    return table.published[data, method, metric]
+        return None
 
 
 @dataclass(frozen=True)
@@ -35,8 +54,8 @@ def metric_tables(found: PartResults, data: str) -> list[ShownTable]:
     """Return the tables of a data set, with the figures of the paper beside ours."""
     tables: list[ShownTable] = []
     for table in found.part.tables:
-        if isinstance(table, Table):
-            tables.append(_by_method(table, data, found))
+        if isinstance(table, Table) and table.rows == "method":
+            tables.append(_of_metrics(table, "method", _methods_of(found, data)))
         elif table.rows == "case":
             tables.append(_compared(table, found.of(data), lambda record: record.cell.case))
     return tables
@@ -44,8 +63,12 @@ def metric_tables(found: PartResults, data: str) -> list[ShownTable]:
 
 def part_tables(found: PartResults) -> list[ShownTable]:
     """Return the tables of a part that have all its data sets, and one of figures whose data are not here."""
-    compared = [table for table in found.part.tables if isinstance(table, Comparison) and table.rows == "data"]
-    tables = [_compared(table, found.records, _data_and_case) for table in compared if found.records]
+    tables: list[ShownTable] = []
+    for table in found.part.tables if found.records else ():
+        if isinstance(table, Comparison) and table.rows == "data":
+            tables.append(_compared(table, found.records, _data_and_case))
+        elif isinstance(table, Table) and table.rows == "data":
+            tables.append(_of_metrics(table, "data", _all_rows(found)))
     return tables + [table for table in (_of_missing_data(found),) if table.rows]
 
 
@@ -66,27 +89,34 @@ def _grouped(records: Iterable[Record], label: Callable[[Record], str]) -> dict[
     return groups
 
 
-def _by_method(table: Table, data: str, found: PartResults) -> ShownTable:
-    rows_of = _grouped(found.of(data), labelled)
-    set_name = next(facts.set_name for facts in found.data if facts.name == data)
-    columns = [_column(table, data, set_name, metric, list(rows_of.values())) for metric in table.metrics]
+def _methods_of(found: PartResults, data: str) -> list[_Row]:
+    facts = next(facts for facts in found.data if facts.name == data)
+    return [_Row(name, facts, records) for name, records in _grouped(found.of(data), labelled).items()]
+
+
+def _all_rows(found: PartResults) -> list[_Row]:
+    """Return the rows of all data sets, with the names of methods where there are several."""
+    rows = [row for facts in found.data for row in _methods_of(found, facts.name)]
+    several = len({row.name for row in rows}) > 1
+    return [replace(row, name=f"{row.facts.name}, {row.name}" if several else row.facts.name) for row in rows]
+
+
+def _of_metrics(table: Table, heading: str, rows: list[_Row]) -> ShownTable:
+    """Return a table with a column for each metric."""
+    columns = [_column(table, metric, rows) for metric in table.metrics]
     shown = [part for column in columns for part in column]
-    rows = [[name, *texts] for name, *texts in zip(rows_of, *(texts for _, texts in shown), strict=True)]
+    names = [row.name for row in rows]
+    lines = [[name, *texts] for name, *texts in zip(names, *(texts for _, texts in shown), strict=True)]
     has_paper = any(len(column) > 1 for column in columns)
-    return ShownTable(table.title, ["method", *(h for h, _ in shown)], rows, table.note if has_paper else "")
+    return ShownTable(table.title, [heading, *(h for h, _ in shown)], lines, table.note if has_paper else "")
 
 
-def _column(
-    table: Table, data: str, set_name: str, metric: str, methods: list[list[Record]]
-) -> list[tuple[str, list[str]]]:
+def _column(table: Table, metric: str, rows: list[_Row]) -> list[tuple[str, list[str]]]:
     """Return heading and texts of a metric, none if no method has it, and of the paper's figures if there are any."""
-    names = [records[0].cell.method.name for records in methods]
-    theirs = [
-        table.published.get((data, name, metric), table.published.get((set_name, name, metric))) for name in names
-    ]
-    if all(figure is None for figure in theirs) and not any(_values(records, metric) for records in methods):
+    theirs = [row.published(table, metric) for row in rows]
+    if all(figure is None for figure in theirs) and not any(_values(row.records, metric) for row in rows):
         return []
-    column = [(METRICS[metric].heading, [summary(records, metric) for records in methods])]
+    column = [(METRICS[metric].heading, [summary(row.records, metric) for row in rows])]
     if any(figure is not None for figure in theirs):
         column.append(("paper", [_figure(figure, metric) for figure in theirs]))
     return column
@@ -154,7 +184,7 @@ def _values(records: Iterable[Record], metric: str) -> list[float]:
 
 def summary(records: Sequence[Record], metric: str) -> str:
     """Return the median over the seeds with the range, or why there is none, and how many failed."""
-    failed = [record.outcome.status for record in records if record.outcome.failed]
+    failed = [record.outcome.status for record in records if record.outcome.status != DONE]
     if len(failed) == len(records):
         return ", ".join(dict.fromkeys(failed))
     values, shown = _values(records, metric), METRICS[metric].shown
@@ -180,12 +210,18 @@ def data_table(results: Results) -> ShownTable:
 def method_table(results: Results) -> ShownTable:
     """Return the table of what the methods are."""
     chosen = dict.fromkeys(record.cell.method.name for record in results.records)
+    lacking = {record.cell.method.name for record in results.records if record.outcome.status == NOT_INSTALLED}
     rows = [
-        [named(method), method.about + (f"; simulated: {method.simulated}" if method.simulated else ""), method.threads]
+        [named(method), _about(method, method.name in lacking), method.threads]
         for method in results.experiment.methods
         if method.name in chosen
     ]
     return ShownTable("Methods", ["method", "what it is", "threads"], rows, n_names=2)
+
+
+def _about(method: Method, is_left_out: bool) -> str:
+    simulated = f"; simulated: {method.simulated}" if method.simulated else ""
+    return method.about + simulated + (f"; left out: {method.requires} is not installed" if is_left_out else "")
 
 
 def estimator_table(results: Results) -> ShownTable:

@@ -10,6 +10,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 
 import joblib
+from sklearn.exceptions import ConvergenceWarning
 
 from dimargin.experiments.declarations import Cell
 from dimargin.experiments.metrics import measure
@@ -30,6 +31,8 @@ def work(cell: Cell, data: str, results: Connection) -> None:
     results.send(STARTED)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
+        if cell.method.ends_early:
+            warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             outcome = Outcome(DONE, measure(cell.make, split, cell.examine))
         except FloatingPointError as error:
