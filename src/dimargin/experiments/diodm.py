@@ -20,9 +20,7 @@ _LEVELS = 2
 _LEFT = ("the whole problem", "4 parts", "16 parts")  # at each level
 _TREES = {"diodm": "DiODM", "cascade": "Ca-ODM", "dip": "DiP-ODM", "dc": "DC-ODM"}
 _STAGES = {"dsvrg": "acc-DiODM", "svrg": "ODM with SVRG", "csvrg": "ODM with SVRG on a core-set"}
-# gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chose on 80% of the rows, scaled to [0, 1]:
-# of svmguide1 on all training rows, of SUSY on 30,000 rows; a7a, part of a9a, has those of a9a
-_CHOSEN = {
+CHOSEN: dict[str, tuple[float | str, float | str, float, float]] = {
     "svmguide1": (3.2, 1e5, 0.3, 0.5),
     "phishing": (0.06, 1e5, 0.1, 0.1),
     "a9a": (0.02, 1e4, 0.1, 0.1),
@@ -33,7 +31,9 @@ _CHOSEN = {
     "SUSY": (0.2, 1e5, 0.8, 0.5),
     "SUSY-30k": (0.2, 1e5, 0.8, 0.5),
 }
-_OF_OTHER_DATA = ("scale", "auto", 0.3, 0.5)
+"""Gamma, lam, theta and upsilon that ODMClassifierCV(random_state=0) chose on 80% of the rows, scaled to [0, 1]: of
+svmguide1 on all training rows, of SUSY on 30,000 rows; a7a, part of a9a, has those of a9a."""
+OF_OTHER_DATA: tuple[float | str, float | str, float, float] = ("scale", "auto", 0.3, 0.5)
 _C = 10.0  # of scikit-learn's SVC
 
 
@@ -63,7 +63,7 @@ def boosting(random_state: int) -> HistGradientBoostingClassifier:
 
 
 def _parameters(data: str, method: str) -> Mapping[str, Any]:
-    gamma, lam, theta, upsilon = _CHOSEN.get(data, _OF_OTHER_DATA)
+    gamma, lam, theta, upsilon = CHOSEN.get(data, OF_OTHER_DATA)
     loss = {"lam": lam, "theta": theta, "upsilon": upsilon}
     name, _, level = method.partition(", level ")
     if name in _TREES:
