@@ -12,10 +12,14 @@ Examination = Callable[[Any, Any], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class Sample:
-    """A data set by its name, with at most so many training rows, drawn at random, and as many test rows."""
+    """A data set by its name, with at most so many training rows, drawn at random, and as many test rows.
+
+    Fits that take long may have the first `most_seeds` of the part's seeds only.
+    """
 
     name: str
     most_rows: int | None = None
+    most_seeds: int | None = None
 
     def __str__(self) -> str:
         return self.name if self.most_rows is None else f"{self.name}, {self.most_rows:,} rows"
@@ -233,7 +237,7 @@ class Part:
         chosen = set(only)
         return [
             Cell(str(sample), method, {**self.parameters(sample.name, method.name), **values}, seed, case, self.examine)
-            for seed in (self.seeds[:1] if quick else self.seeds)
+            for seed in self.seeds[: 1 if quick else sample.most_seeds]
             for case, values in self.cases.items()
             if not (quick and self.quick_cases) or case in self.quick_cases
             for method in self.methods
@@ -243,7 +247,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Parts that belong together: all there is of a paper.
+    """Parts that belong together, such as all there is of a paper.
 
     Parameters
     ----------
@@ -252,7 +256,7 @@ class Experiment:
     title, about : str
         Heading of the page, and a sentence below it.
     source : str
-        The paper.
+        The paper, or an empty text.
     parts : sequence of Part
     quick_rows : int, default=3000
         Training rows of a quick run, and test rows, at most.

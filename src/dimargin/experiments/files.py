@@ -102,7 +102,8 @@ def _section(found: PartResults, place: int, drawn: bool) -> dict[str, Any]:
 
 
 def _markdown(content: dict[str, Any]) -> str:
-    lines = [f"# {content['title']}", content["about"], f"After {content['source']}."]
+    lines = [f"# {content['title']}", content["about"]]
+    lines += [f"After {content['source']}."] if content["source"] else []
     lines += [content["quick"]] if content["quick"] else []
     lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result.")
     lines += [f"Missing data: {name}: {reason}." for name, reason in content["missing"].items()]
