@@ -12,7 +12,7 @@ import dimargin
 from dimargin.system.extras import EXTRA_OF, MissingExtra, require
 
 PACKAGE = Path(dimargin.__file__).parent
-REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:; *extra == ['\"](\w+)['\"])?$")
+REQUIREMENT = re.compile(r"([\w.-]+)[^;]*(?:;.*\bextra == ['\"](\w+)['\"])?$")
 
 
 def required():

@@ -10,6 +10,7 @@ EXTRA_OF = {
     "msgspec": "peers",
     "networkx": "peers",
     "pooch": "bench",
+    "sklearnex": "bench",
     "zenoh": "peers",
     "pyspark": "spark",
 }
