@@ -144,3 +144,15 @@ def test_curves_are_over_a_number_with_the_points_of_the_paper():
     pytest.importorskip("matplotlib")
     ((caption, svg),) = pictures(found, "a, 10 rows", "part")
     assert caption == "Speed-up: a, 10 rows." and svg.count("<svg") == 1 and "for exact, replayed" in svg
+
+
+def test_a_legend_of_long_names_has_room(monkeypatch):
+    pytest.importorskip("matplotlib")
+    curves = Curves("Speed-up", "cores", "times", {name: {2.0: "replayed_2"} for name in ("a" * 30, "b" * 30)})
+    found = results(figures=(curves,), replayed_2=1.5)
+    monkeypatch.setattr("dimargin.experiments.pictures.inline", lambda canvas, *_: canvas)
+    ((_, canvas),) = pictures(found, "a, 10 rows", "part")
+    canvas.canvas.draw()
+    (legend,) = canvas.legends
+    box = legend.get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= canvas.bbox.x1 and len(legend.get_texts()) == 4

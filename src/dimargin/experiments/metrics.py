@@ -61,7 +61,7 @@ METRICS = {
     ),
     "global_gap": Metric("gap of all rows", lambda value: f"{value:.1e}", "relative duality gap of the whole problem"),
     "one_core": Metric("1 core, s", _seconds, "of a fit on one core"),
-    "measured_2": Metric("2 cores, times", _times, "as fast as on one, both measured"),
+    "measured_2": Metric("2 cores, measured, times", _times, "as fast as on one, both measured"),
     **{
         f"replayed_{cores}": Metric(
             f"{cores} cores, replayed, times",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from dimargin.report.svg import inline, page_style
 
 ROWS = "rows"  # as x: the training rows of samples of one data set
 _SIZE = (4.4, 3.7)  # inches: readable across a phone
+# inches of a line of the legend, how many letters fit into one, a marker being six, and lines that leave room enough
+_LINE_OF_LEGEND, _LETTERS, _MOST_LINES = 0.17, 60, 5
 _MARKERS = "osD^vPX*<>h"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
                 "bound", "distance", "partitions")  # fmt: skip
@@ -96,7 +99,7 @@ def points_along(curves: Curves, records: Sequence[Record]) -> Points:
     """Return the points of every method's curves, medians over the seeds, and those of the paper."""
     of_method: dict[str, list[Record]] = {}
     for record in records:
-        of_method.setdefault(named(record.cell.method), []).append(record)
+        of_method.setdefault(record.cell.method.name, []).append(record)
     points: Points = {}
     for method, own in of_method.items():
         for name, metrics in curves.curves.items():
@@ -172,7 +175,10 @@ def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> 
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import LogLocator
 
-    canvas: Any = Canvas(figsize=_SIZE, layout="constrained")
+    columns = min(3, max(1, _LETTERS // (6 + max(map(len, points)))))
+    width, height = _SIZE
+    further = max(0, math.ceil(len(points) / columns) - _MOST_LINES) * _LINE_OF_LEGEND
+    canvas: Any = Canvas(figsize=(width, height + further), layout="constrained")
     ax = canvas.subplots()
     ax.grid(alpha=0.5, linewidth=0.6)
     is_joined = isinstance(figure, Curves) or figure.joined
@@ -188,5 +194,5 @@ def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> 
             axis.set_major_locator(LogLocator(own.base, subs=subs))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter("")
-    canvas.legend(loc="outside lower center", ncols=3, fontsize="small", frameon=False, handletextpad=0.2)
+    canvas.legend(loc="outside lower center", ncols=columns, fontsize="small", frameon=False, handletextpad=0.2)
     return inline(canvas, name, f"{figure.title}, {title}, for {', '.join(points)}")
