@@ -188,6 +188,9 @@ def test_bad_options_and_data_end_before_any_cell(moons, tmp_path):
     mine = write_moons(tmp_path / "svmguide1", 50)
     with pytest.raises(ValueError, match="data sets must have different names, got svmguide1 beside svmguide1"):
         run_experiment(experiment(), tmp_path, Options(files=[mine]))
+    trial = replace(experiment(), parts=(replace(experiment().parts[0], takes_files=False),))
+    with pytest.raises(ValueError, match="none of the parts scores takes data of one's own, got svmguide1"):
+        run_experiment(trial, tmp_path, Options(files=[mine]))
     (tmp_path / "bad.csv").write_text("a,class\nx,1\n")
     with pytest.raises(DataFileError, match=r"bad\.csv"):
         run_experiment(experiment(), tmp_path, Options(files=[tmp_path / "bad.csv"]))

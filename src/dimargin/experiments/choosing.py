@@ -1,4 +1,4 @@
-"""What docs/choosing.md stands on: strategies beside "auto", and kernel machines beside linear and boosted ones."""
+"""The measurements of docs/choosing.md: strategies beside "auto", kernel machines beside linear and boosted ones."""
 
 from __future__ import annotations
 

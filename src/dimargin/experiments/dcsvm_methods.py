@@ -71,11 +71,6 @@ def bagging_of_64(**parameters: Any) -> BaggedSVM:
     return BaggedSVM(n_estimators=64, **parameters)
 
 
-def boosting(random_state: int) -> HistGradientBoostingClassifier:
-    """Make boosted trees, which know neither C nor gamma."""
-    return HistGradientBoostingClassifier(random_state=random_state)
-
-
 def dc_of_one_level(**parameters: Any) -> SVMClassifier:
     """Make DC-SVM with 4 clusters, and no levels above."""
     return SVMClassifier(strategy=DivideAndConquer(_SAMPLE_SIZE), n_levels=1, **parameters)
@@ -116,7 +111,11 @@ WITH_INTERCEPT = Method(
 LIBSVM = Method(
     "svc", svc, "scikit-learn's SVC, which is LIBSVM, with an intercept", threads="one", problem="with intercept"
 )
-BOOSTING = Method("boosting", boosting, "scikit-learn's boosted trees with default parameters: no kernel machine")
+BOOSTING = Method(
+    "boosting",
+    HistGradientBoostingClassifier,
+    "scikit-learn's boosted trees with default parameters: no kernel machine",
+)
 SMALL_RIVALS = (
     Method("subsample", SubsampledSVM, "SVC on a fifth of the rows", threads="one"),
     Method("lasvm", LaSVM, "LaSVM: every row read once, and finished", threads="one"),

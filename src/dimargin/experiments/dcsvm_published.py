@@ -4,7 +4,7 @@ from __future__ import annotations
 
 COVTYPE = "covtype.libsvm.binary"
 PARAMETERS = {"ijcnn1": {"C": 32.0, "gamma": 2.0}, COVTYPE: {"C": 32.0, "gamma": 32.0}}
-"""Of its Table 2, for the data that are most often here; those of others begin with C = 32 and gamma = "scale"."""
+"""C and gamma of the paper's Table 2, for the two data sets that are measured."""
 NOT_HERE = ("cifar", "census", "webspam", "kddcup99", "mnist8m")
 """Further data sets of its Table 2, for which the paper has made two classes of its own, or which are large."""
 

@@ -1,4 +1,4 @@
-"""What is known of the DiODM paper's results, which are pictures without numbers, and the sizes of its data."""
+"""Figures of the DiODM paper, as far as they are known: its results are pictures without numbers."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Record:
 
 @dataclass
 class PartResults:
-    """What a run found in a part, in the order of its declaration."""
+    """Results of a part, in the order of its declaration."""
 
     part: Part
     data: list[DataFacts] = field(default_factory=list)
@@ -166,7 +166,8 @@ def run_experiment(experiment: Experiment, folder: Path, options: Options, watch
     Raises
     ------
     ValueError
-        For a part or a method that is not the experiment's, two data sets of one name, or a damaged file in the cache.
+        For a part or a method that is not the experiment's, files that no part takes, two data sets of one name, or a
+        damaged file in the cache.
     DataFileError
         For a file of data that cannot be read; before any cell is run if it is the user's own.
 
@@ -222,6 +223,9 @@ def _cells(part: Part, sample: Sample, options: Options) -> list[Cell]:
 def _own_files(parts: Sequence[Part], options: Options) -> dict[str, Split]:
     """Load the user's files, whose mistakes are seen before any cell is run."""
     names = [path.name for path in options.files]
+    if names and not any(part.takes_files for part in parts):
+        raise ValueError(f"none of the parts {', '.join(part.name for part in parts)} takes data of one's own, "
+                         f"got {', '.join(names)}")  # fmt: skip
     theirs = sorted({sample.name for part in parts for sample in part.data})
     if len(set(names)) < len(names) or set(names) & set(theirs):
         raise ValueError(f"data sets must have different names, got {', '.join(names)} beside {', '.join(theirs)}")
