@@ -13,7 +13,7 @@ from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.dual import DualProblem
-from dimargin.sharding.parts import Part, first_of_groups, first_rows, n_shards_for
+from dimargin.sharding.parts import Part, first_distinct_rows, first_of_groups, first_rows, n_shards_for
 
 
 def whole(sparse=False, n=60):
@@ -63,6 +63,30 @@ def test_the_first_rows_are_those_of_the_smallest_indices():
     found = first_rows(LocalEngine(2, None).scatter(shuffled), 11, 60)
     assert_array_equal(found.indices, np.arange(11))
     assert_array_equal(found.dual, every.dual[:, :11])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_wanted", [5, 10, 60])
+def test_the_first_distinct_rows_are_those_that_equal_none_before_them(sparse, n_wanted):
+    once = whole(sparse, n=12)
+    rows = once.problem.kernel.rows(np.arange(12))
+    firsts = np.sort(np.unique(rows.toarray() if sparse else rows, axis=0, return_index=True)[1])
+    assert len(firsts) == (10 if sparse else 12)  # some sparse rows have no number
+    repeats = once.take(np.repeat(np.arange(12), 5), 1.0)
+    every = Part(repeats.problem, np.arange(60), repeats.dual)
+    shuffled = [every.take(rows, 1.0) for rows in np.array_split(np.random.default_rng(2).permutation(60), 4)]
+    found = first_distinct_rows(LocalEngine(2, None).scatter(shuffled), n_wanted, 60)
+    assert_array_equal(found.indices, 5 * firsts[:n_wanted])
+    assert_array_equal(found.dual, every.dual[:, found.indices])
+
+
+def test_where_nearly_all_rows_are_equal_few_of_them_are_looked_at(monkeypatch):
+    same = whole().take(np.zeros(6000, dtype=np.int64), 1.0)
+    shards = LocalEngine(2, None).scatter([Part(same.problem, np.arange(6000))])
+    asked = []
+    monkeypatch.setattr(Part, "first", lambda part, n, first=Part.first: (asked.append(n), first(part, n))[1])
+    assert first_distinct_rows(shards, 7, 6000).n_rows == 1
+    assert max(asked) == 16 * 7
 
 
 def by_label(part):

@@ -36,6 +36,14 @@ def test_with_all_rows_as_landmarks_it_is_exact(loss, intercept):
     assert_allclose(scores, expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("choice", ["uniform", "greedy", "random"])
+def test_equal_rows_are_one_landmark_and_others_take_their_place(choice):
+    X, y = blobs(90)
+    machine = ODMClassifier(strategy=Landmark(choice), n_landmarks=40, gamma=50.0, random_state=0)
+    machine.fit(np.repeat(X, 6, axis=0), np.repeat(y[0], 6))
+    assert len(np.unique(machine.support_vectors_, axis=0)) == len(machine.support_) == 40
+
+
 @every_loss
 @pytest.mark.parametrize("choice", ["uniform", "greedy", "random"])
 def test_with_few_it_is_the_best_of_their_span(loss, choice):

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from dimargin.partition.dealing import Partition
 from dimargin.partition.landmarks import nearest_landmark, nearest_point, pivoted_cholesky
-from dimargin.sharding.parts import Part, first_rows
+from dimargin.sharding.parts import Part, first_distinct_rows, first_rows
 from dimargin.sharding.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
@@ -42,7 +42,7 @@ class StratifiedPartition(Partition):
     def strata(self, rows: Shards[Part], n_rows: int, rng: np.random.Generator) -> tuple[NearestLandmark, int]:
         """Return strata by the nearest landmark, and the number of kernel values that the landmarks took."""
         size = max(2000, 10 * self.n_landmarks) if self.sample_size is None else self.sample_size
-        sample = first_rows(rows, size, n_rows)
+        sample = first_distinct_rows(rows, size, n_rows)
         kernel = sample.problem.kernel
         landmarks = pivoted_cholesky(kernel, np.arange(sample.n_rows), self.n_landmarks, rng, self.choice)
         return NearestLandmark(sample.take(landmarks, sample.problem.mass)), kernel.evaluations

@@ -2,7 +2,8 @@
 
 A key is a seeded 64-bit hash of a row's features, label and weight, which sorts rows at random: the first m rows in the
 order of their keys are a random sample, and every p-th of them a random part, on one machine or on a cluster, wherever
-the rows are. Equal rows have equal keys, and may change indices.
+the rows are. Equal rows have equal keys, and may change indices; they follow one another, so that a sample has all of
+them or none.
 """
 
 from __future__ import annotations

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.rows import RowTransform
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.margin_losses import MarginLosses
+from dimargin.sharding.keys import row_keys
 from dimargin.sharding.shards import Shards
 from dimargin.system.arrays import Floats, Indices
 
 _ROWS_OF_SHARD, _MOST_SHARDS = 8192, 512
+_MOST_LOOKED_AT = 16  # times the different rows that are wanted
 _SPARE, _MORE = 2, 32  # times the rows that are wanted of a group, and rows more, that the request covers on average
 
 Groups = Callable[[Any], tuple["Part", Indices]]
@@ -122,6 +125,30 @@ def first_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
         if sum(part.n_rows for part in parts) >= n_wanted or n_shards >= rows.n_shards:
             return whole_of(parts)
         n_shards = rows.n_shards
+
+
+def first_distinct_rows(rows: Shards[Part], n_wanted: int, n_rows: int) -> Part:
+    """Collect the first rows, in the order of their keys, that have the features of none before them.
+
+    Equal rows have equal keys and follow one another, so that the first ones of all may differ little: of the first 300
+    of skin_nonskin 50 do. Where most rows are equal, up to sixteen times as many are looked at, and fewer returned.
+    """
+    n_asked = n_wanted
+    while True:
+        found = first_rows(rows, n_asked, n_rows)
+        distinct = found.take(_distinct(found)[:n_wanted], found.problem.mass)
+        if distinct.n_rows == n_wanted or n_asked >= min(n_rows, _MOST_LOOKED_AT * n_wanted):
+            return distinct
+        n_asked = min(n_rows, _SPARE * n_asked)
+
+
+def _distinct(part: Part) -> Indices:
+    """Return the positions of the rows with the features of none before them."""
+    kernel, every = part.problem.kernel, np.arange(part.n_rows)
+    if not isinstance(kernel.transform, RowTransform):  # rows of a user's kernel may have no features
+        return every
+    keys = row_keys(kernel.rows(every), np.zeros_like(every), np.ones(part.n_rows), 0)
+    return np.sort(np.unique(keys, return_index=True)[1])
 
 
 def first_of_groups(

@@ -1,6 +1,6 @@
 """Landmarks: the machine in the space of few rows, by generalised Newton (docs/algorithms.md#landmark-machines).
 
-    1  landmarks z_1 .. z_S, a sample of the rows (or by pivoted Cholesky, as for DiODM's strata)
+    1  landmarks z_1 .. z_S, a sample of the different rows (or by pivoted Cholesky, as for DiODM's strata)
     2  k(Z, Z) = L L' by Cholesky with pivoting: landmarks that add nothing are dropped
     3  Newton on the primal of f(x) = sum_s beta_s k(z_s, x), |f|^2 = beta'k(Z, Z) beta: first on an eighth of the rows,
        then, from there, on all
@@ -22,7 +22,7 @@ import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.partition import pivoted_cholesky
-from dimargin.sharding.parts import Part, first_rows, n_shards_for
+from dimargin.sharding.parts import Part, first_distinct_rows, n_shards_for
 from dimargin.sharding.shards import Sums
 from dimargin.solvers import Newton, Shard, solve
 from dimargin.solvers.landmark_features import LandmarkFeatures, independent_landmarks
@@ -42,8 +42,8 @@ class Landmark(Strategy):
     Parameters
     ----------
     landmark_choice : {"uniform", "greedy", "random"}, default="uniform"
-        Choice of the landmarks: a uniform sample of the rows, or pivoted Cholesky on a sample of four times as many,
-        which takes the largest Schur complement or draws in proportion to it, see
+        Choice of the landmarks: a uniform sample of the different rows, or pivoted Cholesky on one of four times as
+        many, which takes the largest Schur complement or draws in proportion to it, see
         `dimargin.partition.pivoted_cholesky`.
     polish : bool, default=False
         Whether an exact solve of the whole problem follows, from the coefficients that answer the margins of the
@@ -146,7 +146,7 @@ class Landmark(Strategy):
         """Return rows that are independent in the kernel's space, their Gram matrix's factor, and evaluations."""
         wanted = min(training.shape.n_landmarks or self.most_landmarks, training.facts.n_rows)
         candidates = wanted * (1 if self.landmark_choice == "uniform" else _CANDIDATES)
-        sample = first_rows(training.rows, candidates, training.facts.n_rows)
+        sample = first_distinct_rows(training.rows, candidates, training.facts.n_rows)
         kernel, chosen = sample.problem.kernel.in_float64(), np.arange(min(wanted, sample.n_rows))
         if self.landmark_choice != "uniform":
             rng = np.random.default_rng(training.random_state)
