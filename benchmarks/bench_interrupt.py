@@ -1,6 +1,7 @@
 """How long Ctrl-C takes to be answered during a fit of 300,000 rows x 54 columns, in the middle of the work."""
 
 import _thread
+import signal
 import threading
 import time
 
@@ -31,6 +32,7 @@ def latency(machine, X, y, delay):
 
 def main():
     heading(__doc__)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
     X, y = make_classification(300_000, 54, n_informative=20, flip_y=0.2, random_state=0)
     X = X.astype(np.float32)
     rows = []

@@ -187,7 +187,7 @@ class RowTransform:
         """Bound the error of kernel values by rounding.
 
         Entries err by a ``unit`` of themselves, sums by up to ``unit * longest_sum`` of their terms' sizes.
-        The constants are of first order; adversarial searches reached 0.9 of the bounds.
+        The constants are of first order.
         """
         unit = _UNIT[self.dtype]
         if not self.kernel.stationary:

@@ -41,7 +41,7 @@ def effective_n_threads(n_jobs: int | None) -> int:
 def _processors(second: int) -> int:
     """Return how many processors this process may use, counted once a second.
 
-    To read the files of a control group takes a seventh of the time of a prediction of one row.
+    To read the files of a control group at every call would be felt in the prediction of one row.
     """
     from joblib import cpu_count  # slow to import, and scikit-learn has done so wherever there is something to fit
 
