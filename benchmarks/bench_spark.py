@@ -29,7 +29,6 @@ import pandas as pd
 from common import describe, heading, load, scaled, table
 
 import dimargin as dm
-from dimargin.experiments.replay import makespan
 
 PROBLEMS = {  # data, rows, machine
     "landmark": ("covtype.libsvm.binary", dm.ODMClassifier(
@@ -155,6 +154,8 @@ def replayed(jobs, seconds, executors):
     one another. Between them every executor sends what its tasks have written, and receives as much, over its own link;
     results come to the driver over one. What is no task's is the driver's, and stays.
     """
+    from dimargin.experiments.replay import makespan  # bench_versions.py runs versions without it
+
     total = busy = 0.0
     for job in jobs:
         for stage in sorted(job["tasks"]):
