@@ -1,7 +1,8 @@
-"""Pages that `dimargin report` writes, as a browser shows and prints them: pictures to be looked at.
+"""Pages that dimargin writes, as a browser shows and prints them: pictures to be looked at.
 
-Two classes, ten classes and a detector of outliers, on scikit-learn's data; 1280 and 390 pixels wide, on light and dark
-paper, and printed on A4.
+`dimargin report` of two classes, ten classes and a detector of outliers, on scikit-learn's data, and other pages that
+are given, such as those of `dimargin bench --output`; 1280 and 390 pixels wide, on light and dark paper, and printed on
+A4.
 """
 
 import argparse
@@ -40,6 +41,12 @@ def pages(folder):
         yield path
 
 
+def copies(given, folder):
+    """Copy pages that were written before, each under the name of its folder, and yield them."""
+    for page in given:
+        yield Path(shutil.copy(page, folder / f"{page.resolve().parent.name}.html"))
+
+
 def run(chromium, profile, *arguments):
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", *arguments]
     subprocess.run([*command, f"--user-data-dir={profile}"], check=True, capture_output=True, timeout=120)
@@ -48,14 +55,16 @@ def run(chromium, profile, *arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("pages", type=Path, nargs="*", help="report.html of dimargin bench, instead of our own")
+    options = parser.parse_args()
+    folder = options.folder
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         sys.exit("Screenshots need Chromium, which is not installed: apt-get install chromium")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as profile:
-        for page in pages(folder):
+        for page in copies(options.pages, folder) if options.pages else pages(folder):
             address = page.resolve().as_uri()
             for width, height in HEIGHTS.items():
                 for paper, dark in (("light", "0"), ("dark", "1")):
