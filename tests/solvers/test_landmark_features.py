@@ -20,7 +20,8 @@ def matrix(X, kernel):
 @given(n=st.integers(1, 30), d=st.integers(1, 5), copies=st.integers(1, 3), seed=st.integers(0, 2**16))
 def test_independent_landmarks_span_the_others(n, d, copies, seed):
     rng = np.random.default_rng(seed)
-    X = np.repeat(rng.normal(size=(n, d)), copies, axis=0)
+    left, _, right = np.linalg.svd(rng.normal(size=(n, d)), full_matrices=False)
+    X = np.repeat(left * rng.uniform(0.5, 2, len(right)) @ right, copies, axis=0)  # far from a lower rank
     K = matrix(X, Kernel("linear"))
     chosen, factor = independent_landmarks(K, rng.permutation(len(X)))
     assert len(chosen) == np.linalg.matrix_rank(X) == len(set(chosen))
