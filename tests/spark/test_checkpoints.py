@@ -40,6 +40,7 @@ SVM = dm.SVMClassifier(C=2.0, gamma=0.3, tol=1e-6, random_state=0, **TREE)
 LINEAR = dm.LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
 MACHINES = {
     "diodm": ODM,
+    "exact": clone(KERNEL).set_params(strategy=dm.Exact(across_shards=True, working_set=100)),
     "dc": clone(SVM).set_params(strategy=dm.DivideAndConquer(sample_size=100)),
     "cascade": clone(SVM).set_params(strategy="cascade", fit_intercept=True, tol=1e-3),
     "landmark": clone(KERNEL).set_params(strategy="landmark", n_landmarks=30),

@@ -17,6 +17,7 @@ from sklearn.datasets import make_classification
 from dimargin import (
     Cascade,
     DivideAndConquer,
+    Exact,
     LinearDSVRG,
     LinearNewton,
     LinearODMClassifier,
@@ -32,6 +33,7 @@ ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
 SVM = SVMClassifier(C=2.0, gamma=0.3, tol=1e-6, random_state=0)
 LINEAR = LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
 TREE = {"branching": 2, "n_levels": 2}
+ACROSS = Exact(across_shards=True, working_set=150)
 N = 900
 
 
@@ -79,6 +81,7 @@ def same(machine, X, y, weights, frame):
     "machine",
     [
         clone(ODM).set_params(strategy="exact"),
+        clone(ODM).set_params(strategy=ACROSS, tol=1e-9),
         clone(ODM).set_params(strategy="diodm", **TREE),
         clone(ODM).set_params(strategy="landmark", n_landmarks=60),
         clone(SVM).set_params(strategy=DivideAndConquer(sample_size=100), **TREE),
@@ -96,6 +99,9 @@ def test_the_machine_is_the_one_of_the_same_rows_here(frame, rows, machine):
     "machine",
     [
         clone(SVM).set_params(strategy="exact", loss="squared_hinge"),
+        clone(SVM).set_params(strategy=ACROSS, tol=1e-9),
+        clone(SVM).set_params(strategy=ACROSS, fit_intercept=True, tol=1e-9),
+        clone(SVM).set_params(strategy=ACROSS, loss="squared_hinge", fit_intercept=True, tol=1e-9),
         clone(SVM).set_params(strategy="diodm", **TREE),
         clone(SVM).set_params(strategy="diodm", stop_level=1, **TREE),
         clone(ODM).set_params(strategy="dc", **TREE),

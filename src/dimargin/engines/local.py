@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from threading import Event
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from dimargin.sharding.shards import Done, Join, Node, Split, Sums, Task, tree_sum
 
@@ -110,6 +110,7 @@ class LocalShards(Generic[Item]):
 
     engine: LocalEngine
     items: tuple[Item, ...]
+    are_remote: ClassVar[bool] = False
 
     @property
     def n_shards(self) -> int:

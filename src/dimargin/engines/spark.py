@@ -170,6 +170,7 @@ class SparkShards(Generic[Item]):
     """
 
     n_threads = n_together = 1
+    are_remote = True
 
     def __init__(self, made: Stored, kept: SparkShards[Any] | None = None) -> None:
         self._stored: Stored | None = made

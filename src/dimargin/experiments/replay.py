@@ -78,6 +78,11 @@ class TimedShards:
         """See `Shards`."""
         return self.shards.n_together
 
+    @property
+    def are_remote(self) -> bool:
+        """See `Shards`."""
+        return self.shards.are_remote
+
     def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> TimedShards:
         """See `Shards`."""
         return replace(self, shards=self.shards.map(self._timed(task), value, done, cheap))

@@ -18,7 +18,7 @@ import numpy as np
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.problems.objectives import Objectives
-from dimargin.system.arrays import Floats, Indices
+from dimargin.system.arrays import TINY, Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class DualProblem(MarginLosses):
         return cls(
             losses.labels, losses.weights, losses.loss, losses.mass, losses.total, losses.intercept, kernel=kernel
         )
+
+    def with_kernel(self, kernel: KernelMatrix) -> DualProblem:
+        """Return the same problem with other values of the kernel: of another precision, or computed otherwise."""
+        return DualProblem.of(self, kernel)
 
     def restrict(self, index: Indices, mass: float) -> DualProblem:
         """Return the local problem of some rows that represent a weight of `mass`."""
@@ -75,6 +79,19 @@ class DualProblem(MarginLosses):
     def reach(self, dual: Floats) -> Floats:
         """Bound ``|sum_i g_i phi(x_i)|`` by absolute coefficients times sizes of rows, of shape (n_outputs,)."""
         return np.asarray(np.abs(dual) @ self.kernel.column_sizes)
+
+    def best_scale(self, dual: Floats, margins: Floats) -> Floats:
+        """Return the factor in [0, 1], of shape (n_outputs, 1), by which a start is best scaled.
+
+        A factor of nine tenths or more counts as one. A small error of margins can make coefficients that answer them
+        many times too large.
+        """
+        slopes, curvatures = self.conjugate.piece(dual)
+        slope = (slopes * dual).sum(axis=1, keepdims=True)
+        square = (dual * margins).sum(axis=1, keepdims=True) + (curvatures * dual**2).sum(axis=1, keepdims=True)
+        with np.errstate(over="ignore"):  # margins may be zero
+            share = np.clip(-slope / np.maximum(square, TINY), 0.0, 1.0)
+        return np.where(share < 0.9, share, 1.0)
 
     def at_feasible(self, dual: Floats, margins: Floats) -> tuple[Floats, Floats]:
         """Return feasible coefficients and their margins: those given or, if they are not feasible, some near them.

@@ -150,11 +150,13 @@ class Loss(ABC):
     def conjugate(self, weights: Floats, mass: float, total: float) -> PiecewiseConjugate:
         """Return the piecewise conjugate ``phi_i(g) = loss_i*(-g)``; parameters are those of `value`."""
 
-    def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
-        """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b))``; only one-sided losses implement this.
+    def best_intercept(
+        self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
+    ) -> float:
+        """Return the ``b`` that minimises ``sum_i loss_i(y_i (f_i + b)) - pull b``; one-sided losses implement this.
 
         Decision values ``f`` without an intercept and labels are of shape (n,); `conjugate` is that of this loss on
-        these rows.
+        these rows. Rows that are not among these may pull at the intercept.
         """
         raise NotImplementedError(f"{type(self).__name__} is not solved with an unregularised intercept")
 
@@ -233,17 +235,19 @@ class HingeLoss(OneSidedLoss):
         """See `Loss`."""
         return self._conjugate(np.zeros_like(weights), self._row_weights(weights, mass, total))
 
-    def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
+    def best_intercept(
+        self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
+    ) -> float:
         """Return a weighted quantile of ``y_i - f_i`` or, if a whole interval minimises, its middle; see `Loss`."""
         # row i pulls with C_i: up while b < y_i - f_i if positive, down while b > y_i - f_i if negative
         kinks, weights = labels - decision, conjugate.upper
-        goal, slack = float(weights[labels > 0].sum()), ROUNDING_OF_WEIGHTS * float(weights.sum())
+        goal, slack = float(weights[labels > 0].sum()) + pull, ROUNDING_OF_WEIGHTS * float(weights.sum())
         below, near = _near_quantile(kinks, weights, goal, slack)
         kinks, weights = kinks[near], weights[near]
         order = np.argsort(kinks)
-        pull = below + np.cumsum(weights[order]) - goal
-        first = int(np.searchsorted(pull, -slack))
-        last = int(np.searchsorted(pull, slack, side="right"))
+        slope = below + np.cumsum(weights[order]) - goal
+        first = int(np.searchsorted(slope, -slack))
+        last = int(np.searchsorted(slope, slack, side="right"))
         low, high = (kinks[order[min(k, len(kinks) - 1)]] for k in (first, last))
         return float(low + high) / 2
 
@@ -280,7 +284,9 @@ class SquaredHingeLoss(OneSidedLoss):
         curvature = 1 / (2 * self._row_weights(weights, mass, total))
         return self._conjugate(curvature, np.broadcast_to(np.inf, weights.shape))
 
-    def best_intercept(self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate) -> float:
+    def best_intercept(
+        self, decision: Floats, labels: Floats, conjugate: PiecewiseConjugate, pull: float = 0.0
+    ) -> float:
         """Return the zero of a derivative that is piecewise linear; see `Loss`."""
         kinks, stiffness = labels - decision, 1 / conjugate.curvature_right
         order = np.argsort(kinks)
@@ -290,8 +296,8 @@ class SquaredHingeLoss(OneSidedLoss):
         acts_below = np.where(positive, k, 0.0)
         acts_above = np.where(positive, 0.0, k)
         weight = np.cumsum(acts_above) + acts_below.sum() - np.cumsum(acts_below)
-        moment = np.cumsum(acts_above * t) + (acts_below @ t) - np.cumsum(acts_below * t)
+        moment = pull + np.cumsum(acts_above * t) + (acts_below @ t) - np.cumsum(acts_below * t)
         at = int(np.searchsorted(weight * t - moment, 0.0))  # where the derivative, rising, passes zero
-        before = (acts_below.sum(), acts_below @ t) if at == 0 else (weight[at - 1], moment[at - 1])
+        before = (acts_below.sum(), pull + acts_below @ t) if at == 0 else (weight[at - 1], moment[at - 1])
         # one class alone: its last kink ends all loss
         return float(before[1] / before[0] if before[0] > ROUNDING_OF_WEIGHTS * k.sum() else t[min(at, len(t) - 1)])

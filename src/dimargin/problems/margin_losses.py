@@ -88,7 +88,8 @@ class MarginLosses:
         inside = np.minimum(dual - lower, upper - dual)
         for i in np.lexsort((-room, -inside)):
             step = min(abs(excess), room[i])
-            dual[i] += -step if falls[i] else step
+            moved = dual[i] - step if falls[i] else dual[i] + step
+            dual[i] = min(max(moved, lower[i]), upper[i])  # rounding may have put it outside
             excess -= np.sign(excess) * step
             if not excess:
                 break

@@ -36,6 +36,10 @@ class Shards(Protocol[Item]):
     def n_together(self) -> int:
         """Number of tasks that share the memory of a machine."""
 
+    @property
+    def are_remote(self) -> bool:
+        """Return whether shards are in other processes than the caller."""
+
     def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> Shards[Any]:
         """Return new shards, ``task(shard, value)`` of every shard.
 

@@ -46,7 +46,7 @@ from dimargin.solvers.precision import (
     stalled,
 )
 from dimargin.solvers.state import Best, BlockSolve, State
-from dimargin.system.arrays import TINY, UNIT, Floats, Indices
+from dimargin.system.arrays import UNIT, Floats, Indices
 
 CACHE = 2**31  # bytes of remembered kernel rows by default
 _CHECKS_PER_PASS = 8
@@ -88,7 +88,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         order = indices = None
         if problem.n_rows <= self.small:
             order = canonical_order(problem)
-            problem = DualProblem.of(problem, problem.kernel.in_float64())
+            problem = problem.with_kernel(problem.kernel.in_float64())
         elif problem.kernel.local:
             indices = along_neighbours(problem.kernel)
             problem = problem.restrict(indices, problem.mass)
@@ -99,7 +99,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             dual = problem.feasible(np.ascontiguousarray(start, dtype=np.float64))
         margins = problem.margins(dual) if dual.any() else np.zeros_like(dual)
         whole_rows = None if order is not None else RowCache.of_whole_rows(problem, self.gram)
-        share = _shrinkage(problem, dual, margins)
+        share = problem.best_scale(dual, margins)
         if (share < 1).any():  # coefficients are rounded once more, which a linear machine's margins would not forgive
             dual = share * dual
             margins = problem.margins(dual) if problem.kernel.has_weights else share * margins
@@ -268,17 +268,3 @@ def _effect(problem: DualProblem, moved: Indices, change: Floats, rows: Indices 
     """Return what changes of signed coefficients do to the margins of some rows, or of all."""
     labels = problem.labels if rows is None else problem.labels[:, rows]
     return labels * problem.kernel.multiply(moved, change, rows)
-
-
-def _shrinkage(problem: DualProblem, dual: Floats, margins: Floats) -> Floats:
-    """Return the factor in [0, 1], of shape (n_outputs, 1), by which a start is best scaled.
-
-    A factor of nine tenths or more counts as one. A small error of margins can make coefficients that answer them many
-    times too large.
-    """
-    slopes, curvatures = problem.conjugate.piece(dual)
-    slope = (slopes * dual).sum(axis=1, keepdims=True)
-    square = (dual * margins).sum(axis=1, keepdims=True) + (curvatures * dual**2).sum(axis=1, keepdims=True)
-    with np.errstate(over="ignore"):  # margins may be zero
-        share = np.clip(-slope / np.maximum(square, TINY), 0.0, 1.0)
-    return np.where(share < 0.9, share, 1.0)

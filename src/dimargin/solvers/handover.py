@@ -32,7 +32,7 @@ def is_slow(state: State, now: Objectives, memory: int) -> bool:
     work. Relative gaps tell nothing here, they stay near one while the primal objective falls by orders of magnitude.
     """
     problem = state.problem
-    if state.order is not None or not problem.loss.smooth or state.has_outgrown:
+    if not memory or state.order is not None or not problem.loss.smooth or state.has_outgrown:
         return False
     of_value = problem.kernel.numbers_per_row + _OF_VALUES
     work = _OF_BLOCKS * state.operations + of_value * (state.spent + state.whole.kernel.evaluations)

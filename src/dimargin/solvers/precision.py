@@ -8,16 +8,20 @@ kernel.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.objectives import Objectives, relative
+from dimargin.problems.margin_losses import MarginLosses
+from dimargin.problems.objectives import Objectives
 from dimargin.solvers.active import RowCache
 from dimargin.solvers.state import Best, State
 from dimargin.system.arrays import TINY, Floats, Indices
 
-_SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
-_SAMPLE = 256  # rows drawn, on which float32 margins are compared with float64 ones
+SINGLE_PRECISION_TOL = 1e-4  # below it a certificate needs float64 kernel values
+SAMPLE = 256  # rows drawn, on which float32 margins are compared with float64 ones
 _COLUMNS_AT_ONCE = 65536
 _TRUSTED = 0.1  # error by float32 of a gap, and of an objective, in gaps; it counts in the gap that is claimed
 _DEVIATIONS = 5  # standard deviations of a sum that is estimated from the sample
@@ -35,13 +39,10 @@ def certify(state: State) -> None:
     Where a time limit would come before their margins, the errors of float32 are counted in the gap, and it goes on.
     """
     best, in_time = state.best.objectives, float64_in_time(state)
-    if state.limits.tol < _SINGLE_PRECISION_TOL and in_time:
+    if state.limits.tol < SINGLE_PRECISION_TOL and in_time:
         return go_on_in_float64(state)
     errors = float32_errors(state)
-    rounding = relative(errors, best.primal)
-    trusted = rounding <= np.maximum(_TRUSTED * best.relative_gap, _NEGLIGIBLE)
-    trusted &= (best.relative_gap + rounding <= state.limits.tol) & (state.limits.tol >= _SINGLE_PRECISION_TOL)
-    state.is_sure = bool(trusted.all())
+    state.is_sure = bool(is_trusted(best, errors, state.limits.tol).all())
     if in_time and not state.is_sure:
         go_on_in_float64(state)
     else:
@@ -70,30 +71,95 @@ def float32_rounding(
     The problem is one on float32 kernel values. They gave the margins, `given`, of shape (n_outputs, n), without
     intercept.
     """
-    n = problem.n_rows
-    # any chances will do; the sums below vary least where rows with steep terms come up most
-    margins = problem.shifted(given, intercepts)
-    steepness = np.abs(np.stack([problem.conjugate.subgradient_distance(margins, dual), dual]))
-    steepness /= steepness.sum(axis=-1, keepdims=True) + TINY
-    chance = steepness.mean(axis=(0, 1)) + 1 / n
-    chance /= chance.sum()
-    drawn = rng.choice(n, _SAMPLE, p=chance)
-    extreme = np.argsort(np.abs(given).max(axis=0))[-_SAMPLE // 4 :]  # errors are largest where margins are
-    rows, indices = np.unique(np.concatenate([drawn, extreme]), return_inverse=True)
-    exact, evaluations = _float64_margins(problem, dual, rows)
-    errors = exact - given[:, rows]
-    largest = 2 * np.abs(errors).max(axis=1, keepdims=True) + TINY
-    shares = problem.gaps(dual, margins)
-    lower, upper = (problem.gaps(dual, margins + shift) - shares for shift in (-largest, largest))
-    # Terms of the gap are convex in their margins: their curvature is counted as if every error were the largest. Their
-    # slopes times the errors, of either sign, are summed by the sample: all of them in their worst direction, which
-    # never happens, would cost a needless float64 pass, a sixth of a fit.
+    sample = Sample.of(problem, dual, given, intercepts, rng, SAMPLE)
+    exact, evaluations = _float64_margins(problem, dual, sample.rows)
+    errors = exact - given[:, sample.rows]
+    largest = largest_error(errors)
+    rows, among = sample.rows, problem.of_rows(sample.rows, problem.mass)
+    slopes = sample.slopes(among, dual[:, rows], given[:, rows], intercepts, errors, largest)
+    rest = curvature_errors(problem, dual, given, intercepts, largest)
+    return rounding_of(*slopes, rest), evaluations
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sample of the rows of a problem, or of a shard of one, on which margins are compared with those in float64."""
+
+    rows: Indices  # ascending: those drawn, and those of the largest margins
+    draws: Indices  # indices into `rows` of those drawn, with repetition
+    chances: Floats  # of the draws
+
+    @classmethod
+    def of(
+        cls, problem: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, rng: np.random.Generator, size: int
+    ) -> Sample:
+        """Draw so many rows."""
+        n = problem.n_rows
+        # any chances will do; the sums below vary least where rows with steep terms come up most
+        margins = problem.shifted(given, intercepts)
+        steepness = np.abs(np.stack([problem.conjugate.subgradient_distance(margins, dual), dual]))
+        steepness /= steepness.sum(axis=-1, keepdims=True) + TINY
+        chance = steepness.mean(axis=(0, 1)) + 1 / n
+        chance /= chance.sum()
+        drawn = rng.choice(n, size, p=chance)
+        extreme = np.argsort(np.abs(given).max(axis=0))[-size // 4 :]  # errors are largest where margins are
+        rows, indices = np.unique(np.concatenate([drawn, extreme]), return_inverse=True)
+        return cls(rows, indices[:size], chance[drawn])
+
+    def slopes(
+        self, losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, errors: Floats, largest: Floats
+    ) -> tuple[Floats, Floats]:
+        """Estimate what errors of margins do, to first order, to the sum of the gaps and to the objectives of all rows.
+
+        Returns the estimates, of shape (2, n_outputs), and their variances. Losses, coefficients, margins and their
+        errors are those of the sample's rows. Slopes times errors, of either sign, are summed by the sample: all of
+        them in their worst direction, which never happens, would cost a needless float64 pass, a sixth of a fit.
+        """
+        lower, upper = _moved_gaps(losses, dual, given, intercepts, largest)
+        slopes = np.stack([(upper - lower) / (2 * largest), dual / 2])
+        terms = slopes[..., self.draws] * errors[:, self.draws] / self.chances
+        return terms.mean(axis=-1), terms.var(axis=-1) / len(self.draws)
+
+
+def largest_error(errors: Floats) -> Floats:
+    """Return twice the largest error of a sample, of shape (n_outputs, 1): no margin is taken to err by more."""
+    return np.asarray(2 * np.abs(errors).max(axis=1, keepdims=True) + TINY)
+
+
+def curvature_errors(losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, largest: Floats) -> Floats:
+    """Bound what errors of margins add to the gap beyond first order, and the rounding of its sum, by output.
+
+    Terms of the gap are convex in their margins: their curvature is counted as if every error were the largest.
+    """
+    lower, upper = _moved_gaps(losses, dual, given, intercepts, largest)
     curvature = np.maximum(upper + lower, 0).sum(axis=1) / 2
-    slopes = np.stack([(upper - lower) / (2 * largest), dual / 2])  # of the gap, and of the objectives
-    terms = slopes[..., drawn] * errors[:, indices[:_SAMPLE]] / chance[drawn]
-    gap_error, objective_error = np.abs(terms.mean(axis=-1)) + _DEVIATIONS * terms.std(axis=-1) / np.sqrt(_SAMPLE)
-    of_gap = gap_error + curvature + problem.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding
-    return np.maximum(of_gap, objective_error), evaluations
+    return np.asarray(curvature + losses.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding)
+
+
+def rounding_of(estimates: Floats, variances: Floats, rest: Floats) -> Floats:
+    """Return how far objectives, and gaps, may be from those in float64, from what `Sample.slopes` returned."""
+    gap_error, objective_error = np.abs(estimates) + _DEVIATIONS * np.sqrt(variances)
+    return np.asarray(np.maximum(gap_error + rest, objective_error))
+
+
+def is_trusted(objectives: Objectives, errors: Floats, tol: float) -> NDArray[np.bool_]:
+    """Return which outputs' gaps on float32 kernel values meet a tolerance beyond doubt, with errors of this size."""
+    rounded = objectives.rounded(errors)
+    return np.asarray(is_negligible(rounded) & (rounded.relative_gap <= tol) & (tol >= SINGLE_PRECISION_TOL))
+
+
+def is_negligible(objectives: Objectives) -> NDArray[np.bool_]:
+    """Return which outputs' rounding is small beside their gaps."""
+    return np.asarray(objectives.rounding <= np.maximum(_TRUSTED * objectives.unrounded, _NEGLIGIBLE))
+
+
+def _moved_gaps(
+    losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, largest: Floats
+) -> tuple[Floats, Floats]:
+    """Return by how much every row's part of the gap changes if its margin were smaller, or larger, by `largest`."""
+    margins = losses.shifted(given, intercepts)
+    shares = losses.gaps(dual, margins)
+    return losses.gaps(dual, margins - largest) - shares, losses.gaps(dual, margins + largest) - shares
 
 
 def _float64_margins(problem: DualProblem, dual: Floats, rows: Indices) -> tuple[Floats, int]:
@@ -147,7 +213,7 @@ def stalled(state: State) -> bool:
 def go_on_in_float64(state: State) -> None:
     """Continue with float64 kernel values from the best iterate, whose margins are computed afresh."""
     is_double = state.whole.kernel.double
-    go_on_with(state, state.whole if is_double else DualProblem.of(state.whole, state.whole.kernel.in_float64()))
+    go_on_with(state, state.whole if is_double else state.whole.with_kernel(state.whole.kernel.in_float64()))
 
 
 def go_on_with(state: State, whole: DualProblem) -> None:

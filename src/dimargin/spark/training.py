@@ -203,7 +203,7 @@ class _KernelRun(_Run):
     def check_memory(self, source: Source, strategy: Strategy, shape: TreeShape) -> None:
         """Raise MemoryError where all rows come together and would not fit."""
         survey, limit = self.survey, self.machine.memory_limit
-        if not strategy.joins_all_rows(shape):
+        if not strategy.joins_all_rows(survey.n_rows, shape):
             return
         # the rows, as they came, as they are, and prepared; and what the solve takes
         needed = 16 * survey.n_values + self.machine._memory_needed(survey.n_rows, survey.n_values, self.n_outputs)

@@ -209,7 +209,7 @@ class Strategy(Options, ABC):
         """Return the bytes of arrays with a number for every column, even if rows are sparse."""
         return 0
 
-    def joins_all_rows(self, shape: TreeShape) -> bool:
+    def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
         """Return whether all rows come together in one place: at level 0 of a tree."""
         return shape.stop_level == 0
 

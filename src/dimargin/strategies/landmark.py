@@ -78,7 +78,7 @@ class Landmark(Strategy):
         """Return the levels above 0: one of a part of the rows, if worth it, and one of landmarks before a polish."""
         return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
 
-    def joins_all_rows(self, shape: TreeShape) -> bool:
+    def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
         """Return whether an exact solve follows, for which all rows come together."""
         return self.polish
 

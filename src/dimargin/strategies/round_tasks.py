@@ -1,0 +1,179 @@
+"""What shards do in the rounds of an exact solve across them (`dimargin.strategies.rounds`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dimargin.kernels.columns import row_chunks
+from dimargin.problems.objectives import ObjectiveSums
+from dimargin.sharding.parts import Part
+from dimargin.sharding.shards import Sums
+from dimargin.solvers import Interrupted, Limits
+from dimargin.solvers.neighbours import along_neighbours
+from dimargin.solvers.precision import Sample, curvature_errors
+from dimargin.system.arrays import UNIT, Floats, Indices
+
+_VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled
+_SPARE, _MORE = 1.25, 32  # times a shard's share of the rows of a round that it proposes, and rows more
+_LEAST_SAMPLE = 8  # rows of a shard
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A shard as it stands after some rounds."""
+
+    part: Part  # with its coefficients
+    margins: Floats  # of its rows by the coefficients of all, without intercept, of shape (n_outputs, n)
+    # by output, sums over all changes that led to these margins of absolute changes times sizes of their rows
+    travelled: Floats
+    rounding: float = 0.0  # largest rounding of a change, relative to its part of `travelled`
+    n_changes: int = 0
+    evaluations: int = 0  # kernel values of the last change
+
+    @property
+    def errors(self) -> Floats | None:
+        """Bounds of the rounding of the margins in float64, None in float32."""
+        kernel = self.part.problem.kernel
+        if not kernel.double:
+            return None
+        return (self.rounding + self.n_changes * UNIT) * self.travelled[:, None] * kernel.row_sizes
+
+
+@dataclass(frozen=True)
+class Change:
+    """Change of the coefficients of some rows, wherever these are."""
+
+    rows: Part  # with their new coefficients
+    before: Floats  # and their old ones, of shape (n_outputs, n)
+    n_threads: int
+    limits: Limits  # of which only the cancellation matters
+
+
+@dataclass(frozen=True)
+class Question:
+    """Question to every shard about the present coefficients."""
+
+    intercepts: Floats  # to be tried, of shape (n_tries, n_outputs)
+    share: float  # of all rows that the next round has
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of a shard."""
+
+    sums: Floats  # those of `ObjectiveSums` for every intercept, of shape (n_tries, 8, n_outputs)
+    reach: Floats  # sums of absolute coefficients times sizes of rows, of shape (n_outputs,)
+    evaluations: int  # kernel values since the last answer
+    proposed: Part  # rows for the next round, with their coefficients
+    margins: Floats  # of these
+    directions: Floats  # in which their signed coefficients want to move, times by how much, of shape (n,)
+
+
+@dataclass(frozen=True)
+class SampledErrors:
+    """Rows of a shard for which margins are computed in float64."""
+
+    sample: Sample  # whose rows are those of the part
+    part: Part
+    margins: Floats
+
+
+def begun(part: Part, double: bool) -> Standing:
+    """Task that returns a shard from whose margins all is still missing."""
+    problem = part.problem
+    if problem.kernel.local:
+        part = part.take(along_neighbours(problem.kernel), problem.mass)
+        problem = part.problem
+    if double:
+        problem = problem.with_kernel(problem.kernel.in_float64())
+    nothing = np.zeros(problem.labels.shape)
+    return Standing(replace(part, problem=problem, dual=nothing), nothing, np.zeros(len(nothing)))
+
+
+def begun_again(standing: Standing, double: bool) -> Standing:
+    """Task that returns a shard as `begun` does, which has stood somewhere."""
+    return begun(standing.part, double)
+
+
+def changed(standing: Standing, change: Change) -> Standing:
+    """Task that brings margins and coefficients of a shard up to date."""
+    part, rows = standing.part, change.rows
+    labels, columns, every = part.problem.labels, np.arange(rows.n_rows), np.arange(part.n_rows)
+    kernel = rows.problem.kernel.facing(part.problem.kernel, change.n_threads)
+    by = rows.problem.labels * (rows.coefficients - change.before)
+    margins = standing.margins.copy()
+    for some in row_chunks(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, rows.n_rows))):
+        if change.limits.cancelled.is_set():
+            raise Interrupted
+        margins[:, some] += labels[:, some] * kernel.multiply(columns, by, every[some])
+    dual = part.coefficients.copy()
+    _, own, theirs = np.intersect1d(part.indices, rows.indices, assume_unique=True, return_indices=True)
+    dual[:, own] = rows.coefficients[:, theirs]
+    return Standing(
+        replace(part, dual=dual),
+        margins,
+        standing.travelled + kernel.product_sizes(columns, by),
+        max(standing.rounding, kernel.rounding(rows.n_rows) if kernel.double else 0.0),
+        standing.n_changes + 1,
+        kernel.evaluations,
+    )
+
+
+def answered(standing: Standing, question: Question) -> Answer:
+    """Task that evaluates the objectives and proposes rows for the next round."""
+    part, margins, errors = standing.part, standing.margins, standing.errors
+    problem, dual = part.problem, part.coefficients
+    sums = np.array([problem.objective_sums(dual, margins, tried, errors) for tried in question.intercepts])
+    shifted = problem.shifted(margins, question.intercepts[0])
+    violations = problem.labels * problem.conjugate.subgradient_distance(shifted, dual)
+    worst = np.abs(violations).argmax(axis=0)
+    directions = violations[worst, np.arange(part.n_rows)]
+    rows = most_violating(directions, int(np.ceil(_SPARE * question.share * part.n_rows)) + _MORE)
+    proposed = part.take(rows, problem.mass)
+    return Answer(
+        sums, problem.reach(dual), standing.evaluations, proposed, np.ascontiguousarray(margins[:, rows]),
+        directions[rows],
+    )  # fmt: skip
+
+
+def most_violating(directions: Floats, count: int) -> Indices:
+    """Return at most `count` rows, ascending: the worst of those that want to rise and of those that want to fall.
+
+    They are as many of either kind, as far as there are. Those that want nothing are left out.
+    """
+    order = np.argsort(-np.abs(directions), kind="stable")
+    order = order[directions[order] != 0]
+    rising, falling = order[directions[order] > 0], order[directions[order] < 0]
+    half = min(len(rising), max(count // 2, count - len(falling)))
+    return np.sort(np.concatenate([rising[:half], falling[: count - half]]))
+
+
+def sampled(standing: Standing, value: tuple[Floats, float, int]) -> SampledErrors:
+    """Task that draws rows on which float32 is compared with float64."""
+    intercepts, share, seed = value
+    part, margins = standing.part, standing.margins
+    rng = np.random.default_rng([seed, part.first_index])
+    size = max(_LEAST_SAMPLE, int(np.ceil(share * part.n_rows)))
+    sample = Sample.of(part.problem, part.coefficients, margins, intercepts, rng, size)
+    return SampledErrors(
+        sample, part.take(sample.rows, part.problem.mass), np.ascontiguousarray(margins[:, sample.rows])
+    )
+
+
+def curvature(standing: Standing, value: tuple[Floats, Floats]) -> Sums:
+    """Task that sums up what errors of margins of some size do to the gap beyond first order."""
+    intercepts, largest = value
+    part = standing.part
+    return (curvature_errors(part.problem, part.coefficients, standing.margins, intercepts, largest),)
+
+
+def sums_of(answer: Answer) -> Sums:
+    """Return the arrays of an answer that are added up over the shards."""
+    return answer.sums, answer.reach, np.array([answer.evaluations], dtype=float)
+
+
+def objective_sums(sums: Floats, tried: Indices) -> ObjectiveSums:
+    """Return the sums of the objectives with one of the intercepts tried, output by output."""
+    return ObjectiveSums(*sums[tried, :, np.arange(sums.shape[2])].T)

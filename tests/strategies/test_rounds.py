@@ -1,0 +1,229 @@
+"""Exact solves across shards, against the exact solver in one place and float64 numpy."""
+
+import time
+from dataclasses import replace
+from threading import Event
+
+import numpy as np
+import pytest
+from helpers import HINGE, KERNELS, ODM, SQUARED_HINGE, blobs, certificate, fit, make_problem, name, scattered
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from dimargin import Exact, ODMClassifier, SVMClassifier
+from dimargin.engines import LocalEngine
+from dimargin.kernels.functions import Kernel
+from dimargin.problems.losses import ODMLoss
+from dimargin.sharding.parts import Part
+from dimargin.solvers import Interrupted, Limits, solve
+from dimargin.strategies import Facts
+from dimargin.strategies.round_tasks import most_violating
+from dimargin.strategies.rounds import Rounds
+
+N = 400
+CASES = [(ODM, False), (HINGE, False), (HINGE, True), (SQUARED_HINGE, False), (SQUARED_HINGE, True)]
+every_case = pytest.mark.parametrize(("loss", "intercept"), CASES)
+
+
+def problem_of(loss, intercept=False, kernel=KERNELS[2], n=N, n_outputs=1, seed=1):
+    X, labels = blobs(n, seed, n_outputs=n_outputs)
+    weights = np.random.default_rng(seed).uniform(0.5, 2, n)
+    return make_problem(X, labels, loss, kernel, weights, intercept=intercept)
+
+
+def across(problem, shards=None, working_set=100, start=None, random_state=0, **limits):
+    shards = scattered(problem, 4) if shards is None else shards
+    rounds = Rounds(Facts.of(problem), working_set, 1, 2**30, random_state)
+    return solve(shards, rounds, start, Limits(**{"tol": 1e-3, "max_iter": 300, **limits}))
+
+
+def dual_of(problem, found):
+    dual = np.zeros(problem.labels.shape)
+    dual[:, found.support.indices] = found.support.coefficients
+    return dual
+
+
+def check(problem, found):
+    """The certificate is true: neither objective nor gap is better than numpy's for these coefficients."""
+    primal, dual, gap = certificate(problem, dual_of(problem, found))
+    assert_allclose(found.objectives.primal, primal, rtol=1e-5 + found.objectives.worst_gap)
+    assert (found.objectives.relative_gap >= gap - 1e-12).all()
+    assert (found.objectives.dual <= dual + 1e-9 * np.abs(dual)).all()
+
+
+@every_case
+@pytest.mark.parametrize("kernel", KERNELS, ids=name)
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+def test_the_solution_is_that_of_one_place(loss, intercept, kernel, tol):
+    problem = problem_of(loss, intercept, kernel, n_outputs=2)
+    found, exact = across(problem, tol=tol), fit(problem, tol)
+    assert found.status == "converged" and found.objectives.worst_gap <= tol
+    check(problem, found)
+    assert_allclose(found.objectives.primal, exact.objectives.primal, rtol=2 * tol)
+
+
+@st.composite
+def dealt_rows(draw):
+    """Rows dealt to up to 50 shards, of which some may be empty, tiny or of one class."""
+    n_shards = draw(st.integers(1, 50))
+    seed, by_class = draw(st.integers(0, 2**32 - 1)), draw(st.booleans())
+    return n_shards, seed, by_class
+
+
+@every_case
+@settings(max_examples=6)
+@given(dealt=dealt_rows())
+def test_rows_may_be_in_any_shards(loss, intercept, dealt):
+    n_shards, seed, by_class = dealt
+    problem = problem_of(loss, intercept, n=150, seed=seed % 1000)
+    rng = np.random.default_rng(seed)
+    whole = Part(problem, np.arange(problem.n_rows))
+    shard_of = rng.integers(0, n_shards, problem.n_rows)
+    if by_class:
+        shard_of = np.where(problem.labels[0] > 0, shard_of // 2, (n_shards + shard_of) // 2)
+    parts = [whole.take(np.flatnonzero(shard_of == shard), problem.mass) for shard in range(n_shards)]
+    found = across(problem, LocalEngine(1, Event()).scatter(parts), working_set=40, tol=1e-5)
+    assert found.status == "converged"
+    check(problem, found)
+    assert_allclose(found.objectives.primal, fit(problem, 1e-5).objectives.primal, rtol=2e-5)
+
+
+def test_the_shards_do_not_change_the_solution():
+    problem = problem_of(HINGE, True)
+    duals = [dual_of(problem, across(problem, scattered(problem, n), tol=1e-9)) for n in (1, 2, 4, 8)]
+    for dual in duals[1:]:
+        assert_allclose(dual, duals[0], atol=1e-4)
+
+
+def test_threads_do_not_change_anything():
+    problem = problem_of(ODM)
+    one, two = (across(problem, scattered(problem, 4, n_threads=n)) for n in (1, 2))
+    assert np.array_equal(dual_of(problem, one), dual_of(problem, two))
+    assert one.kernel_evaluations == two.kernel_evaluations
+
+
+def test_a_local_kernel():
+    """Values between far rows are left out, where shards have their rows side by side with their neighbours."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(1500, 2)) + 30 * k for k in range(12)])
+    X = X[rng.permutation(len(X))]
+    labels = np.where(np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=len(X)) > 0, 1.0, -1.0)[None]
+    problem = make_problem(X, labels, HINGE, Kernel("rbf", gamma=1.0))
+    assert problem.kernel.local
+    found = across(problem, scattered(problem, 3), working_set=8000, tol=1e-2)
+    assert found.status == "converged"
+    assert_allclose(found.objectives.primal, fit(problem, 1e-2).objectives.primal, rtol=2e-2)
+
+
+def test_a_start_saves_rounds():
+    problem = problem_of(SQUARED_HINGE, True)
+    cold = across(problem, tol=1e-3)
+    start = Part(problem, np.arange(N), fit(problem, 1e-4).dual)
+    warm = across(problem, start=start, tol=1e-3)
+    assert warm.passes < cold.passes and warm.status == "converged"
+    check(problem, warm)
+
+
+def test_a_start_that_is_not_feasible():
+    problem = problem_of(HINGE, True)
+    start = Part(problem, np.arange(N), np.full((1, N), 50.0))
+    found = across(problem, start=start)
+    assert found.status == "converged"
+    check(problem, found)
+
+
+@every_case
+@pytest.mark.parametrize(
+    ("limits", "status"),
+    [({"max_iter": 1}, "max_iter"), ({"deadline": 0.0}, "max_time"), ({"max_iter": 3, "tol": 1e-9}, "max_iter")],
+)
+def test_limits_return_the_best_model_so_far(loss, intercept, limits, status):
+    problem = problem_of(loss, intercept)
+    found = across(problem, **limits)
+    assert found.status == status
+    if len(found.support.indices):
+        check(problem, found)
+    else:
+        assert found.objectives.worst_gap > 0
+
+
+def test_callbacks_and_interrupts_end_it():
+    problem = problem_of(ODM)
+    seen = []
+    stopped = across(problem, tol=1e-9, stop_requested=lambda entry: seen.append(entry) or len(seen) == 3)
+    assert stopped.status == "stopped" and len(stopped.history) == 3
+    check(problem, stopped)
+    interrupted = Event()
+    interrupted.set()
+    assert across(problem, interrupted=interrupted).status == "stopped"
+
+
+def test_a_tolerance_below_rounding():
+    problem = problem_of(ODMLoss(lam=1e4, upsilon=0.4, theta=0.2))
+    found = across(problem, tol=1e-18, working_set=N)
+    assert found.status == "precision" and "float64" in found.reason
+    assert found.objectives.worst_gap < 1e-9
+
+
+def test_float32_is_not_trusted_where_it_rounds_too_much():
+    """Margins near 1e5 of a wide kernel: their rounding is all of the gap."""
+    problem = problem_of(ODMLoss(lam=1e9, upsilon=0.4, theta=0.2), kernel=Kernel("rbf", gamma=1e-3), n=200)
+    found = across(problem, tol=1e-3, working_set=200, max_iter=40)
+    check(problem, found)
+
+
+def test_violators_are_balanced():
+    directions = np.array([3.0, -1.0, 2.0, 0.0, 5.0, -4.0, 1.0])
+    assert most_violating(directions, 4).tolist() == [0, 1, 4, 5]
+    assert most_violating(directions, 5).tolist() == [0, 1, 2, 4, 5] or most_violating(directions, 5).size == 5
+    assert most_violating(directions, 100).tolist() == [0, 1, 2, 4, 5, 6]
+    assert most_violating(-np.abs(directions), 3).tolist() == [0, 4, 5]
+
+
+@pytest.mark.parametrize("machine", [ODMClassifier(random_state=0), SVMClassifier(random_state=0)], ids=name)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_estimators(machine, n_classes):
+    X, _ = blobs(900, 5)
+    y = np.digitize(X[:, 0] + 0.2 * X[:, 1], [0.0] if n_classes == 2 else [-0.5, 0.5])
+    rest = clone(machine).set_params(multi_class="one_vs_rest", tol=1e-5)
+    exact = clone(rest).set_params(strategy="exact").fit(X, y)
+    found = clone(rest).set_params(strategy=Exact(across_shards=True, working_set=200)).fit(X, y)
+    assert found.certificate_ == "global" and found.status_ == "converged"
+    assert_allclose(found.objective_, exact.objective_, rtol=2e-5)
+    assert (found.predict(X) == exact.predict(X)).mean() > 0.998
+    assert all(entry["level"] == 0 and entry["seconds"] >= 0 for entry in found.history_)
+
+
+def test_options_out_of_range():
+    X, y = blobs(60)
+    for option, message in [
+        (Exact(across_shards="yes"), "across_shards must be None, True or False, got 'yes'"),
+        (Exact(working_set=1), "working_set must be a whole number of at least 2, got 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ODMClassifier(strategy=option).fit(X, y[0])
+
+
+def test_the_answer_is_there_at_any_time_limit():
+    X, y = blobs(4000, 2)
+    began = time.perf_counter()
+    machine = SVMClassifier(C=100.0, strategy=Exact(across_shards=True, working_set=600), tol=1e-8, max_time=0.5)
+    with pytest.warns(UserWarning):
+        machine.fit(X, y[0])
+    assert machine.status_ == "max_time" and machine.duality_gap_ < np.inf
+    assert time.perf_counter() - began < 60
+
+
+def test_a_cancelled_fit_ends():
+    problem, cancelled = problem_of(ODM), Event()
+    cancelled.set()
+    with pytest.raises(Interrupted):
+        across(problem, cancelled=cancelled)
+
+
+def test_the_solve_is_reproducible():
+    problem = problem_of(HINGE)
+    first, second = (across(replace(problem), random_state=3) for _ in range(2))
+    assert np.array_equal(dual_of(problem, first), dual_of(problem, second))
