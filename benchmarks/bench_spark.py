@@ -27,19 +27,27 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from common import describe, heading, load, scaled, table
+from sklearn.base import clone
 
 import dimargin as dm
 
-PROBLEMS = {  # data, rows, machine
-    "landmark": ("covtype.libsvm.binary", dm.ODMClassifier(
+COVTYPE = "covtype.libsvm.binary"
+EXACT = dm.SVMClassifier(strategy="exact", C=32.0, gamma=32.0, fit_intercept=False, tol=1e-2, random_state=0)
+ACROSS = dm.ODMClassifier(strategy=dm.Exact(across_shards=True), gamma=2.0, random_state=0)  # rows would be joined else
+PROBLEMS = {  # data, its rows (None: all), machine
+    "landmark": (COVTYPE, 400_000, dm.ODMClassifier(
         strategy="landmark", n_landmarks=500, gamma=32.0, lam=1e6, random_state=0)),
-    "landmark, 1000": ("covtype.libsvm.binary", dm.ODMClassifier(  # as many as there are where none are asked for
+    "landmark, 1000": (COVTYPE, 400_000, dm.ODMClassifier(  # as many as there are where none are asked for
         strategy="landmark", gamma=32.0, lam=1e6, random_state=0)),
-    "stop_level=1": ("covtype.libsvm.binary", dm.ODMClassifier(
+    "stop_level=1": (COVTYPE, 400_000, dm.ODMClassifier(
         strategy="diodm", stop_level=1, gamma=32.0, lam=1e4, random_state=0)),
-    "level 0": ("cod-rna", dm.ODMClassifier(strategy="diodm", gamma=2.0, lam=1e5, random_state=0)),
+    "level 0": ("cod-rna", None, dm.ODMClassifier(strategy="diodm", gamma=2.0, lam=1e5, random_state=0)),
+    "exact, 1e-2": (COVTYPE, 100_000, EXACT),
+    "exact, 1e-3": (COVTYPE, 100_000, clone(EXACT).set_params(tol=1e-3)),
+    "exact, lam=1e3": ("cod-rna", None, clone(ACROSS).set_params(lam=1e3)),
+    "exact, lam=1e5": ("cod-rna", None, clone(ACROSS).set_params(lam=1e5)),
 }  # fmt: skip
-ROWS = {"covtype.libsvm.binary": 400_000}
+ALL_ROWS = {"exact, all rows": (COVTYPE, 464_810, EXACT)}  # which takes minutes: once, if it is asked for
 REPLAYED = (1, 2, 4, 8, 16, 32, 64)
 BANDWIDTH, LATENCY = 1.25e8, 1e-3  # bytes a second of every executor's link (1 Gbit), and seconds
 
@@ -105,8 +113,11 @@ def run(executors, partitions, repeats, names, folder):
     small = spark.read.parquet(f"{folder}/small")
     train(dm.ODMClassifier(strategy="diodm", n_levels=1, random_state=0), small, columns)
     for name in names:
-        data, machine = PROBLEMS[name]
-        file = f"{Path(folder).parent}/{data}"
+        data, rows, machine = (PROBLEMS | ALL_ROWS)[name]
+        file = f"{Path(folder).parent}/{data}-{rows}"
+        local = clone(machine)
+        if isinstance(local.strategy, dm.Exact):
+            local.set_params(strategy="exact")
         X, y = (np.load(f"{file}.{part}.npy") for part in ("X", "y")) if executors == 2 else (None, None)
         frame = spark.read.parquet(file)
         for repeat in ("first", *range(repeats)):
@@ -115,8 +126,7 @@ def run(executors, partitions, repeats, names, folder):
             spark.sparkContext.setJobGroup("none", "none")
             here = None
             if X is not None:
-                here, expected = timed(machine.set_params(n_jobs=2).fit, X, y)
-                machine.set_params(n_jobs=None)
+                here, expected = timed(local.set_params(n_jobs=2).fit, X, y)
                 difference = abs(found.objective_ / expected.objective_ - 1)
                 print(f"{name}: objectives differ by {difference:.1e}", file=sys.stderr, flush=True)
             print(json.dumps([name, there, here, memory_of_driver()]), flush=True)
@@ -172,15 +182,15 @@ def replayed(jobs, seconds, executors):
 
 def prepared(names, folder):
     """Rows as arrays and as Parquet files, of several row groups."""
-    for data in {PROBLEMS[name][0] for name in names}:
-        X, y = load(data)
-        order = np.random.default_rng(0).permutation(len(y))[: ROWS.get(data)]
+    for data, n_rows in {(PROBLEMS | ALL_ROWS)[name][:2] for name in names}:
+        file, (X, y) = f"{folder}/{data}-{n_rows}", load(data)
+        order = np.random.default_rng(0).permutation(len(y))[:n_rows]
         X, y = scaled(X)[order], np.where(y[order] == y.max(), 1.0, 0.0)
-        np.save(f"{folder}/{data}.X.npy", X)
-        np.save(f"{folder}/{data}.y.npy", y)
-        os.mkdir(f"{folder}/{data}")
+        np.save(f"{file}.X.npy", X)
+        np.save(f"{file}.y.npy", y)
+        os.mkdir(file)
         for k, rows in enumerate(np.array_split(np.arange(len(y)), 8)):
-            pd.DataFrame({"features": list(X[rows]), "label": y[rows]}).to_parquet(f"{folder}/{data}/{k}.parquet")
+            pd.DataFrame({"features": list(X[rows]), "label": y[rows]}).to_parquet(f"{file}/{k}.parquet")
 
 
 def times(executors, repeats, names):

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from functools import cache
 from pathlib import Path
 from threading import Event, Thread
 
@@ -19,9 +20,14 @@ from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
 
 MACHINE = dm.ODMClassifier(lam=100.0, gamma=0.3, tol=1e-4, random_state=0, strategy="diodm", branching=2, n_levels=2)
-PHASES = {  # the names of their jobs
-    "partitioning and merge": ["deal rows to shards", "level 1, 2 partitions"],
-    "leaves and level 0": ["level 2, 4 partitions", "level 0"],
+ROUNDS = dm.ODMClassifier(
+    lam=100.0, gamma=0.3, tol=1e-3, random_state=0, strategy=dm.Exact(across_shards=True, working_set=600)
+)
+PHASES = {  # machines, and the names of their jobs
+    "partitioning and merge": (MACHINE, ["deal rows to shards", "level 1, 2 partitions"]),
+    "leaves and level 0": (MACHINE, ["level 2, 4 partitions", "level 0"]),
+    "first rounds across shards": (ROUNDS, ["deal rows to shards", "level 0"]),
+    "later rounds across shards": (ROUNDS, ["level 0: collect", "level 0: aggregate"]),
 }
 
 
@@ -33,7 +39,7 @@ def frame(spark):
 
 @pytest.fixture(scope="module")
 def expected(frame):
-    return train(MACHINE, frame, Columns("features", "label"))
+    return cache(lambda machine: train(machine, frame, Columns("features", "label")))
 
 
 @pytest.fixture(autouse=True)
@@ -76,12 +82,13 @@ class Killer(Thread):
 def test_an_executor_is_killed_in_the_phases_of(frame, expected, phases):
     while len(executors()) < 2:  # until the one before has been replaced
         time.sleep(0.1)
-    killer = Killer(PHASES[phases])
+    machine, jobs = PHASES[phases]
+    killer = Killer(jobs)
     killer.start()
-    found = train(MACHINE, frame, Columns("features", "label"))
+    found = train(machine, frame, Columns("features", "label"))
     killer.ended.set()
     killer.join()
     assert len(set(killer.killed)) == 2 and not set(killer.killed) & set(executors())
     for name in ("dual_coef_", "support_", "support_vectors_", "objective_"):
-        assert_array_equal(getattr(found, name), getattr(expected, name))
+        assert_array_equal(getattr(found, name), getattr(expected(machine), name))
     assert found.status_ == "converged" and np.isfinite(found.duality_gap_)

@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 ENGINE = "../engines/test_spark_engine.py"
 CONTRACT = "../engines/test_contract.py"  # in a local session, too, whose tasks reach Python as those of a cluster do
 LINEAR = "test_training.py::test_the_machine_is_the_one_of_the_same_rows_here[LinearODMClassifier-auto]"
+ROUNDS = "test_training.py::test_every_other_machine_is_too[SVMClassifier-Exact(across_shards=True, working_set=150)2]"
 RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine"
 
 
@@ -24,7 +25,7 @@ RESUMED = "test_checkpoints.py::test_a_fit_goes_on_where_another_one_was_and_giv
     "mode, tests",
     [
         ("cluster", [ENGINE, "faults.py"]),
-        ("connect", [CONTRACT, ENGINE, LINEAR, f"{RESUMED}[diodm]"]),
+        ("connect", [CONTRACT, ENGINE, LINEAR, ROUNDS, f"{RESUMED}[diodm]"]),
         ("cluster", ["packed_environment.py"]),
     ],
     ids=["cluster", "connect", "packed"],

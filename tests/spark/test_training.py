@@ -27,6 +27,7 @@ from dimargin import (
 from dimargin.sharding import parts
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
+from dimargin.strategies import across, base
 
 COLUMNS = Columns("features", "label", "weight")
 ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
@@ -238,3 +239,15 @@ def test_a_time_limit_gives_a_machine(frame, rows):
         found = train(machine, frame, COLUMNS)
     assert found.status_ == "max_time" and found.certificate_ == "partitioned"
     assert found.predict(rows[0]).shape == (N,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["diodm", DivideAndConquer(sample_size=100), "cascade"], ids=str)
+def test_many_rows_stay_in_their_shards_at_level_0(frame, rows, strategy, monkeypatch):
+    for module in (across, base):
+        monkeypatch.setattr(module, "ROWS_IN_ONE_PLACE", 500)
+    machine = clone(ODM).set_params(strategy=strategy, **TREE)
+    there, here = train(machine, frame, COLUMNS), clone(machine).fit(*rows)
+    assert (there.certificate_, there.history_[-1]["level"]) == ("global", 0)
+    assert_allclose(there.objective_, here.objective_, rtol=1e-5)
+    assert (there.predict(rows[0]) != here.predict(rows[0])).sum() <= 2

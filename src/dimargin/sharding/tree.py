@@ -28,6 +28,7 @@ def climb(
     join: Callable[[Sequence[Any], Any], Any],
     value: Any = None,
     spent: Sequence[Shards[Any]] = (),
+    last: int = 0,
 ) -> Iterator[Level[Result]]:
     """Solve levels ``n_levels, ..., 1, 0``, lazily: whoever consumes the iterator decides when to stop.
 
@@ -44,13 +45,15 @@ def climb(
     spent : sequence of Shards
         Shards that are released as soon as the leaves are solved. The parts of a level are released as soon as those of
         the level above are solved.
+    last : int, default=0
+        Level at which to end.
     """
     parts = leaves
-    for number in range(n_levels, -1, -1):
+    for number in range(n_levels, last - 1, -1):
         level = solve_level(number, parts)
         yield level
         for handle in spent:
             handle.release()
         spent = level.parts, *([] if parts is leaves else [parts])
-        if number:
+        if number > last:
             parts = level.parts.merge(join, branching, value)

@@ -24,6 +24,9 @@ from dimargin.system.arrays import Floats, Indices
 
 Scope = Literal["global", "partitioned", "landmark"]
 
+ROWS_IN_ONE_PLACE = 65_536
+"""Remote rows that level 0 brings together: of so few a solve on one core is as fast as rounds are on several."""
+
 _LEAF_ROWS = 4096  # rows of a leaf that the default depth aims at
 
 
@@ -210,8 +213,8 @@ class Strategy(Options, ABC):
         return 0
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
-        """Return whether all rows come together in one place: at level 0 of a tree."""
-        return shape.stop_level == 0
+        """Return whether all rows, where they are remote, come together in one place: few ones, at level 0."""
+        return shape.stop_level == 0 and n_rows <= ROWS_IN_ONE_PLACE
 
     @property
     def is_linear(self) -> bool:

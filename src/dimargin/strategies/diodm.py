@@ -31,8 +31,10 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level, climb
 from dimargin.solvers.loop import Verdict
+from dimargin.strategies.across import solve_across, stay_in_shards
 from dimargin.strategies.base import Outcome, Strategy, Training
 from dimargin.strategies.levels import Step, follow, joined_starts, last_level, model, out_of_time, solve_level
+from dimargin.strategies.passing import start_of
 from dimargin.strategies.solves import Solved, Summary
 
 
@@ -90,9 +92,14 @@ class DiODM(Strategy):
         def solve(level: int, parts: Shards[Part]) -> Level[Summary]:
             return solve_level(training, level, parts, eps if level <= shape.stop_level else max(eps, self.level_tol))
 
-        rescale, spent = self.warm_start == "rescale", (*leaves.spent, leaves.parts)
-        for level in climb(leaves.parts, L, p, solve, merged, rescale, spent):
+        rescale, spent, across = self.warm_start == "rescale", (*leaves.spent, leaves.parts), stay_in_shards(training)
+        for level in climb(leaves.parts, L, p, solve, merged, rescale, spent, last=1 if across else 0):
             yield Step(level, partial(model, level, facts.total), leaves.evaluations if level.level == L else 0)
+        if across:
+            training.progress.level_begin(0, None)
+            (start,) = level.parts.merge(merged, p, rescale).collect(start_of)
+            whole = solve_across(training, start)
+            yield Step(whole.level, whole.found)
 
     def _leaves(self, training: Training, p: int, L: int) -> Dealt:
         rng = np.random.default_rng(training.random_state)

@@ -7,16 +7,12 @@ from functools import partial
 from numbers import Integral
 
 from dimargin.sharding.parts import whole_of
-from dimargin.solvers import GrowingRows, solve
+from dimargin.sharding.tree import Level
+from dimargin.solvers import GrowingRows
 from dimargin.strategies import levels
+from dimargin.strategies.across import WORKING_SET, given_start, solve_across, stay_in_shards
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
-from dimargin.strategies.passing import start_of
-from dimargin.strategies.rounds import Rounds
-from dimargin.strategies.solves import SolverWrapper, solve_parts
-from dimargin.system.threads import effective_n_threads
-
-ROWS_IN_ONE_PLACE = 65_536
-"""Rows that a solve on remote shards brings together: of so few it is as fast on one core as rounds are on several."""
+from dimargin.strategies.solves import SolverWrapper, Summary, solve_parts
 
 
 class InOnePlace(Strategy):
@@ -30,6 +26,10 @@ class InOnePlace(Strategy):
         """Return 0: there is no tree."""
         return 0
 
+    def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
+        """Return that they do."""
+        return True
+
     def train(self, training: Training) -> Outcome:
         """Train; the history has one entry for each check of the gap, with its own evaluations and seconds."""
         progress = training.progress
@@ -37,11 +37,7 @@ class InOnePlace(Strategy):
         whole = training.rows.merge(whole_of, training.rows.n_shards)
         limits = replace(training.limits, stop_requested=progress.check)
         level = solve_parts(training, whole, limits, 0, wrap_solver=self._wrap_solver())
-        (solution,) = level.results
-        found = levels.model(level, training.facts.total)
-        labels = {"level": 0, "partitions": 1, "scope": "global"}
-        history, _ = end_of_solve(progress, solution.history, labels, lambda: found)
-        return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)
+        return _outcome(training, level, levels.model(level, training.facts.total))
 
 
 @dataclass(eq=False, repr=False)
@@ -68,7 +64,7 @@ class Exact(InOnePlace):
     """
 
     across_shards: bool | None = None
-    working_set: int = 16_384
+    working_set: int = WORKING_SET
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
@@ -79,30 +75,19 @@ class Exact(InOnePlace):
             raise ValueError(f"Exact: working_set must be a whole number of at least 2, got {self.working_set!r}")
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
-        """Return whether rows would not stay in their shards."""
-        return not (self.across_shards or (self.across_shards is None and n_rows > ROWS_IN_ONE_PLACE))
+        """Return whether remote rows would not stay in their shards."""
+        if self.across_shards is None:
+            return Strategy.joins_all_rows(self, n_rows, shape)
+        return not self.across_shards
 
     def train(self, training: Training) -> Outcome:
         """See `InOnePlace`; a solve across shards checks the gap once in every round."""
-        rows = training.rows
-        are_remote = self.across_shards is None and rows.are_remote
-        if self.across_shards or (are_remote and not self.joins_all_rows(training.facts.n_rows, training.shape)):
-            return train_across(training, self.working_set)
-        return super().train(training)
-
-
-def train_across(training: Training, working_set: int) -> Outcome:
-    """Train without bringing rows together."""
-    rows, progress, facts = training.rows, training.progress, training.facts
-    progress.level_begin(0, None)
-    start = whole_of(rows.collect(start_of)) if training.started else None
-    n_threads = effective_n_threads(None) if rows.are_remote else rows.n_threads * rows.n_together
-    rounds = Rounds(facts, int(working_set), n_threads, training.cache, training.random_state)
-    found = solve(rows, rounds, start, replace(training.limits, stop_requested=progress.check))
-    model = LevelModel.of(found.support, found.support.coefficients, found.objectives.intercept)
-    labels = {"level": 0, "partitions": rows.n_shards, "scope": "global"}
-    history, _ = end_of_solve(progress, found.history, labels, lambda: model)
-    return Outcome(model, found.objectives, "global", found.status, found.reason, found.passes, history)
+        if not (self.across_shards or (self.across_shards is None and stay_in_shards(training))):
+            return super().train(training)
+        progress = training.progress
+        progress.level_begin(0, None)
+        whole = solve_across(training, given_start(training), self.working_set)
+        return _outcome(training, whole.level, whole.found())
 
 
 @dataclass(eq=False, repr=False)
@@ -121,3 +106,11 @@ class CoreSet(InOnePlace):
 
     def _wrap_solver(self) -> SolverWrapper:
         return partial(GrowingRows, epsilon=self.epsilon)
+
+
+def _outcome(training: Training, level: Level[Summary], found: LevelModel) -> Outcome:
+    """Return the outcome of the only solve of a fit, and report its end."""
+    (solution,) = level.results
+    labels = {"level": 0, "partitions": level.parts.n_shards, "scope": "global"}
+    history, _ = end_of_solve(training.progress, solution.history, labels, lambda: found)
+    return Outcome(found, solution.objectives, "global", solution.status, solution.reason, solution.passes, history)

@@ -10,8 +10,7 @@ do.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from dimargin.sharding.tree import Level, climb
 from dimargin.solvers import BlockCoordinateDescent, Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, converged, entry_of
 from dimargin.strategies import levels
+from dimargin.strategies.across import Whole, solve_across, stay_in_shards
 from dimargin.strategies.base import LevelModel, Training
 from dimargin.strategies.gap import whole_objectives
 from dimargin.strategies.passing import best_of, with_support
@@ -30,16 +30,7 @@ from dimargin.strategies.solves import Summary, solve_parts, support_of
 from dimargin.system.arrays import UNIT
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Evaluation of the whole problem after a round."""
-
-    level: Level[Summary]
-    support: Part  # the support vectors, with their coefficients
-    found: Callable[[], LevelModel]  # returns the model
-
-
-def evaluate(training: Training, support: Part, number: int) -> Evaluation:
+def evaluate(training: Training, support: Part, number: int) -> Whole:
     """Evaluate the whole problem at these coefficients; status "max_iter" means that there is more to do.
 
     Kernel values are float64. A small problem is solved to rounding, as everywhere.
@@ -54,16 +45,18 @@ def evaluate(training: Training, support: Part, number: int) -> Evaluation:
     status, reason = _verdict(training, objectives, entry, number)
     summary = Summary(0, facts.total, facts.total, support.n_rows, objectives, status, reason, 1, evaluations, [entry])
     found = LevelModel.of(support, support.coefficients, objectives.intercept)
-    return Evaluation(Level(0, [summary], rows), support, lambda: found)
+    return Whole(Level(0, [summary], rows), support, lambda: found)
 
 
-def finish(training: Training, support: Part, limits: Limits, number: int) -> Evaluation:
+def finish(training: Training, support: Part, limits: Limits, number: int) -> Whole:
     """Solve the whole problem, from these coefficients on, within limits."""
+    if stay_in_shards(training):
+        return solve_across(replace(training, limits=limits), support)
     rows, limits = training.rows, replace(limits, stop_requested=training.progress.check)
     whole = rows.merge(whole_of, rows.n_shards).map(with_support, support)
     level = solve_parts(training, whole, limits, 0, number)
     (support,) = level.parts.collect(support_of)
-    return Evaluation(level, support, partial(levels.model, level, training.facts.total))
+    return Whole(level, support, partial(levels.model, level, training.facts.total))
 
 
 def _verdict(training: Training, objectives: Objectives, entry: dict[str, Any], number: int) -> tuple[Status, str]:

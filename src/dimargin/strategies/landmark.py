@@ -79,8 +79,8 @@ class Landmark(Strategy):
         return (n_rows // _PART > 2 * (shape.n_landmarks or self.most_landmarks)) + self.polish
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
-        """Return whether an exact solve follows, for which all rows come together."""
-        return self.polish
+        """Return whether an exact solve follows for which all rows come together."""
+        return self.polish and super().joins_all_rows(n_rows, shape)
 
     def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
         """Return the bytes of Hessians, as packed triangles and as whole matrices, and of the rows that are added.

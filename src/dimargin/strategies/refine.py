@@ -12,8 +12,10 @@ from dimargin.problems.solution import History
 from dimargin.sharding.parts import Part, whole_of
 from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level
+from dimargin.strategies.across import solve_across, stay_in_shards
 from dimargin.strategies.base import Training
 from dimargin.strategies.levels import Step, before_a_pass, model
+from dimargin.strategies.passing import start_of
 from dimargin.strategies.solves import Plan, Solved, Summary, summarise
 
 
@@ -24,6 +26,10 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
     `n_support` is the number of rows whose coefficients are not zero, and the history that of the levels so far.
     """
     training.progress.level_begin(0, None)
+    if stay_in_shards(training):
+        across = solve_across(training, whole_of(rows.collect(start_of)))
+        yield Step(across.level, across.found)
+        return
     whole = rows.merge(whole_of, rows.n_shards)
     plan = Plan.of(training, whole, replace(training.limits, stop_requested=training.progress.check), 0)
     first = None

@@ -1,0 +1,51 @@
+"""Level 0 where rows are: the whole problem, from coefficients of the levels below or from none, across the shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dimargin.sharding.parts import Part, whole_of
+from dimargin.sharding.tree import Level
+from dimargin.solvers import solve
+from dimargin.strategies.base import ROWS_IN_ONE_PLACE, LevelModel, Training
+from dimargin.strategies.passing import start_of
+from dimargin.strategies.rounds import Rounds
+from dimargin.strategies.solves import Summary
+from dimargin.system.threads import effective_n_threads
+
+WORKING_SET = 16_384
+"""Rows of a round at first: of covtype a fifth of its support vectors, of most data sets more than all."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The whole problem at some coefficients."""
+
+    level: Level[Summary]
+    support: Part  # the support vectors, with their coefficients
+    found: Callable[[], LevelModel]  # returns the model
+
+
+def stay_in_shards(training: Training) -> bool:
+    """Return whether the rows of a training problem are not brought together for its level 0."""
+    return training.rows.are_remote and training.facts.n_rows > ROWS_IN_ONE_PLACE
+
+
+def given_start(training: Training) -> Part | None:
+    """Return the rows of the warm start that a training problem came with, if there is one."""
+    return whole_of(training.rows.collect(start_of)) if training.started else None
+
+
+def solve_across(training: Training, start: Part | None, working_set: int = WORKING_SET) -> Whole:
+    """Solve the whole problem across its shards, from the coefficients of some rows; each check is reported."""
+    rows, total = training.rows, training.facts.total
+    n_threads = effective_n_threads(None) if rows.are_remote else rows.n_threads * rows.n_together
+    rounds = Rounds(training.facts, int(working_set), n_threads, training.cache, training.random_state)
+    solved = solve(rows, rounds, start, replace(training.limits, stop_requested=training.progress.check))
+    summary = Summary(
+        0, total, total, solved.support.n_rows, solved.objectives, solved.status, solved.reason, solved.passes,
+        solved.kernel_evaluations, solved.history,
+    )  # fmt: skip
+    found = LevelModel.of(solved.support, solved.support.coefficients, solved.objectives.intercept)
+    return Whole(Level(0, [summary], rows), solved.support, lambda: found)

@@ -1,0 +1,72 @@
+"""Level 0 of every strategy where rows are remote and many: they stay in their shards, and the machine is the same."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+
+from dimargin import Cascade, DiODM, DiP, DivideAndConquer, Exact, Landmark, ODMClassifier, SVMClassifier
+from dimargin.engines.local import LocalShards
+from dimargin.sharding import parts
+from dimargin.strategies import TreeShape, across, base
+from dimargin.strategies.exact import CoreSet
+
+ODM = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-5, random_state=0)
+HINGE = SVMClassifier(C=2.0, gamma=0.3, tol=1e-5, random_state=0)
+TREES = [DiODM(early_stop=False), DivideAndConquer(sample_size=200), Cascade(), DiP(n_clusters=20)]
+
+
+@pytest.fixture
+def remote(monkeypatch):
+    """Shards of threads that say that they are remote, and have rows enough to stay there; joins are counted."""
+    joins, merge = [], LocalShards.merge
+
+    def counted(self, join, size, value=None):
+        joins.append((join.__name__, size >= self.n_shards and self.n_shards > 2))
+        return merge(self, join, size, value)
+
+    monkeypatch.setattr(LocalShards, "are_remote", True)
+    monkeypatch.setattr(LocalShards, "merge", counted)
+    monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 200)
+    for module in (across, base):
+        monkeypatch.setattr(module, "ROWS_IN_ONE_PLACE", 500)
+    return joins
+
+
+@pytest.mark.parametrize("strategy", TREES, ids=lambda strategy: type(strategy).__name__)
+@pytest.mark.parametrize("machine", [ODM, HINGE], ids=["odm", "hinge"])
+def test_the_machine_is_the_exact_one_and_rows_stay(remote, machine, strategy):
+    X, y = make_classification(1200, 5, n_informative=4, n_redundant=0, flip_y=0.05, random_state=1)
+    found = clone(machine).set_params(strategy=strategy, branching=2, n_levels=2).fit(X, y)
+    assert not [join for join in remote if join == ("whole_of", True)]
+    assert (found.status_, found.certificate_, found.history_[-1]["level"]) == ("converged", "global", 0)
+    exact = clone(machine).set_params(strategy=Exact(across_shards=False)).fit(X, y)
+    assert_allclose(found.objective_, exact.objective_, rtol=2e-5)
+    assert ("whole_of", True) in remote  # that one has joined them
+
+
+def test_a_polish_of_landmarks_stays_too(remote):
+    X, y = make_classification(1200, 5, n_informative=4, n_redundant=0, flip_y=0.05, random_state=1)
+    found = clone(ODM).set_params(strategy=Landmark(polish=True), n_landmarks=50).fit(X, y)
+    assert ("whole_of", True) not in remote and found.certificate_ == "global"
+    exact = clone(ODM).set_params(strategy=Exact(across_shards=False)).fit(X, y)
+    assert_allclose(found.objective_, exact.objective_, rtol=2e-5)
+
+
+def test_which_rows_come_together():
+    few, many, shape = 10_000, 1_000_000, TreeShape()
+    for strategy in [*TREES, Exact(), Landmark(polish=True)]:
+        assert strategy.joins_all_rows(few, shape) and not strategy.joins_all_rows(many, shape)
+    assert not Exact(across_shards=True).joins_all_rows(few, shape)
+    assert Exact(across_shards=False).joins_all_rows(many, shape) and CoreSet().joins_all_rows(many, shape)
+    assert not DiODM().joins_all_rows(few, TreeShape(stop_level=1)) and not Landmark().joins_all_rows(few, shape)
+
+
+def test_a_warm_start_is_used(remote):
+    X, y = make_classification(1200, 5, n_informative=4, n_redundant=0, flip_y=0.05, random_state=1)
+    machine = clone(HINGE).set_params(strategy="exact", warm_start=True).fit(X, y)
+    first, dual = len(machine.history_), np.abs(machine.dual_coef_).sum()
+    machine.fit(X, y)
+    assert len(machine.history_) < first and machine.history_[0]["relative_gap"] < 1e-3
+    assert_allclose(np.abs(machine.dual_coef_).sum(), dual, rtol=1e-3)
