@@ -21,13 +21,12 @@ from dimargin.spark.training import train
 
 MACHINE = dm.ODMClassifier(lam=100.0, gamma=0.3, tol=1e-4, random_state=0, strategy="diodm", branching=2, n_levels=2)
 ROUNDS = dm.ODMClassifier(
-    lam=100.0, gamma=0.3, tol=1e-3, random_state=0, strategy=dm.Exact(across_shards=True, working_set=600)
+    lam=100.0, gamma=0.3, tol=1e-3, random_state=0, strategy=dm.Exact(across_shards=True, working_set=1500)
 )
 PHASES = {  # machines, and the names of their jobs
     "partitioning and merge": (MACHINE, ["deal rows to shards", "level 1, 2 partitions"]),
     "leaves and level 0": (MACHINE, ["level 2, 4 partitions", "level 0"]),
-    "first rounds across shards": (ROUNDS, ["deal rows to shards", "level 0"]),
-    "later rounds across shards": (ROUNDS, ["level 0: collect", "level 0: aggregate"]),
+    "rounds across shards": (ROUNDS, ["level 0: collect", "level 0: aggregate"]),
 }
 
 
