@@ -18,7 +18,7 @@ from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss
 from dimargin.sharding.parts import Part
 from dimargin.solvers import Interrupted, Limits, solve
-from dimargin.strategies import Facts
+from dimargin.strategies import Facts, rounds
 from dimargin.strategies.round_tasks import most_violating
 from dimargin.strategies.rounds import Rounds
 
@@ -35,8 +35,8 @@ def problem_of(loss, intercept=False, kernel=KERNELS[2], n=N, n_outputs=1, seed=
 
 def across(problem, shards=None, working_set=100, start=None, random_state=0, **limits):
     shards = scattered(problem, 4) if shards is None else shards
-    rounds = Rounds(Facts.of(problem), working_set, 1, 2**30, random_state)
-    return solve(shards, rounds, start, Limits(**{"tol": 1e-3, "max_iter": 300, **limits}))
+    solver = Rounds(Facts.of(problem), working_set, 1, 2**30, random_state)
+    return solve(shards, solver, start, Limits(**{"tol": 1e-3, "max_iter": 300, **limits}))
 
 
 def dual_of(problem, found):
@@ -227,3 +227,15 @@ def test_the_solve_is_reproducible():
     problem = problem_of(HINGE)
     first, second = (across(replace(problem), random_state=3) for _ in range(2))
     assert np.array_equal(dual_of(problem, first), dual_of(problem, second))
+
+
+def test_margins_are_computed_afresh_after_many_changes(monkeypatch):
+    problem, made = problem_of(HINGE, True), []
+    begin_again = Rounds._begin_again
+    monkeypatch.setattr(rounds, "_LONGEST", 3)
+    monkeypatch.setattr(
+        Rounds, "_begin_again", lambda self, state: made.append(state.rounds) or begin_again(self, state)
+    )
+    found = across(problem, working_set=40, tol=1e-3)
+    assert found.status == "converged" and len(made) >= 2 and set(np.diff(made)) <= {2, 3}
+    check(problem, found)

@@ -92,11 +92,6 @@ def begun(part: Part, double: bool) -> Standing:
     return Standing(replace(part, problem=problem, dual=nothing), nothing, np.zeros(len(nothing)))
 
 
-def begun_again(standing: Standing, double: bool) -> Standing:
-    """Task that returns a shard as `begun` does, which has stood somewhere."""
-    return begun(standing.part, double)
-
-
 def changed(standing: Standing, change: Change) -> Standing:
     """Task that brings margins and coefficients of a shard up to date."""
     part, rows = standing.part, change.rows

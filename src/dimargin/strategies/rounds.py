@@ -45,7 +45,6 @@ from dimargin.strategies.round_tasks import (
     Standing,
     answered,
     begun,
-    begun_again,
     changed,
     curvature,
     most_violating,
@@ -61,6 +60,9 @@ _SLOW, _HALVED = 4, 0.5  # rounds that must bring the gap down to this part of i
 _PATIENCE = {False: 6, True: 12}  # rounds without progress after which float32, or float64, is to blame
 _PROGRESS = 0.95
 _COLUMNS_AT_ONCE = 65_536
+# Changes after which margins are computed afresh: lost shards are made again of rows and all changes since, and
+# tasks take these along.
+_LONGEST = 24
 _MOVED = 2.0  # times as far as the coefficients are that changes have to be, before margins are computed afresh
 
 
@@ -82,6 +84,7 @@ class State:
     """State of a solve across shards."""
 
     limits: Limits
+    rows: Shards[Part]
     standings: Shards[Standing]
     support: Part | None  # rows of the present nonzero coefficients
     intercepts: Floats  # of shape (n_tries, n_outputs)
@@ -98,6 +101,7 @@ class State:
     unchecked: bool = True
     refresh: bool = False  # whether margins shall be computed afresh, in float64
     nothing_moves: bool = False  # whether no row violates its optimality condition
+    n_changes: int = 0  # from the rows to the present standings
     spent: list[Shards[Standing]] = field(default_factory=list)  # released once the present ones are made
     rounds: int = 0
     evaluations: int = 0
@@ -134,7 +138,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         """Return the state at a start, the rows of nonzero coefficients, whose margins take a job of their own."""
         standings = problem.map(begun, False)
         intercepts = np.zeros((1, self.about.n_outputs))
-        state = State(limits, standings, None, intercepts, min(self.working_set, self.about.n_rows))
+        state = State(limits, problem, standings, None, intercepts, min(self.working_set, self.about.n_rows))
         if start is not None and start.n_rows:
             losses = start.problem
             state.support = _supporting(replace(start, dual=losses.feasible(start.coefficients)))
@@ -210,6 +214,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             before, after = rows.take(moved, total), replace(rows, dual=solution).take(moved, total)
             self._change(state, after, before.coefficients)
             state.support = _merged(state.support, after)
+            if state.n_changes >= _LONGEST and state.support is not None:
+                self._begin_again(state)
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> AcrossShards:
         """Return the coefficients of the smallest gap."""
@@ -278,7 +284,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def _change(self, state: State, after: Part, before: Floats) -> None:
         """Bring all shards up to date."""
         change = Change(after, before, state.standings.n_threads, state.limits)
-        self._make(state, state.standings.map(changed, change))
+        self._make(state, state.standings.map(changed, change), state.n_changes + 1)
         moved = after.problem.kernel.product_sizes(np.arange(after.n_rows), after.coefficients - before)
         state.travelled = moved if state.travelled is None else state.travelled + moved
 
@@ -286,12 +292,18 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         """Go on from the best coefficients, with margins that are computed at once on float64 kernel values."""
         assert state.best is not None
         state.double, state.support = True, state.best[0]
-        state.best, state.is_counted, state.travelled = None, False, None
+        state.best, state.is_counted = None, False
         state.gaps, state.least, state.improved_at = [], np.inf, state.rounds
-        self._make(state, state.standings.map(begun_again, True))
         if state.support is not None:
             problem = state.support.problem
             state.support = replace(state.support, problem=problem.with_kernel(problem.kernel.in_float64()))
+        self._begin_again(state)
+
+    def _begin_again(self, state: State) -> None:
+        """Let margins be computed from the present coefficients, all at once."""
+        state.travelled = None
+        self._make(state, state.rows.map(begun, state.double), 0)
+        if state.support is not None:
             self._add_support(state)
 
     def _add_support(self, state: State) -> None:
@@ -303,10 +315,10 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             piece = support.take(index, self.about.total)
             self._change(state, piece, np.zeros_like(piece.coefficients))
 
-    def _make(self, state: State, standings: Shards[Standing]) -> None:
-        """Let the shards stand elsewhere from now on."""
+    def _make(self, state: State, standings: Shards[Standing], n_changes: int) -> None:
+        """Let the shards stand elsewhere from now on, so many changes after the rows."""
         state.spent.append(state.standings)
-        state.standings = standings
+        state.standings, state.n_changes = standings, n_changes
 
     # ---- rounding ------------------------------------------------------------------------------------------------
 
