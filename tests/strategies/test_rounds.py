@@ -200,7 +200,7 @@ def test_options_out_of_range():
     X, y = blobs(60)
     for option, message in [
         (Exact(across_shards="yes"), "across_shards must be None, True or False, got 'yes'"),
-        (Exact(working_set=1), "working_set must be a whole number of at least 2, got 1"),
+        (Exact(working_set=1), "working_set must be None or a whole number of at least 2, got 1"),
     ]:
         with pytest.raises(ValueError, match=message):
             ODMClassifier(strategy=option).fit(X, y[0])

@@ -1,18 +1,17 @@
 """The problem of some rows while the coefficients of all others stay as they are.
 
-Let W be the rows, and m_out their margins by the coefficients of the others alone. The dual of all rows, as a function
-of the coefficients of W, is up to a constant
+Let W be the rows, g0 and m0 their coefficients and margins in the problem of all rows, and D0 its dual objective there.
+With ``d = g - g0`` and the margins ``m = m0 + Qd`` of these rows at other coefficients g, the dual objective of all
+rows, with an intercept subject to ``sum_W y_i g_i = -s``, is
 
-    1/2 g'Qg + g'm_out + sum_W phi_i(g_i),   with an intercept subject to  sum_W y_i g_i = -s,
+    D = D0 - 1/2 d'(m0 + m) - sum_W [ phi_i(g_i) - phi_i(g0_i) ],
 
 where ``s = sum y_j g_j`` over the other rows. Their losses are replaced by the tangents that belong to their
-coefficients, so that with the margins ``m = Qg + m_out`` primal objective and gap are
+coefficients, so that the primal objective is ``D`` and the gap of the rows in W alone,
 
-    P = 1/2 g'(m - m_out) + sum_W loss_i(m_i + y_i b) - b s + constant
-    P - D = sum_W [ loss_i(m_i + y_i b) + phi_i(g_i) + g_i (m_i + y_i b) ].
+    P - D = sum_W [ loss_i(m_i + y_i b) + phi_i(g_i) + g_i (m_i + y_i b) ],
 
-With the `constant` for which P is the primal objective of all rows at the start, relative gaps of both compare,
-and by how much D rises is by how much that of all rows does.
+and the intercept minimises ``sum_W loss_i(m_i + y_i b) - b s``.
 """
 
 from __future__ import annotations
@@ -32,14 +31,15 @@ from dimargin.system.arrays import Floats, Indices
 class InnerProblem(DualProblem):
     """Minimise the dual objective of all rows over the coefficients of some; see the top of this module."""
 
-    outside_margins: Floats = field(kw_only=True)  # of these rows by the others' coefficients, of shape (n_outputs, n)
+    start: Floats = field(kw_only=True)  # coefficients at the start, of shape (n_outputs, n)
+    start_margins: Floats = field(kw_only=True)  # and margins of these rows by the coefficients of all
+    start_dual: Floats = field(kw_only=True)  # and dual objective of all rows, of shape (n_outputs,)
     positive: Floats = field(kw_only=True)  # sums of the others' coefficients by class, of shape (n_outputs,)
     negative: Floats = field(kw_only=True)
-    constant: Floats = field(kw_only=True)  # of the objectives, of shape (n_outputs,)
 
     @classmethod
     def within(
-        cls, problem: DualProblem, dual: Floats, margins: Floats, sums: tuple[Floats, Floats], primal: Floats
+        cls, problem: DualProblem, dual: Floats, margins: Floats, sums: tuple[Floats, Floats], objective: Floats
     ) -> InnerProblem:
         """Return the problem of some rows of a larger one, at whose present coefficients it starts.
 
@@ -51,18 +51,17 @@ class InnerProblem(DualProblem):
             Coefficients and margins of these rows in the larger problem, without intercept.
         sums : pair of ndarray of shape (n_outputs,)
             Sums of the coefficients of all rows of the larger problem, of positive labels and of negative ones.
-        primal : ndarray of shape (n_outputs,)
-            Primal objective of the larger problem.
+        objective : ndarray of shape (n_outputs,)
+            Dual objective of the larger problem.
         """
         own = [np.where(problem.labels == sign, dual, 0.0).sum(axis=1) for sign in (1, -1)]
         if not problem.intercept:
             own = [*sums]
-        inner = cls(
+        return cls(
             problem.labels, problem.weights, problem.loss, problem.mass, problem.total, problem.intercept,
-            kernel=problem.kernel, outside_margins=margins - problem.margins(dual),
-            positive=sums[0] - own[0], negative=sums[1] - own[1], constant=np.zeros(len(dual)),
+            kernel=problem.kernel, start=dual, start_margins=margins, start_dual=objective,
+            positive=sums[0] - own[0], negative=sums[1] - own[1],
         )  # fmt: skip
-        return replace(inner, constant=primal - inner.objectives(dual, margins).primal)
 
     @property
     def excess(self) -> Floats:
@@ -74,23 +73,25 @@ class InnerProblem(DualProblem):
         return replace(self, kernel=kernel)
 
     def restrict(self, index: Indices, mass: float) -> InnerProblem:
-        """Return the problem of some of these rows, while the coefficients of the rest are zero."""
+        """Return the problem of some of these rows; its gap is theirs, its objectives leave out the others."""
         local = super().restrict(index, mass)
-        margins = np.ascontiguousarray(self.outside_margins[:, index])
-        return replace(self, labels=local.labels, weights=local.weights, kernel=local.kernel, outside_margins=margins)
+        start, margins = (np.ascontiguousarray(values[:, index]) for values in (self.start, self.start_margins))
+        return replace(
+            self, labels=local.labels, weights=local.weights, kernel=local.kernel, start=start, start_margins=margins
+        )
 
     def select(self, outputs: Indices) -> InnerProblem:
         """See `DualProblem.select`."""
         if len(outputs) == len(self.labels):
             return self
         return replace(
-            self, labels=self.labels[outputs], outside_margins=self.outside_margins[outputs],
-            positive=self.positive[outputs], negative=self.negative[outputs], constant=self.constant[outputs],
+            self, labels=self.labels[outputs], start=self.start[outputs], start_margins=self.start_margins[outputs],
+            start_dual=self.start_dual[outputs], positive=self.positive[outputs], negative=self.negative[outputs],
         )  # fmt: skip
 
     def margins(self, dual: Floats, accurately: bool = False) -> Floats:
         """Return the margins by all coefficients; see `DualProblem.margins`."""
-        return super().margins(dual, accurately) + self.outside_margins
+        return self.start_margins + super().margins(dual - self.start, accurately)
 
     def best_scale(self, dual: Floats, margins: Floats) -> Floats:
         """Return ones: the start is where the larger problem stands."""
@@ -118,12 +119,9 @@ class InnerProblem(DualProblem):
         self, dual: Floats, margins: Floats, intercepts: Floats, errors: Floats | None = None
     ) -> ObjectiveSums:
         """Sum the terms of the objectives; those of the primal are as at the top of this module."""
-        sums = super().objective_sums(dual, margins, intercepts, errors)
-        primal = (
-            sums.primal - 0.5 * (dual * self.outside_margins).sum(axis=1) - intercepts * self.excess + self.constant
-        )
+        sums, phi = super().objective_sums(dual, margins, intercepts, errors), self.conjugate.value
+        change = 0.5 * (dual - self.start) * (self.start_margins + margins) + phi(dual) - phi(self.start)
+        sums = sums._replace(primal=self.start_dual - change.sum(axis=1) + sums.gap)
         if not self.intercept:
-            return sums._replace(primal=primal)
-        return sums._replace(
-            primal=primal, positive=sums.positive + self.positive, negative=sums.negative + self.negative
-        )
+            return sums
+        return sums._replace(positive=sums.positive + self.positive, negative=sums.negative + self.negative)

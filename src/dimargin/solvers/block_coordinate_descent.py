@@ -71,6 +71,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         Bytes, at most, of a kernel matrix that is factored (`dimargin.solvers.handover`), or whose rows are remembered
         whole (`dimargin.solvers.active`). They must not depend on the number of threads, because results do depend on
         them.
+    is_certified : bool, default=True
+        Whether a gap on float32 kernel values is compared with float64 ones before it is believed. It need not be
+        where the solution is a step of another solver, which certifies what it comes to.
 
     Attributes
     ----------
@@ -82,6 +85,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
     cache: int = CACHE
     random_state: int = 0
     gram: int = CACHE
+    is_certified: bool = True
 
     def init(self, problem: DualProblem, start: Floats | None, limits: Limits) -> State:
         """Return the state at a start, whose margins cost one pass over its support."""
@@ -144,7 +148,8 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         state.best.update(state.outputs, state.dual, state.margins, objectives)
         note_progress(state, objectives)
         if state.best.objectives.worst_gap <= state.limits.tol and not state.whole.kernel.double:
-            certify(state)
+            if self.is_certified:
+                certify(state)
         elif state.lessen_rounding():
             go_on_in_float64(state)
         elif state.newton is None:
@@ -231,7 +236,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             wake(state)
             state.make_feasible()
             state.best.update(state.outputs, state.dual, state.margins, state.objectives())
-        if not state.whole.kernel.double and not state.best.is_counted:
+        if self.is_certified and not state.whole.kernel.double and not state.best.is_counted:
             state.best.round(float32_errors(state))
         return Solution(
             dual=state.as_given(state.best.dual),

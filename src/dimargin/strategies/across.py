@@ -14,8 +14,12 @@ from dimargin.strategies.rounds import Rounds
 from dimargin.strategies.solves import Summary
 from dimargin.system.threads import effective_n_threads
 
-WORKING_SET = 16_384
-"""Rows of a round at first: of covtype a fifth of its support vectors, of most data sets more than all."""
+WORKING_SET = {"greedy": 32_768, "permutation": 16_384}
+"""Rows of a round at first, by the `selection` of the loss: twice as many where few of them keep a coefficient.
+
+On 50,000 rows of covtype (hinge, 18,600 support vectors) a gap of 1e-2 takes 12 rounds and 0.65 n^2 kernel values with
+16,384 rows, 7 and 0.50 with 32,768; on 59,535 of cod-rna (ODM, lam=1e3, half of the rows) 10 and 4.2, 6 and 7.4.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,9 @@ def given_start(training: Training) -> Part | None:
     return whole_of(training.rows.collect(start_of)) if training.started else None
 
 
-def solve_across(training: Training, start: Part | None, working_set: int = WORKING_SET) -> Whole:
+def solve_across(training: Training, start: Part | None, working_set: int | None = None) -> Whole:
     """Solve the whole problem across its shards, from the coefficients of some rows; each check is reported."""
+    working_set = working_set or WORKING_SET[training.facts.loss.selection]
     rows, total = training.rows, training.facts.total
     n_threads = effective_n_threads(None) if rows.are_remote else rows.n_threads * rows.n_together
     rounds = Rounds(training.facts, int(working_set), n_threads, training.cache, training.random_state)

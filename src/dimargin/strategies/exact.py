@@ -10,7 +10,7 @@ from dimargin.sharding.parts import whole_of
 from dimargin.sharding.tree import Level
 from dimargin.solvers import GrowingRows
 from dimargin.strategies import levels
-from dimargin.strategies.across import WORKING_SET, given_start, solve_across, stay_in_shards
+from dimargin.strategies.across import given_start, solve_across, stay_in_shards
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
 from dimargin.strategies.solves import SolverWrapper, Summary, solve_parts
 
@@ -50,9 +50,10 @@ class Exact(InOnePlace):
         Whether rows stay in their shards, where rounds bring their margins up to date, instead of coming together in
         one place; see `dimargin.strategies.rounds`. None means that they stay if shards are in other processes, as on
         Spark, and have more than 65,536 rows in all. Solves in one process are faster in one place.
-    working_set : int, default=16384
+    working_set : int or None, default=None
         Rows whose coefficients may change in a round of a solve across shards, at first. Rounds are few where these
-        are about all support vectors.
+        are about all support vectors, and take long where they are more. None means 32,768 for the hinges and 16,384
+        for the optimal margin distribution loss.
 
     Examples
     --------
@@ -64,15 +65,16 @@ class Exact(InOnePlace):
     """
 
     across_shards: bool | None = None
-    working_set: int = WORKING_SET
+    working_set: int | None = None
 
     def validate(self) -> None:
         """Raise ValueError for an option out of its range."""
         super().validate()
         if self.across_shards not in (None, True, False):
             raise ValueError(f"Exact: across_shards must be None, True or False, got {self.across_shards!r}")
-        if not isinstance(self.working_set, Integral) or self.working_set < 2:
-            raise ValueError(f"Exact: working_set must be a whole number of at least 2, got {self.working_set!r}")
+        size = self.working_set
+        if size is not None and (not isinstance(size, Integral) or size < 2):
+            raise ValueError(f"Exact: working_set must be None or a whole number of at least 2, got {size!r}")
 
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
         """Return whether remote rows would not stay in their shards."""

@@ -269,11 +269,11 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         objectives, limits = state.objectives, state.limits
         assert objectives is not None and state.sums is not None
         problem, dual = rows.with_threads(self.n_threads).problem, rows.coefficients
-        inner = InnerProblem.within(problem, dual, margins, state.sums, objectives.primal)
+        inner = InnerProblem.within(problem, dual, margins, state.sums, objectives.reached)
         seed = np.random.SeedSequence([self.random_state, 0, state.rounds]).generate_state(1)[0]
         tol = max(_OF_GAP * float(objectives.unrounded.max()), _OF_TOL * limits.tol)
         own = replace(limits.earlier(1.5 * state.seconds_of_round), tol=tol, stop_requested=lambda entry: False)
-        solution = solve(inner, BlockCoordinateDescent(self.cache, int(seed), gram=0), dual, own)
+        solution = solve(inner, BlockCoordinateDescent(self.cache, int(seed), 0, False), dual, own)
         state.evaluations += problem.kernel.evaluations + solution.kernel_evaluations
         if self.about.intercept:
             now, last = solution.objectives.intercept, objectives.intercept
