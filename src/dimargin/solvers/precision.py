@@ -145,12 +145,8 @@ def rounding_of(estimates: Floats, variances: Floats, rest: Floats) -> Floats:
 def is_trusted(objectives: Objectives, errors: Floats, tol: float) -> NDArray[np.bool_]:
     """Return which outputs' gaps on float32 kernel values meet a tolerance beyond doubt, with errors of this size."""
     rounded = objectives.rounded(errors)
-    return np.asarray(is_negligible(rounded) & (rounded.relative_gap <= tol) & (tol >= SINGLE_PRECISION_TOL))
-
-
-def is_negligible(objectives: Objectives) -> NDArray[np.bool_]:
-    """Return which outputs' rounding is small beside their gaps."""
-    return np.asarray(objectives.rounding <= np.maximum(_TRUSTED * objectives.unrounded, _NEGLIGIBLE))
+    small = rounded.rounding <= np.maximum(_TRUSTED * rounded.unrounded, _NEGLIGIBLE)
+    return np.asarray(small & (rounded.relative_gap <= tol) & (tol >= SINGLE_PRECISION_TOL))
 
 
 def _moved_gaps(

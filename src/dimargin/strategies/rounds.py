@@ -30,7 +30,6 @@ from dimargin.solvers.loop import Solver, Verdict, converged
 from dimargin.solvers.precision import (
     SAMPLE,
     SINGLE_PRECISION_TOL,
-    is_negligible,
     is_trusted,
     largest_error,
     rounding_of,
@@ -60,6 +59,7 @@ _SLOW, _HALVED = 4, 0.5  # rounds that must bring the gap down to this part of i
 _PATIENCE = {False: 6, True: 12}  # rounds without progress after which float32, or float64, is to blame
 _PROGRESS = 0.95
 _COLUMNS_AT_ONCE = 65_536
+_DOUBT = 0.4  # error by float32, in tolerances, with which no further round would help
 # Changes after which margins are computed afresh: lost shards are made again of rows and all changes since, and
 # tasks take these along.
 _LONGEST = 24
@@ -184,7 +184,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         stalled = state.nothing_moves or state.rounds - state.improved_at > patience
         if not state.double:
             near = tol < SINGLE_PRECISION_TOL and objectives.worst_gap <= SINGLE_PRECISION_TOL
-            doubtful = state.is_counted and not state.is_sure and not is_negligible(objectives).all()
+            doubtful = state.is_counted and not state.is_sure and objectives.rounding.max() > _DOUBT * tol
             state.refresh = bool(near or doubtful or stalled)
         elif met and self._has_moved(state):
             state.refresh = True
@@ -337,8 +337,11 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         assert state.best is not None
         support, objectives = state.best
         errors = self._float32_errors(state, support, objectives)
-        state.is_sure = bool(is_trusted(objectives, errors, state.limits.tol).all())
-        state.best, state.is_counted = (support, objectives.rounded(errors)), True
+        rounded, tol = objectives.rounded(errors), state.limits.tol
+        # a float64 pass takes as long as several rounds: an estimate is believed, too, that might be twice as large
+        enough = (rounded.relative_gap + rounded.rounding <= tol) & (tol >= SINGLE_PRECISION_TOL)
+        state.is_sure = bool((enough | is_trusted(objectives, errors, tol)).all())
+        state.best, state.is_counted = (support, rounded), True
         state.objectives = state.best[1]
 
     def _float32_errors(self, state: State, support: Part | None, objectives: Objectives) -> Floats:
