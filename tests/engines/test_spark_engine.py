@@ -16,6 +16,7 @@ from numpy.testing import assert_array_equal
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from dimargin.engines.jobs import Jobs
 from dimargin.engines.spark import SparkEngine
 
 MODE = os.environ.get("DIMARGIN_SPARK", "local")
@@ -37,6 +38,13 @@ def together(parts, value):
 
 def ranges(engine, n_shards=5):
     return engine.scatter([np.arange(first, first + 5) for first in range(n_shards)])
+
+
+def test_tasks_use_the_cores_that_spark_sets_aside_for_them(spark, monkeypatch):
+    with SparkEngine(spark) as engine:
+        assert ranges(engine).n_threads == 1
+    monkeypatch.setattr(type(spark.conf), "get", lambda self, name, *default: "3" if "task.cpus" in name else "false")
+    assert Jobs(spark).threads_of_a_task == 3
 
 
 # ---- sources -------------------------------------------------------------------------------------------------------

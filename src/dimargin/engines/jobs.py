@@ -69,6 +69,7 @@ class Jobs:
         self.spark = spark
         self.count = 0  # jobs run so far, in the sense of actions
         self.received_bytes = 0  # bytes that the jobs have brought to the driver
+        self.threads_of_a_task = int(spark.conf.get("spark.task.cpus", "1") or 1)
         context = self._context = getattr(spark, "sparkContext", None)  # a Connect session has none
         if context is None:
             self._tags = spark.addTag, spark.removeTag, spark.interruptTag

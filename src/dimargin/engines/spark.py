@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 
 class SparkEngine:
-    """Engine that runs independent tasks on the executors of a Spark session, one core each.
+    """Engine that runs independent tasks on the executors of a Spark session, with ``spark.task.cpus`` cores each.
 
     Shards are kept as frames (`dimargin.engines.frames`) in data frames that Spark caches, in memory or on disk, from
     the first job over them until nobody holds them, `SparkShards.release` or `close`. Tasks and the values that are
@@ -169,7 +169,7 @@ class SparkShards(Generic[Item]):
             (total,) = shards.map(scaled, 10.0).aggregate(sums)
     """
 
-    n_threads = n_together = 1
+    n_together = 1
     are_remote = True
 
     def __init__(self, made: Stored, kept: SparkShards[Any] | None = None) -> None:
@@ -189,6 +189,11 @@ class SparkShards(Generic[Item]):
     def n_shards(self) -> int:
         """See `Shards`."""
         return len(self._made.indices)
+
+    @property
+    def n_threads(self) -> int:
+        """See `Shards`; as many as the cores that Spark sets aside for a task, ``spark.task.cpus``."""
+        return self._made.store.jobs.threads_of_a_task
 
     def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> SparkShards[Any]:
         """See `Shards`; `done` is not called."""
