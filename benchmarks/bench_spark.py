@@ -1,6 +1,6 @@
 """Machines trained on executors beside threads: time, jobs, bytes, memory of the driver, and more executors, simulated.
 
-Usage: bench_spark.py [time] [memory] [equal] [--executors N ...] [--repeats R] [--machines NAME ...]
+Usage: bench_spark.py [time] [memory] [executors] [equal] [--executors N ...] [--repeats R] [--machines NAME ...]
        [--data NAME ...]
 
 time: executors of one core each, processes of a local cluster, beside the local engine with two threads, in turns in
@@ -8,9 +8,10 @@ one process. Sessions are started, a machine is trained on 64 rows of a Parquet 
 machine once, in which Java compiles what it runs, before the clock runs; that first fit is told apart. Reading the
 source, Parquet files, and dealing its rows is part of the time. Bytes that pass through shuffles, jobs and the peak
 memory of the driver's two processes come with it. Then the same tasks, with the times that they took in 64 partitions,
-are replayed for up to 64 executors, a simulation that says what it assumes. memory: a driver with 1 GiB of heap trains
-on ten times the rows. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses, beside the same
-fit here.
+are replayed for up to 64 executors, a simulation that says what it assumes. memory: a driver with 1 GiB of heap
+trains on ten times the rows. executors: "exact" on two million rows, whose level 0 was refused on executors of this
+size, 1 GiB of heap, when it was one task, with the most memory of each process of an executor. equal: cod-rna and
+phishing in full, tol=1e-6, every strategy and both losses, beside the same fit here.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pandas as pd
@@ -228,19 +230,24 @@ def times(executors, repeats, names):
         print(table(["machine", *map(str, REPLAYED)], replays), flush=True)
 
 
-def grown(rows, folder):
-    """A driver of little memory, many rows."""
+def synthetic(spark, rows, folder):
+    """Rows of 18 numbers, in files."""
     from pyspark.sql import functions as F
 
-    from dimargin.spark.columns import Columns
-    from dimargin.spark.training import train
-
-    spark = session(2, folder, 16, "5g")
     features = F.array(*[F.rand(seed) for seed in range(18)])
     frame = spark.range(0, rows, 1, 16).select(features.alias("features"))
     label = (F.sin(6 * F.col("features")[0]) + F.col("features")[1] > 0.4).cast("double").alias("label")
     frame.select("features", label).write.parquet(f"{folder}/rows")
-    frame = spark.read.parquet(f"{folder}/rows")
+    return spark.read.parquet(f"{folder}/rows")
+
+
+def grown(rows, folder):
+    """A driver of little memory, many rows."""
+    from dimargin.spark.columns import Columns
+    from dimargin.spark.training import train
+
+    spark = session(2, folder, 16, "5g")
+    frame = synthetic(spark, rows, folder)
     for name, machine in (
         ("linear", dm.LinearODMClassifier(random_state=0)),
         ("landmark", dm.ODMClassifier(strategy="landmark", n_landmarks=100, gamma=1.0, random_state=0)),
@@ -262,6 +269,62 @@ def memory():
                               f"{python:.0f}", f"{jvm:.0f}"])  # fmt: skip
     print(
         table(["machine", "rows", "MB of rows", "seconds", "gap", "driver's MB, Python", "JVM (heap of 1 GiB)"], lines)
+    )
+
+
+class Watch(Thread):
+    """Watches how much memory the processes of executors, JVMs and Python workers, have at most, in MB."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.most, self.ended = {}, Event()
+
+    def run(self):
+        while not self.ended.wait(0.2):
+            for folder in Path("/proc").glob("[0-9]*"):
+                try:
+                    command, status = (folder / "cmdline").read_bytes(), (folder / "status").read_text()
+                except OSError:  # it has ended
+                    continue
+                kind = next((kind for kind, word in KINDS.items() if word in command), None)
+                if kind and "VmHWM:" in status:
+                    key = kind, int(folder.name)
+                    self.most[key] = max(self.most.get(key, 0), int(status.split("VmHWM:")[1].split()[0]) / 1e3)
+
+    def peaks(self, kind):
+        return " and ".join(f"{most:.0f}" for most in sorted((m for (k, _), m in self.most.items() if k == kind))[-2:])
+
+
+KINDS = {"JVM": b"CoarseGrainedExecutorBackend", "Python": b"pyspark.daemon"}
+
+
+def spread(rows, folder):
+    """Exact machines on executors that have no room for all rows."""
+    from dimargin.spark.columns import Columns
+    from dimargin.spark.training import train
+
+    spark = session(2, folder, 16, "1g")
+    frame = synthetic(spark, rows, folder)
+    watch = Watch()
+    watch.start()
+    machine = dm.SVMClassifier(strategy="exact", C=1.0, gamma=1.0, fit_intercept=False, tol=1e-2, random_state=0)
+    seconds, found = timed(train, machine, frame, Columns("features", "label"))
+    watch.ended.set()
+    gaps = [entry["relative_gap"] for entry in found.history_]
+    print(json.dumps([rows, seconds, found.duality_gap_, len(gaps), len(found.support_), watch.peaks("JVM"),
+                      watch.peaks("Python"), *memory_of_driver()]), flush=True)  # fmt: skip
+    spark.stop()
+
+
+def executors():
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--spread", str(2_000_000), folder]
+        line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    rows, seconds, gap, rounds, vectors, jvm, python, *driver = json.loads(line)
+    print(
+        f"exact, hinge, {rows:,} rows of 18 numbers, two executors with a heap of 1 GiB: {seconds:.3g} s to a gap of "
+        f"{gap:.1e}, {rounds} checks, {vectors:,} support vectors; executors' JVMs {jvm} MB, Python workers {python} "
+        f"MB, the driver's Python and JVM {driver[0]:.0f} and {driver[1]:.0f} MB at their peak"
     )
 
 
@@ -311,8 +374,10 @@ def main():
         return run(*map(int, sys.argv[2:5]), sys.argv[6:], sys.argv[5])
     if sys.argv[1:2] == ["--grown"]:
         return grown(int(sys.argv[2]), sys.argv[3])
+    if sys.argv[1:2] == ["--spread"]:
+        return spread(int(sys.argv[2]), sys.argv[3])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["time", "memory", "equal"])
+    parser.add_argument("parts", nargs="*", default=["time", "memory", "executors", "equal"])
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--machines", nargs="+", default=None)
@@ -323,6 +388,8 @@ def main():
         times(options.executors, options.repeats, options.machines or list(PROBLEMS))
     if "memory" in options.parts:
         memory()
+    if "executors" in options.parts:
+        executors()
     if "equal" in options.parts:
         equal(options.machines, options.data)
 
