@@ -149,6 +149,32 @@ def test_limits_return_the_best_model_so_far(loss, intercept, limits, status):
         assert found.objectives.worst_gap > 0
 
 
+@every_case
+def test_a_time_limit_in_any_phase_leaves_a_certified_model(loss, intercept):
+    problem = problem_of(loss, intercept)
+    began = time.perf_counter()
+    across(problem, tol=1e-8)
+    seconds = time.perf_counter() - began
+    for share in (0.02, 0.1, 0.3, 0.6, 0.9):
+        found = across(problem, tol=1e-8, deadline=time.perf_counter() + share * seconds)
+        assert found.status in ("max_time", "converged")
+        if len(found.support.indices):
+            check(problem, found)
+
+
+def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(monkeypatch):
+    problem, begun = problem_of(SQUARED_HINGE), []
+    go_on = Rounds._go_on_in_float64
+    monkeypatch.setattr(Rounds, "_go_on_in_float64", lambda self, state: begun.append(state) or go_on(self, state))
+    assert across(problem, tol=1e-6).status == "converged" and begun
+    begun.clear()
+    monkeypatch.setattr(rounds, "_FLOAT64", 1e12)
+    found = across(problem, tol=1e-6, deadline=time.perf_counter() + 1e3)
+    assert found.status == "max_time" and "float64" in found.reason and not begun
+    assert found.objectives.rounding.max() > 0
+    check(problem, found)
+
+
 def test_callbacks_and_interrupts_end_it():
     problem = problem_of(ODM)
     seen = []

@@ -59,6 +59,7 @@ _SLOW, _HALVED = 4, 0.5  # rounds that must bring the gap down to this part of i
 _PATIENCE = {False: 6, True: 12}  # rounds without progress after which float32, or float64, is to blame
 _PROGRESS = 0.95
 _COLUMNS_AT_ONCE = 65_536
+_FLOAT64 = 3.0  # times as long as in float32 that a kernel value takes, at most
 _DOUBT = 0.4  # error by float32, in tolerances, with which no further round would help
 # Changes after which margins are computed afresh: lost shards are made again of rows and all changes since, and
 # tasks take these along.
@@ -79,6 +80,16 @@ class AcrossShards:
     history: History
 
 
+@dataclass(frozen=True)
+class Best:
+    """The coefficients with the smallest gap so far."""
+
+    support: Part | None
+    objectives: Objectives
+    standings: Shards[Standing]  # with the margins that belong to them
+    is_counted: bool = False  # whether errors by float32 are part of the objectives
+
+
 @dataclass
 class State:
     """State of a solve across shards."""
@@ -95,17 +106,17 @@ class State:
     sums: tuple[Floats, Floats] | None = None  # of the present coefficients by class, with an intercept
     reach: Floats | None = None
     travelled: Floats | None = None
-    best: tuple[Part | None, Objectives] | None = None  # support and objectives of the smallest gap
-    is_counted: bool = False  # whether errors by float32 are part of the best objectives
-    is_sure: bool = False  # whether they were small enough
+    best: Best | None = None
+    is_sure: bool = False  # whether its errors by float32 were small enough
     unchecked: bool = True
     refresh: bool = False  # whether margins shall be computed afresh, in float64
     nothing_moves: bool = False  # whether no row violates its optimality condition
     n_changes: int = 0  # from the rows to the present standings
-    spent: list[Shards[Standing]] = field(default_factory=list)  # released once the present ones are made
+    earlier: list[Shards[Standing]] = field(default_factory=list)  # released once the present ones are made
     rounds: int = 0
     evaluations: int = 0
     seconds_of_round: float = 0.0
+    seconds_of_value: float = 0.0  # of a kernel value in float32, computed by shards
     gaps: list[float] = field(default_factory=list)  # smallest ones, after every round since blocks were this large
     improved_at: int = 0
     least: float = np.inf
@@ -157,22 +168,23 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         began = time.perf_counter()
         question = Question(state.intercepts, state.size / self.about.n_rows)
         state.answers = state.standings.collect(answered, question)
-        for spent in state.spent:
-            spent.release()
-        state.spent = []
-        self._add_up(state)
+        values = self._add_up(state)
         state.seconds_of_round = time.perf_counter() - began
+        if values:
+            state.seconds_of_value = state.seconds_of_round / values
         objectives = state.objectives
         assert objectives is not None
-        if state.best is None or objectives.unrounded.max() < state.best[1].unrounded.max():
-            state.best, state.is_counted = (state.support, objectives), False
-        self._note_progress(state, state.best[1].unrounded.max())
-        if state.best[1].worst_gap <= state.limits.tol and not state.double and self._is_present(state):
+        if state.best is None or objectives.unrounded.max() < state.best.objectives.unrounded.max():
+            state.best = Best(state.support, objectives, state.standings)
+        self._release_earlier(state)
+        self._note_progress(state, state.best.objectives.unrounded.max())
+        if state.best.objectives.worst_gap <= state.limits.tol and not state.double:
             self._count_rounding(state)
-        return state.best[1]
+        return state.best.objectives
 
     def verdict(self, state: State, objectives: Objectives) -> Verdict:
         """Return status and reason if the tolerance is met, cannot be met, or limits allow no round more, else None."""
+        assert state.best is not None
         limits, tol, patience = state.limits, state.limits.tol, _PATIENCE[state.double]
         met = bool(objectives.met(tol).all()) and tol >= 2 * UNIT
         if met and objectives.worst_gap <= tol and (state.double or state.is_sure):
@@ -184,8 +196,10 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         stalled = state.nothing_moves or state.rounds - state.improved_at > patience
         if not state.double:
             near = tol < SINGLE_PRECISION_TOL and objectives.worst_gap <= SINGLE_PRECISION_TOL
-            doubtful = state.is_counted and not state.is_sure and objectives.rounding.max() > _DOUBT * tol
+            doubtful = state.best.is_counted and not state.is_sure and objectives.rounding.max() > _DOUBT * tol
             state.refresh = bool(near or doubtful or stalled)
+            if state.refresh and not limits.allow(self._seconds_in_float64(state)):
+                return "max_time", "the time limit does not allow to compute all margins in float64"
         elif met and self._has_moved(state):
             state.refresh = True
         elif met or stalled:
@@ -220,18 +234,22 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def finish(self, state: State, status: Status, reason: str, history: History) -> AcrossShards:
         """Return the coefficients of the smallest gap."""
         assert state.best is not None
-        if not state.double and not state.is_counted and self._is_present(state):
+        if not state.double and not state.best.is_counted:
             self._count_rounding(state)
-        support, objectives = state.best
-        state.standings.release()
+        support, objectives = state.best.support, state.best.objectives
+        for standings in (*state.earlier, state.standings):
+            standings.release()
         if support is None:
             support = state.answers[0].proposed.take(np.empty(0, dtype=np.int64), self.about.total)
         return AcrossShards(support, objectives, status, reason, max(1, state.rounds), state.evaluations, history)
 
     # ---- parts of a round ----------------------------------------------------------------------------------------
 
-    def _add_up(self, state: State) -> None:
-        """Add up the answers of the shards to the objectives, with the best of the intercepts tried."""
+    def _add_up(self, state: State) -> int:
+        """Add up the answers of the shards to the objectives, with the best of the intercepts tried.
+
+        Returns the kernel values that shards have computed since their last answers.
+        """
         nodes = (Node(0, index, sums_of(answer)) for index, answer in enumerate(state.answers))
         sums, reach, evaluations = tree_sum(nodes, len(state.answers)).sums
         tried = np.nanargmin(sums[:, 0], axis=0)
@@ -239,6 +257,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         intercepts = state.intercepts[tried, np.arange(len(tried))]
         state.objectives, state.reach = own.objectives(intercepts, reach), reach
         state.sums, state.evaluations = (own.positive, own.negative), state.evaluations + int(evaluations[0])
+        return int(evaluations[0])
 
     def _note_progress(self, state: State, gap: float) -> None:
         state.gaps.append(gap)
@@ -288,11 +307,18 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         moved = after.problem.kernel.product_sizes(np.arange(after.n_rows), after.coefficients - before)
         state.travelled = moved if state.travelled is None else state.travelled + moved
 
+    def _release_earlier(self, state: State) -> None:
+        """Release what shards stood at before, but for the best."""
+        assert state.best is not None
+        for standings in state.earlier:
+            if standings is not state.best.standings:
+                standings.release()
+        state.earlier = [standings for standings in state.earlier if standings is state.best.standings]
+
     def _go_on_in_float64(self, state: State) -> None:
         """Go on from the best coefficients, with margins that are computed at once on float64 kernel values."""
         assert state.best is not None
-        state.double, state.support = True, state.best[0]
-        state.best, state.is_counted = None, False
+        state.double, state.support, state.best = True, state.best.support, None
         state.gaps, state.least, state.improved_at = [], np.inf, state.rounds
         if state.support is not None:
             problem = state.support.problem
@@ -317,14 +343,15 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def _make(self, state: State, standings: Shards[Standing], n_changes: int) -> None:
         """Let the shards stand elsewhere from now on, so many changes after the rows."""
-        state.spent.append(state.standings)
+        state.earlier.append(state.standings)
         state.standings, state.n_changes = standings, n_changes
 
-    # ---- rounding ------------------------------------------------------------------------------------------------
+    def _seconds_in_float64(self, state: State) -> float:
+        """Return the seconds, about, until margins on float64 kernel values are there."""
+        n_support = 0 if state.support is None else state.support.n_rows
+        return _FLOAT64 * state.seconds_of_value * self.about.n_rows * n_support + state.seconds_of_round
 
-    def _is_present(self, state: State) -> bool:
-        """Return whether the best coefficients are the present ones, to which the margins of the shards belong."""
-        return state.best is not None and state.best[1] is state.objectives
+    # ---- rounding ------------------------------------------------------------------------------------------------
 
     def _has_moved(self, state: State) -> bool:
         """Return whether margins have come by changes that are much more than the coefficients."""
@@ -334,25 +361,26 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def _count_rounding(self, state: State) -> None:
         """Count what float32 does to the best objectives, estimated on a sample of rows, as part of their gap."""
-        assert state.best is not None
-        support, objectives = state.best
-        errors = self._float32_errors(state, support, objectives)
-        rounded, tol = objectives.rounded(errors), state.limits.tol
+        best, tol = state.best, state.limits.tol
+        assert best is not None
+        if best.is_counted:
+            return
+        errors = self._float32_errors(state, best)
+        rounded = best.objectives.rounded(errors)
         # a float64 pass takes as long as several rounds: an estimate is believed, too, that might be twice as large
         enough = (rounded.relative_gap + rounded.rounding <= tol) & (tol >= SINGLE_PRECISION_TOL)
-        state.is_sure = bool((enough | is_trusted(objectives, errors, tol)).all())
-        state.best, state.is_counted = (support, rounded), True
-        state.objectives = state.best[1]
+        state.is_sure = bool((enough | is_trusted(best.objectives, errors, tol)).all())
+        state.best = replace(best, objectives=rounded, is_counted=True)
 
-    def _float32_errors(self, state: State, support: Part | None, objectives: Objectives) -> Floats:
+    def _float32_errors(self, state: State, best: Best) -> Floats:
         """Estimate the errors of the objectives by float32, of shape (n_outputs,), in two jobs."""
-        intercepts = objectives.intercept
+        support, intercepts = best.support, best.objectives.intercept
         if support is None:
             return np.zeros(len(intercepts))
         share, seed = SAMPLE / self.about.n_rows, self.random_state
         exact = replace(support, problem=support.problem.with_kernel(support.problem.kernel.in_float64()))
         found: list[tuple[SampledErrors, Floats]] = []
-        for shard in state.standings.collect(sampled, (intercepts, share, seed)):
+        for shard in best.standings.collect(sampled, (intercepts, share, seed)):
             evaluated = evaluate_from(shard.part, (exact, self.n_threads, state.limits))
             state.evaluations += evaluated.evaluations
             found.append((shard, evaluated.margins - shard.margins))
@@ -362,7 +390,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             for shard, errors in found
         ]
         estimates, variances = (np.sum(values, axis=0) for values in zip(*slopes, strict=True))
-        (rest,) = state.standings.aggregate(curvature, (intercepts, largest))
+        (rest,) = best.standings.aggregate(curvature, (intercepts, largest))
         return rounding_of(estimates, variances, rest)
 
 
