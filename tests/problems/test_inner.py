@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers import HINGE, LOSSES, ODM, SQUARED_HINGE, blobs, certificate, fit, gram, make_problem, name
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -42,6 +42,7 @@ def dual_objective(whole, dual):
 
 
 @every_case
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_it_is_the_larger_problem_but_for_a_constant(loss, intercept, seed):
     whole, dual, margins, rows = example(loss, intercept, seed, n_outputs=2)
@@ -61,6 +62,7 @@ def test_it_is_the_larger_problem_but_for_a_constant(loss, intercept, seed):
 
 
 @every_case
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_change_of_its_rows_improves_on_its_solution(loss, intercept, seed):
     """By the definition of a constrained optimum: random feasible changes never raise the dual objective of all."""
