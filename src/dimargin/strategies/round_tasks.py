@@ -1,4 +1,4 @@
-"""What shards do in the rounds of an exact solve across them (`dimargin.strategies.rounds`)."""
+"""Tasks of shards in the rounds of an exact solve across them (`dimargin.strategies.rounds`)."""
 
 from __future__ import annotations
 
