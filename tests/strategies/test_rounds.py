@@ -74,8 +74,8 @@ def dealt_rows(draw):
 
 @every_case
 @settings(max_examples=6)
-@given(dealt=dealt_rows())
-def test_rows_may_be_in_any_shards(loss, intercept, dealt):
+@given(dealt=dealt_rows(), tol=st.sampled_from([1e-2, 1e-3, 1e-5]))  # in float32, with a sample, and in float64
+def test_rows_may_be_in_any_shards(loss, intercept, dealt, tol):
     n_shards, seed, by_class = dealt
     problem = problem_of(loss, intercept, n=150, seed=seed % 1000)
     rng = np.random.default_rng(seed)
@@ -84,10 +84,10 @@ def test_rows_may_be_in_any_shards(loss, intercept, dealt):
     if by_class:
         shard_of = np.where(problem.labels[0] > 0, shard_of // 2, (n_shards + shard_of) // 2)
     parts = [whole.take(np.flatnonzero(shard_of == shard), problem.mass) for shard in range(n_shards)]
-    found = across(problem, LocalEngine(1, Event()).scatter(parts), working_set=40, tol=1e-5)
+    found = across(problem, LocalEngine(1, Event()).scatter(parts), working_set=40, tol=tol)
     assert found.status == "converged"
     check(problem, found)
-    assert_allclose(found.objectives.primal, fit(problem, 1e-5).objectives.primal, rtol=2e-5)
+    assert_allclose(found.objectives.primal, fit(problem, tol).objectives.primal, rtol=2 * tol)
 
 
 def test_the_shards_do_not_change_the_solution():

@@ -145,10 +145,12 @@ def most_violating(directions: Floats, count: int) -> Indices:
     return np.sort(np.concatenate([rising[:half], falling[: count - half]]))
 
 
-def sampled(standing: Standing, value: tuple[Floats, float, int]) -> SampledErrors:
-    """Task that draws rows on which float32 is compared with float64."""
+def sampled(standing: Standing, value: tuple[Floats, float, int]) -> SampledErrors | None:
+    """Task that draws rows on which float32 is compared with float64, if the shard has any."""
     intercepts, share, seed = value
     part, margins = standing.part, standing.margins
+    if not part.n_rows:
+        return None
     rng = np.random.default_rng([seed, part.first_index])
     size = max(_LEAST_SAMPLE, int(np.ceil(share * part.n_rows)))
     sample = Sample.of(part.problem, part.coefficients, margins, intercepts, rng, size)

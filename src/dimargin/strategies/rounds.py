@@ -6,7 +6,7 @@
     3  changed coefficients go, with their rows, to every shard, which brings its margins up to date, and so on
 
 A round is one job. It is block coordinate descent with very large blocks: with as many rows as there are support
-vectors it needs ten to twenty rounds, with few it takes no end, so that blocks double where four rounds do not halve
+vectors it needs about ten rounds, with few it takes no end, so that blocks double where four rounds do not halve
 the gap. Nobody holds all rows: shards have their own, the caller those of a round and of the coefficients so far, which
 are those of the model. Gaps are those of the whole problem. As in `dimargin.solvers.precision`, a gap on float32 kernel
 values is compared with float64 ones on a sample before it is believed, and where that is not enough the solve goes on
@@ -124,7 +124,7 @@ class State:
 
 @dataclass(frozen=True)
 class Rounds(Solver[Shards[Part], State, AcrossShards]):
-    """The exact solver across shards; its start is ignored for the coefficients that parts have.
+    """The exact solver across shards, from a start, whatever coefficients the shards themselves come with.
 
     Parameters
     ----------
@@ -380,7 +380,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         share, seed = SAMPLE / self.about.n_rows, self.random_state
         exact = replace(support, problem=support.problem.with_kernel(support.problem.kernel.in_float64()))
         found: list[tuple[SampledErrors, Floats]] = []
-        for shard in best.standings.collect(sampled, (intercepts, share, seed)):
+        samples = best.standings.collect(sampled, (intercepts, share, seed))
+        for shard in (sample for sample in samples if sample is not None):
             evaluated = evaluate_from(shard.part, (exact, self.n_threads, state.limits))
             state.evaluations += evaluated.evaluations
             found.append((shard, evaluated.margins - shard.margins))
