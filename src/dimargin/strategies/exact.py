@@ -48,8 +48,8 @@ class Exact(InOnePlace):
     ----------
     across_shards : bool or None, default=None
         Whether rows stay in their shards, where rounds bring their margins up to date, instead of coming together in
-        one place; see `dimargin.strategies.rounds`. None means that they stay if shards are in other processes, as on
-        Spark, and have more than 65,536 rows in all. Solves in one process are faster in one place.
+        one place (docs/algorithms.md#exact-across-shards). None means that they stay if shards are in other
+        processes, as on Spark, and have more than 65,536 rows in all. Solves in one process are faster in one place.
     working_set : int or None, default=None
         Rows whose coefficients may change in a round of a solve across shards, at first. Rounds are few where these
         are about all support vectors, and take long where they are more. None means 32,768 for the hinges and 16,384
