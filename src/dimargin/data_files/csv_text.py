@@ -25,6 +25,8 @@ from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_br
 _MOST_COLUMNS = 2**20
 """Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
 _WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
+# Bytes that Arrow takes at most for the table of a block, by byte of it, and more
+_ROOM, _LEAST_ROOM = 6, 16 * 2**20
 
 
 def read_csv(
@@ -173,6 +175,8 @@ class CsvLayout:
         types = dict.fromkeys(taken.wanted, pa.string() if as_text else pa.float64())
         if taken.label is not None:
             types[taken.label] = pa.string()
+        # Arrow's parser ends the process where memory ends: what it takes is taken once before, and freed
+        pa.allocate_buffer(_ROOM * len(block) + _LEAST_ROOM)
         memory = pa.allocate_buffer(len(block) + 1)  # Arrow's, so that no thread of Arrow's lets go one of Python's
         characters = memoryview(memory).cast("B")
         characters[:1] = b"\n"  # else Arrow takes three bytes for a mark of the byte order, where they are none
