@@ -6,7 +6,7 @@ import pickle
 from dataclasses import dataclass, field
 from typing import Any
 
-from dimargin.sharding.shards import Node, Shards, tree_sum
+from dimargin.sharding.shards import Node, Shards, check_as_many, tree_sum
 
 
 @dataclass
@@ -62,6 +62,17 @@ class TravellingShards(Shards[Any]):
         return TravellingShards(
             self.engine, self.n_shards, lambda: [pickle.dumps(run(parcel, frame), 5) for frame in self._frames()]
         )
+
+    def zip(self, others, task, value=None):
+        check_as_many(self, others)
+        gather, parcel = self.engine.gather, pickle.dumps((task, value), 5)
+
+        def make():
+            return [
+                pickle.dumps(gather(parcel, pair), 5) for pair in zip(self._frames(), others._frames(), strict=True)
+            ]
+
+        return TravellingShards(self.engine, self.n_shards, make)
 
     def merge(self, join, size, value=None):
         gather, parcel = self.engine.gather, pickle.dumps((join, value), 5)

@@ -166,7 +166,43 @@ def test_a_value_is_carried_through_the_shards_in_their_order(engine):
     assert shards.map(scaled, 2).fold(lambda numbers, carried: [*carried, int(numbers[0])], []) == [0, 2, 4, 6, 8]
 
 
+def carried(pair, factor):
+    numbers, other = pair
+    return other + factor * numbers.sum()
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 4, 9])
+def test_shards_are_zipped_with_others_round_by_round(engine, n_shards):
+    shards = ranges(engine, n_shards).map(scaled, 2)
+    others = expected = shards.map(lambda numbers, value: float(numbers[0])).collect()
+    others = engine.scatter(others)
+    for factor in (1, 10, 100):
+        others = shards.zip(others, carried, factor)
+        expected = [one + factor * 2 * np.arange(k, k + 5).sum() for k, one in enumerate(expected)]
+        if factor != 10:  # that one is made on the way to the next
+            assert others.collect() == expected
+    twice = others.zip(others, lambda pair, value: pair[0] + pair[1])
+    assert twice.collect() == [2 * one for one in expected]
+    assert_allclose(shards.zip(others, lambda pair, value: (pair[1],)).aggregate(itself), [sum(expected)])
+
+
+def itself(arrays, value):
+    return arrays
+
+
+def test_shards_are_zipped_with_as_many_others_only(engine):
+    with pytest.raises(ValueError, match="3 shards cannot be zipped with 2 others"):
+        ranges(engine, 3).zip(ranges(engine, 2), carried, 1)
+
+
+def failing_pair(pair, number):
+    return failing(pair[0], number)
+
+
 OPERATIONS = {
+    "zip": lambda shards: shards.zip(shards, failing_pair, 5).map(scaled, 2).collect(),
+    "zip with what failed": lambda shards: shards.zip(shards.map(failing, 5), carried, 2).collect(),
+    "zip of what failed": lambda shards: shards.map(failing, 5).zip(shards, carried, 2).collect(),
     "map": lambda shards: shards.map(failing, 5).map(scaled, 2).collect(),
     "merge": lambda shards: shards.merge(failing_join, 2, 5).collect(),
     "merge after": lambda shards: shards.map(failing, 5).merge(together, 2).collect(),
@@ -196,6 +232,9 @@ def test_items_of_many_megabytes_arrive_whole(engine):
     assert_array_equal(halves[0], np.concatenate([part[: len(part) // 2] for part in large]))
     assert_array_equal(halves[1], np.concatenate([part[len(part) // 2 :] for part in large]))
     assert_array_equal(shards.merge(together, 3).collect()[0], np.concatenate(large[:3]))
+    twice = shards.map(scaled, 1.0).zip(shards, lambda pair, value: pair[0] + pair[1]).collect()
+    for part, expected in zip(twice, large, strict=True):
+        assert_array_equal(part, 2 * expected)
 
 
 def in_halves(numbers, value):

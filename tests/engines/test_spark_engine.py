@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from dimargin.engines.jobs import Jobs
+from dimargin.engines.jobs import Jobs, plain_plans
 from dimargin.engines.spark import SparkEngine
 
 MODE = os.environ.get("DIMARGIN_SPARK", "local")
@@ -212,6 +212,21 @@ def test_shards_that_are_held_are_made_once(engine, tmp_path):
     shards.map(scaled, 2).merge(together, 2).collect()
     assert engine.jobs - before == 4
     assert n_noted(tmp_path) == 5
+
+
+def test_shards_that_are_zipped_first_stay_where_they_are(spark, engine, tmp_path):
+    shards = ranges(engine).map(noted, tmp_path)
+    others = shards.map(scaled, 2)
+    for factor in (1, 2, 3):
+        others = shards.zip(others, lambda pair, factor: pair[1] + factor * pair[0], factor)
+        assert_array_equal(others.collect()[1], (2 + factor * (factor + 1) // 2) * np.arange(1, 6))
+    assert n_noted(tmp_path) == 5
+    pairs = shards.zip(others, lambda pair, value: pair[0])
+    with plain_plans(spark):
+        plan = pairs._made.frame()._jdf.queryExecution().executedPlan()
+    here, there = (plan.children().apply(side).toString().split("InMemoryRelation")[0] for side in (0, 1))
+    assert "Exchange" in there
+    assert "Exchange" not in here and "Sort" not in here
 
 
 def test_cheap_shards_are_made_each_time_of_those_that_are_kept(spark, tmp_path):

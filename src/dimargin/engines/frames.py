@@ -147,7 +147,7 @@ def _came(batches: Iterable[pa.RecordBatch]) -> Iterator[Record]:
 
 def received(table: pa.Table) -> list[tuple[int, Any]]:
     """Return the indices and items of frames, in the order of the indices; the first failure is raised."""
-    found = [(index, _unpickled(data)) for index, data in records_of(table)]
+    found = list(received_or_failed(table))
     failure = _failure(item for _, item in found)
     if failure is not None:
         try:
@@ -157,10 +157,15 @@ def received(table: pa.Table) -> list[tuple[int, Any]]:
     return found
 
 
-def records_of(table: pa.Table) -> list[tuple[int, bytes]]:
-    """Return the indices and bytes of frames, in the order of the indices."""
+def received_or_failed(table: pa.Table) -> Iterator[tuple[int, Any]]:
+    """Return an iterator over the indices and items of frames, in the order of the indices, failures among them."""
+    return ((index, _unpickled(data)) for index, data in records_of(table))
+
+
+def records_of(table: pa.Table) -> Iterator[tuple[int, bytes]]:
+    """Return an iterator over the indices and bytes of frames, in the order of the indices."""
     rows = sorted(chain.from_iterable(map(_rows, table.to_batches())), key=itemgetter(0, 1, 2))
-    return [(index, data) for index, _, data in _records(rows)]
+    return ((index, data) for index, _, data in _records(rows))
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, Any]]:
@@ -243,6 +248,19 @@ def _made(calls: Calls, batches: Batches) -> Iterator[tuple[int, Any]]:
 
 def _next(item: Any, step: Any) -> Any:
     return _result(step, item, [item])
+
+
+def zipped(call: bytes, shards: pa.Table, others: pa.Table) -> pa.Table:
+    """Return frames of ``task((shard, other), value)`` for the shards and others of a partition."""
+    work = _unpickled(call)
+    beside = dict(received_or_failed(others))
+
+    def made(index: int, shard: Any) -> tuple[int, Any]:
+        other = beside.pop(index) if index in beside else Failure.of(ValueError(f"shard {index} has no other"))
+        return index, _result(work, (shard, other), [shard, other])
+
+    results = starmap(made, received_or_failed(shards))
+    return pa.Table.from_batches(_answered(results), COLUMNS)
 
 
 def merged(call: bytes, size: int, batches: Batches) -> Batches:

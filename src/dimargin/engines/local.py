@@ -11,7 +11,7 @@ from itertools import islice
 from threading import Event
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dimargin.sharding.shards import Done, Join, Node, Split, Sums, Task, tree_sum
+from dimargin.sharding.shards import Done, Join, Node, Shards, Split, Sums, Task, check_as_many, tree_sum
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -131,6 +131,11 @@ class LocalShards(Generic[Item]):
         """See `Shards`; all results are kept."""
         ended = (lambda index, result: None) if done is None else (lambda index, result: done(index))
         return LocalShards(self.engine, tuple(self.engine.map(lambda item, _: task(item, value), self.items, ended)))
+
+    def zip(self, others: Shards[Any], task: Task, value: Any = None) -> LocalShards[Any]:
+        """See `Shards`."""
+        check_as_many(self, others)
+        return LocalShards(self.engine, tuple(zip(self.items, others.collect(), strict=True))).map(task, value)
 
     def merge(self, join: Join, size: int, value: Any = None) -> LocalShards[Any]:
         """See `Shards`."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from weakref import ref
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from dimargin.engines.jobs import Jobs
 from dimargin.engines.packing import Packing
 from dimargin.engines.record import Record, Saved
 from dimargin.engines.stored import SCHEMA, Store, Stored, dealt, joined
-from dimargin.sharding.shards import Done, Join, Split, Sums, Task
+from dimargin.sharding.shards import Done, Join, Shards, Split, Sums, Task, check_as_many
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -198,6 +198,11 @@ class SparkShards(Generic[Item]):
     def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> SparkShards[Any]:
         """See `Shards`; `done` is not called."""
         return SparkShards(self._made.mapped(task, value), self if cheap else None)
+
+    def zip(self, others: Shards[Any], task: Task, value: Any = None) -> SparkShards[Any]:
+        """See `Shards`; the others are sent to the partitions of these."""
+        check_as_many(self, others)
+        return SparkShards(self._made.zipped(cast(SparkShards[Any], others)._made, frames.call_of(task, value)))
 
     def merge(self, join: Join, size: int, value: Any = None) -> SparkShards[Any]:
         """See `Shards`."""

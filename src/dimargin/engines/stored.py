@@ -161,18 +161,21 @@ class Stored:
         layout: Layout,
         indices: Sequence[int] | None = None,
         chain: int = 1,
+        beside: Stored | None = None,
     ) -> None:
-        self.store, self.parent, self.layout = store, parent, layout
+        self.store, self.parent, self.beside, self.layout = store, parent, beside, layout
         self.indices = range(layout.n_shards) if indices is None else indices
         self.held: Callable[[], bool] = lambda: False  # whether somebody has a handle on these: they are cached then
         record = store.record
         self.number = None if record is None else record.next_number()  # None for those made before the record began
         if record is not None and record.saved is not None and record.saved.number == self.number:
             unpacked = partial(frames.unpacked, record.packing)
-            self.parent, make, chain = None, partial(store.read, record.saved.folder, layout.n_shards, unpacked), 1
+            self.parent = self.beside = None
+            make, chain = partial(store.read, record.saved.folder, layout.n_shards, unpacked), 1
         self._chain = chain
         self._make: Make | bytes | range | None = make
         self._kept: DataFrame | None = None
+        self._is_zipped = False  # whether others will come to these, which are cached with their partitions then
 
     def frame(self) -> DataFrame:
         """Return the cached frame, or one that would make it."""
@@ -197,19 +200,23 @@ class Stored:
         """Return the frames that somebody holds and that are not cached yet, from the first to this one."""
         if self._kept is not None:
             return []
-        before = [] if self.parent is None else self.parent.to_keep()
-        return [*before, self] if self.held() else before
+        before = [step for made in self._made_of() for step in made.to_keep()]
+        return list(dict.fromkeys([*before, self] if self.held() else before))
 
     def keep(self) -> None:
         """Have Spark cache these frames."""
-        self._kept = self.store.keep(self, self.frame())
+        frame = self.frame()
+        self._kept = self.store.keep(self, dealt(self.layout, frame) if self._is_zipped else frame)
 
     def settle(self) -> None:
         """Forget what cached frames were made of, once they have been made."""
-        if self.parent is not None:
-            self.parent.settle()
+        for made in self._made_of():
+            made.settle()
         if self._kept is not None:
-            self.parent = self._make = None
+            self.parent = self.beside = self._make = None
+
+    def _made_of(self) -> list[Stored]:
+        return [made for made in (self.parent, self.beside) if made is not None]
 
     def mapped(self, task: Callable[..., Any], value: Any) -> Stored:
         """Return frames of ``task(item, value)``."""
@@ -222,6 +229,19 @@ class Stored:
     def of_indices(self, indices: range) -> Stored:
         """Return frames of some shards that follow one another."""
         return Stored(self.store, self, indices, self.layout, indices, self._chain)
+
+    def zipped(self, others: Stored, call: bytes) -> Stored:
+        """Return frames of a pickled task on pairs of these and others, which come to where these are."""
+        self._is_zipped = self._is_zipped or self._kept is None
+        layout = self.layout
+
+        def make() -> DataFrame:
+            here = self.frame() if self._is_zipped and self._kept is not None else dealt(layout, self.frame())
+            there = dealt(layout, others.frame())
+            pairs = here.groupBy("part").cogroup(there.groupBy("part"))
+            return pairs.applyInArrow(partial(frames.zipped, call), SCHEMA)
+
+        return Stored(self.store, self, make, layout, self.indices, beside=others)
 
     def merged(self, function: Callable[[Batches], Batches], size: int) -> Stored:
         """Return what a function of frames makes of every `size` shards, which move to where they meet."""
@@ -258,6 +278,10 @@ def joined(layout: Layout, sent: DataFrame, join: bytes) -> DataFrame:
 
 
 def dealt(layout: Layout, frame: DataFrame, size: int = 1) -> DataFrame:
-    """Move frames to their partitions, groups of `size` indices as one, and sort them."""
-    partition = F.expr(f"cast((index div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
-    return frame.repartitionById(layout.n_partitions, partition).sortWithinPartitions("index", "sender", "chunk")
+    """Move frames to their partitions, groups of `size` indices as one, and sort them.
+
+    Partitions are a column, by which Spark knows where cached frames are that are zipped.
+    """
+    part = F.expr(f"cast((index div {size}) * {layout.n_partitions} div {layout.n_shards} as int)")
+    moved = frame.withColumn("part", part).repartitionById(layout.n_partitions, F.col("part"))
+    return moved.sortWithinPartitions("part", "index", "sender", "chunk")

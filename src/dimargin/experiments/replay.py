@@ -6,7 +6,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from dimargin.sharding.shards import Done, Join, Shards, Split, Sums, Task
 from dimargin.solvers import PrimalSolution
@@ -86,6 +86,10 @@ class TimedShards:
     def map(self, task: Task, value: Any = None, done: Done = None, cheap: bool = False) -> TimedShards:
         """See `Shards`."""
         return replace(self, shards=self.shards.map(self._timed(task), value, done, cheap))
+
+    def zip(self, others: Shards[Any], task: Task, value: Any = None) -> TimedShards:
+        """See `Shards`."""
+        return replace(self, shards=self.shards.zip(cast(TimedShards, others).shards, self._timed(task), value))
 
     def merge(self, join: Join, size: int, value: Any = None) -> TimedShards:
         """See `Shards`."""

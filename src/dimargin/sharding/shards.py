@@ -48,6 +48,18 @@ class Shards(Protocol[Item]):
         again.
         """
 
+    def zip(self, others: Shards[Any], task: Task, value: Any = None) -> Shards[Any]:
+        """Return new shards, ``task((shard, other), value)`` of every shard and the other one of the same index.
+
+        Others may travel to where the shards are, so that they should be small. Engines find the shards where they are
+        if these are zipped before anything else is computed of them.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many others as shards.
+        """
+
     def merge(self, join: Join, size: int, value: Any = None) -> Shards[Any]:
         """Return new shards, ``join(shards, value)`` of every `size` consecutive shards."""
 
@@ -72,6 +84,12 @@ class Shards(Protocol[Item]):
 
     def release(self) -> None:
         """Free the memory that the engine holds for this handle, once nothing that is made of it is needed."""
+
+
+def check_as_many(shards: Shards[Any], others: Shards[Any]) -> None:
+    """Check that there are as many others as shards, so that they can be zipped."""
+    if shards.n_shards != others.n_shards:
+        raise ValueError(f"{shards.n_shards} shards cannot be zipped with {others.n_shards} others")
 
 
 # ---- sums, in an order that depends on the number of shards only ---------------------------------------------------

@@ -21,27 +21,6 @@ _LEAST_SAMPLE = 8  # rows of a shard
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A shard as it stands after some rounds."""
-
-    part: Part  # with its coefficients
-    margins: Floats  # of its rows by the coefficients of all, without intercept, of shape (n_outputs, n)
-    # by output, sums over all changes that led to these margins of absolute changes times sizes of their rows
-    travelled: Floats
-    rounding: float = 0.0  # largest rounding of a change, relative to its part of `travelled`
-    n_changes: int = 0
-    evaluations: int = 0  # kernel values of the last change
-
-    @property
-    def errors(self) -> Floats | None:
-        """Bounds of the rounding of the margins in float64, None in float32."""
-        kernel = self.part.problem.kernel
-        if not kernel.double:
-            return None
-        return (self.rounding + self.n_changes * UNIT) * self.travelled[:, None] * kernel.row_sizes
-
-
-@dataclass(frozen=True)
 class Change:
     """Change of the coefficients of some rows, wherever these are."""
 
@@ -72,6 +51,30 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """How a shard stands after some rounds, without its rows."""
+
+    dual: Floats  # coefficients of its rows, of shape (n_outputs, n)
+    margins: Floats  # of its rows by the coefficients of all, without intercept, of the same shape
+    # by output, sums over all changes that led to these margins of absolute changes times sizes of their rows
+    travelled: Floats
+    rounding: float = 0.0  # largest rounding of a change, relative to its part of `travelled`
+    n_changes: int = 0
+    evaluations: int = 0  # kernel values since the last answer
+    answer: Answer | None = None  # to the question that came with the last change
+
+    def errors(self, part: Part) -> Floats | None:
+        """Return bounds of the rounding of the margins in float64, None in float32."""
+        kernel = part.problem.kernel
+        if not kernel.double:
+            return None
+        return (self.rounding + self.n_changes * UNIT) * self.travelled[:, None] * kernel.row_sizes
+
+
+Shard = tuple[Part, Standing]
+
+
+@dataclass(frozen=True)
 class SampledErrors:
     """Rows of a shard for which margins are computed in float64."""
 
@@ -80,57 +83,76 @@ class SampledErrors:
     margins: Floats
 
 
-def begun(part: Part, double: bool) -> Standing:
-    """Task that returns a shard from whose margins all is still missing."""
+def placed(part: Part, double: bool) -> Part:
+    """Task that returns the rows of a shard as rounds need them."""
     problem = part.problem
     if problem.kernel.local:
         part = part.take(along_neighbours(problem.kernel), problem.mass)
         problem = part.problem
     if double:
         problem = problem.with_kernel(problem.kernel.in_float64())
-    nothing = np.zeros(problem.labels.shape)
-    return Standing(replace(part, problem=problem, dual=nothing), nothing, np.zeros(len(nothing)))
+    return replace(part, problem=problem, dual=np.zeros(problem.labels.shape))
 
 
-def changed(standing: Standing, change: Change) -> Standing:
-    """Task that brings margins and coefficients of a shard up to date."""
-    part, rows = standing.part, change.rows
-    labels, columns, every = part.problem.labels, np.arange(rows.n_rows), np.arange(part.n_rows)
-    kernel = rows.problem.kernel.facing(part.problem.kernel, change.n_threads)
+def begun(part: Part, question: Question | None) -> Standing:
+    """Task that returns how a shard stands where all coefficients are zero."""
+    nothing = np.zeros(part.problem.labels.shape)
+    return answering(part, Standing(nothing, nothing, np.zeros(len(nothing))), question)
+
+
+def changed(shard: Shard, value: tuple[Change, Question | None]) -> Standing:
+    """Task that brings margins and coefficients of a shard up to date, and answers."""
+    (part, standing), (change, question) = shard, value
+    rows, problem = change.rows, part.problem
+    columns, every = np.arange(rows.n_rows), np.arange(part.n_rows)
+    kernel = rows.problem.kernel.facing(problem.kernel, change.n_threads)
     by = rows.problem.labels * (rows.coefficients - change.before)
     margins = standing.margins.copy()
     for some in row_chunks(part.n_rows, max(512, _VALUES_AT_ONCE // max(1, rows.n_rows))):
         if change.limits.cancelled.is_set():
             raise Interrupted
-        margins[:, some] += labels[:, some] * kernel.multiply(columns, by, every[some])
-    dual = part.coefficients.copy()
+        margins[:, some] += problem.labels[:, some] * kernel.multiply(columns, by, every[some])
+    dual = standing.dual.copy()
     _, own, theirs = np.intersect1d(part.indices, rows.indices, assume_unique=True, return_indices=True)
     dual[:, own] = rows.coefficients[:, theirs]
-    return Standing(
-        replace(part, dual=dual),
+    after = Standing(
+        dual,
         margins,
         standing.travelled + kernel.product_sizes(columns, by),
         max(standing.rounding, kernel.rounding(rows.n_rows) if kernel.double else 0.0),
         standing.n_changes + 1,
-        kernel.evaluations,
+        kernel.evaluations + (standing.evaluations if standing.answer is None else 0),
     )
+    return answering(part, after, question)
 
 
-def answered(standing: Standing, question: Question) -> Answer:
-    """Task that evaluates the objectives and proposes rows for the next round."""
-    part, margins, errors = standing.part, standing.margins, standing.errors
-    problem, dual = part.problem, part.coefficients
+def answering(part: Part, standing: Standing, question: Question | None) -> Standing:
+    """Evaluate the objectives and propose rows for the next round, if there is a question."""
+    if question is None:
+        return standing
+    problem, dual, margins, errors = part.problem, standing.dual, standing.margins, standing.errors(part)
     sums = np.array([problem.objective_sums(dual, margins, tried, errors) for tried in question.intercepts])
     shifted = problem.shifted(margins, question.intercepts[0])
     violations = problem.labels * problem.conjugate.subgradient_distance(shifted, dual)
     worst = np.abs(violations).argmax(axis=0)
     directions = violations[worst, np.arange(part.n_rows)]
     rows = most_violating(directions, int(np.ceil(_SPARE * question.share * part.n_rows)) + _MORE)
-    proposed = part.take(rows, problem.mass)
-    return Answer(
-        sums, problem.reach(dual), standing.evaluations, proposed, np.ascontiguousarray(margins[:, rows]),
+    proposed = replace(part, dual=dual).take(rows, problem.mass)
+    answer = Answer(
+        sums,
+        problem.reach(dual),
+        standing.evaluations,
+        proposed,
+        np.ascontiguousarray(margins[:, rows]),
         directions[rows],
-    )  # fmt: skip
+    )
+    return replace(standing, answer=answer)
+
+
+def answer_of(standing: Standing, _: None) -> Answer:
+    """Task that returns the answer of a shard."""
+    assert standing.answer is not None
+    return standing.answer
 
 
 def most_violating(directions: Floats, count: int) -> Indices:
@@ -145,10 +167,10 @@ def most_violating(directions: Floats, count: int) -> Indices:
     return np.sort(np.concatenate([rising[:half], falling[: count - half]]))
 
 
-def sampled(standing: Standing, value: tuple[Floats, float, int]) -> SampledErrors | None:
+def sampled(shard: Shard, value: tuple[Floats, float, int]) -> SampledErrors | None:
     """Task that draws rows on which float32 is compared with float64, if the shard has any."""
-    intercepts, share, seed = value
-    part, margins = standing.part, standing.margins
+    (part, standing), (intercepts, share, seed) = shard, value
+    margins, part = standing.margins, replace(part, dual=standing.dual)
     if not part.n_rows:
         return None
     rng = np.random.default_rng([seed, part.first_index])
@@ -159,11 +181,15 @@ def sampled(standing: Standing, value: tuple[Floats, float, int]) -> SampledErro
     )
 
 
-def curvature(standing: Standing, value: tuple[Floats, Floats]) -> Sums:
+def curvature(shard: Shard, value: tuple[Floats, Floats]) -> Sums:
     """Task that sums up what errors of margins of some size do to the gap beyond first order."""
-    intercepts, largest = value
-    part = standing.part
-    return (curvature_errors(part.problem, part.coefficients, standing.margins, intercepts, largest),)
+    (part, standing), (intercepts, largest) = shard, value
+    return (curvature_errors(part.problem, standing.dual, standing.margins, intercepts, largest),)
+
+
+def itself(sums: Sums, _: None) -> Sums:
+    """Task that returns the arrays that are added up over the shards."""
+    return sums
 
 
 def sums_of(answer: Answer) -> Sums:

@@ -5,12 +5,13 @@
        the gap of all rows
     3  changed coefficients go, with their rows, to every shard, which brings its margins up to date, and so on
 
-A round is one job. It is block coordinate descent with very large blocks: with as many rows as there are support
-vectors it needs about ten rounds, with few it takes no end, so that blocks double where four rounds do not halve
-the gap. Nobody holds all rows: shards have their own, the caller those of a round and of the coefficients so far, which
-are those of the model. Gaps are those of the whole problem. As in `dimargin.solvers.precision`, a gap on float32 kernel
-values is compared with float64 ones on a sample before it is believed, and where that is not enough the solve goes on
-in float64, margins afresh.
+A round is one job. What shards carry from round to round are margins and coefficients; their rows stay as they are. It
+is block coordinate descent with very large blocks: with as many rows as there are support vectors it needs about ten
+rounds, with few it takes no end, so that blocks double where four rounds do not halve the gap. Nobody holds all rows:
+shards have their own, the caller those of a round and of the coefficients so far, which are those of the model. Gaps
+are those of the whole problem. As in `dimargin.solvers.precision`, a gap on float32 kernel values is compared with
+float64 ones on a sample before it is believed, and where that is not enough the solve goes on in float64, margins
+afresh.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ from dimargin.strategies.round_tasks import (
     Question,
     SampledErrors,
     Standing,
-    answered,
+    answer_of,
     begun,
     changed,
     curvature,
+    itself,
     most_violating,
     objective_sums,
+    placed,
     sampled,
     sums_of,
 )
@@ -96,6 +99,7 @@ class State:
 
     limits: Limits
     rows: Shards[Part]
+    placed: Shards[Part]  # the same, as rounds need them
     standings: Shards[Standing]
     support: Part | None  # rows of the present nonzero coefficients
     intercepts: Floats  # of shape (n_tries, n_outputs)
@@ -147,9 +151,10 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def init(self, problem: Shards[Part], start: Part | None, limits: Limits) -> State:
         """Return the state at a start, the rows of nonzero coefficients, whose margins take a job of their own."""
-        standings = problem.map(begun, False)
+        here, size = problem.map(placed, False), min(self.working_set, self.about.n_rows)
         intercepts = np.zeros((1, self.about.n_outputs))
-        state = State(limits, problem, standings, None, intercepts, min(self.working_set, self.about.n_rows))
+        standings = here.map(begun, Question(intercepts, size / self.about.n_rows))
+        state = State(limits, problem, here, standings, None, intercepts, size)
         if start is not None and start.n_rows:
             losses = start.problem
             state.support = _supporting(replace(start, dual=losses.feasible(start.coefficients)))
@@ -166,8 +171,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             return None
         state.unchecked = False
         began = time.perf_counter()
-        question = Question(state.intercepts, state.size / self.about.n_rows)
-        state.answers = state.standings.collect(answered, question)
+        state.answers = state.standings.collect(answer_of)
         values = self._add_up(state)
         state.seconds_of_round = time.perf_counter() - began
         if values:
@@ -226,7 +230,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         if len(moved):
             total = self.about.total
             before, after = rows.take(moved, total), replace(rows, dual=solution).take(moved, total)
-            self._change(state, after, before.coefficients)
+            self._change(state, after, before.coefficients, self._question(state))
             state.support = _merged(state.support, after)
             if state.n_changes >= _LONGEST and state.support is not None:
                 self._begin_again(state)
@@ -239,6 +243,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         support, objectives = state.best.support, state.best.objectives
         for standings in (*state.earlier, state.standings):
             standings.release()
+        state.placed.release()
         if support is None:
             support = state.answers[0].proposed.take(np.empty(0, dtype=np.int64), self.about.total)
         return AcrossShards(support, objectives, status, reason, max(1, state.rounds), state.evaluations, history)
@@ -300,10 +305,14 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             state.intercepts = np.concatenate([now[None], now + width, now - width, last[None]])
         return solution.dual
 
-    def _change(self, state: State, after: Part, before: Floats) -> None:
-        """Bring all shards up to date."""
+    def _question(self, state: State) -> Question:
+        return Question(state.intercepts, state.size / self.about.n_rows)
+
+    def _change(self, state: State, after: Part, before: Floats, question: Question | None) -> None:
+        """Bring all shards up to date, and ask them."""
         change = Change(after, before, state.standings.n_threads, state.limits)
-        self._make(state, state.standings.map(changed, change), state.n_changes + 1)
+        standings = state.placed.zip(state.standings, changed, (change, question))
+        self._make(state, standings, state.n_changes + 1)
         moved = after.problem.kernel.product_sizes(np.arange(after.n_rows), after.coefficients - before)
         state.travelled = moved if state.travelled is None else state.travelled + moved
 
@@ -323,12 +332,14 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         if state.support is not None:
             problem = state.support.problem
             state.support = replace(state.support, problem=problem.with_kernel(problem.kernel.in_float64()))
+        state.placed.release()
+        state.placed = state.rows.map(placed, True)
         self._begin_again(state)
 
     def _begin_again(self, state: State) -> None:
         """Let margins be computed from the present coefficients, all at once."""
         state.travelled = None
-        self._make(state, state.rows.map(begun, state.double), 0)
+        self._make(state, state.placed.map(begun, self._question(state)), 0)
         if state.support is not None:
             self._add_support(state)
 
@@ -339,7 +350,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         for first in range(0, support.n_rows, _COLUMNS_AT_ONCE):
             index = np.arange(first, min(first + _COLUMNS_AT_ONCE, support.n_rows))
             piece = support.take(index, self.about.total)
-            self._change(state, piece, np.zeros_like(piece.coefficients))
+            question = self._question(state) if index[-1] == support.n_rows - 1 else None
+            self._change(state, piece, np.zeros_like(piece.coefficients), question)
 
     def _make(self, state: State, standings: Shards[Standing], n_changes: int) -> None:
         """Let the shards stand elsewhere from now on, so many changes after the rows."""
@@ -380,7 +392,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         share, seed = SAMPLE / self.about.n_rows, self.random_state
         exact = replace(support, problem=support.problem.with_kernel(support.problem.kernel.in_float64()))
         found: list[tuple[SampledErrors, Floats]] = []
-        samples = best.standings.collect(sampled, (intercepts, share, seed))
+        samples = state.placed.zip(best.standings, sampled, (intercepts, share, seed)).collect()
         for shard in (sample for sample in samples if sample is not None):
             evaluated = evaluate_from(shard.part, (exact, self.n_threads, state.limits))
             state.evaluations += evaluated.evaluations
@@ -391,7 +403,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             for shard, errors in found
         ]
         estimates, variances = (np.sum(values, axis=0) for values in zip(*slopes, strict=True))
-        (rest,) = best.standings.aggregate(curvature, (intercepts, largest))
+        (rest,) = state.placed.zip(best.standings, curvature, (intercepts, largest)).aggregate(itself)
         return rounding_of(estimates, variances, rest)
 
 
