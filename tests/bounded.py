@@ -8,7 +8,7 @@ _LIMITED = """
 import resource, sys
 {imports}
 pages = int(open("/proc/self/statm").read().split()[0])
-limit = pages * resource.getpagesize() + int({megabytes} * 2**20)
+limit = pages * resource.getpagesize() + {megabytes} * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 try:
     {code}

@@ -90,6 +90,34 @@ def test_rows_may_be_in_any_shards(loss, intercept, dealt, tol):
     assert_allclose(found.objectives.primal, fit(problem, tol).objectives.primal, rtol=2 * tol)
 
 
+@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE])
+def test_a_round_that_moves_only_the_intercept_is_certified_with_it(loss, monkeypatch):
+    problem, solved = problem_of(loss, intercept=True), Rounds._solved
+
+    def unmoved(self, state, rows, margins):
+        dual = solved(self, state, rows, margins)
+        if state.rounds == 0:
+            return dual
+        state.intercepts = np.array([[7.0], [8.0]])  # none of which is as good as that of the round before
+        return rows.coefficients
+
+    monkeypatch.setattr(Rounds, "_solved", unmoved)
+    seen = []
+    add_up = Rounds._add_up
+
+    def noted(self, state):
+        values = add_up(self, state)
+        seen.append((values, state.objectives))
+        return values
+
+    monkeypatch.setattr(Rounds, "_add_up", noted)
+    across(problem, max_iter=2)
+    (_, first), (values, second) = seen[1:3]
+    assert first.intercept[0] != second.intercept[0] == 7.0
+    assert second.primal[0] > first.primal[0]
+    assert values == 0
+
+
 def test_the_shards_do_not_change_the_solution():
     problem = problem_of(HINGE, True)
     duals = [dual_of(problem, across(problem, scattered(problem, n), tol=1e-9)) for n in (1, 2, 4, 8)]

@@ -25,8 +25,9 @@ from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_br
 _MOST_COLUMNS = 2**20
 """Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
 _WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
-# Bytes that Arrow takes at most for the table of a block, by byte of it, and more
-_ROOM, _LEAST_ROOM = 6, 16 * 2**20
+# Bytes that Arrow takes for the table of a block by byte of it, which were 2.4 to 6.6 for blocks of 1 MiB, and more for
+# its threads
+_ROOM, _LEAST_ROOM = 7, 16 * 2**20
 
 
 def read_csv(

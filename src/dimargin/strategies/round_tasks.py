@@ -42,6 +42,7 @@ class Question:
 class Answer:
     """Answer of a shard."""
 
+    intercepts: Floats  # of the question: sums belong to these, whatever the caller tries next
     sums: Floats  # those of `ObjectiveSums` for every intercept, of shape (n_tries, 8, n_outputs)
     reach: Floats  # sums of absolute coefficients times sizes of rows, of shape (n_outputs,)
     evaluations: int  # kernel values since the last answer
@@ -126,6 +127,12 @@ def changed(shard: Shard, value: tuple[Change, Question | None]) -> Standing:
     return answering(part, after, question)
 
 
+def asked(shard: Shard, question: Question) -> Standing:
+    """Task that answers another question about the same coefficients."""
+    part, standing = shard
+    return answering(part, replace(standing, evaluations=0), question)
+
+
 def answering(part: Part, standing: Standing, question: Question | None) -> Standing:
     """Evaluate the objectives and propose rows for the next round, if there is a question."""
     if question is None:
@@ -139,6 +146,7 @@ def answering(part: Part, standing: Standing, question: Question | None) -> Stan
     rows = most_violating(directions, int(np.ceil(_SPARE * question.share * part.n_rows)) + _MORE)
     proposed = replace(part, dual=dual).take(rows, problem.mass)
     answer = Answer(
+        question.intercepts,
         sums,
         problem.reach(dual),
         standing.evaluations,

@@ -44,6 +44,7 @@ from dimargin.strategies.round_tasks import (
     SampledErrors,
     Standing,
     answer_of,
+    asked,
     begun,
     changed,
     curvature,
@@ -234,6 +235,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             state.support = _merged(state.support, after)
             if state.n_changes >= _LONGEST and state.support is not None:
                 self._begin_again(state)
+        else:  # the intercepts may be others
+            self._make(state, state.placed.zip(state.standings, asked, self._question(state)), state.n_changes)
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> AcrossShards:
         """Return the coefficients of the smallest gap."""
@@ -255,12 +258,12 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
         Returns the kernel values that shards have computed since their last answers.
         """
+        intercepts = state.answers[0].intercepts
         nodes = (Node(0, index, sums_of(answer)) for index, answer in enumerate(state.answers))
         sums, reach, evaluations = tree_sum(nodes, len(state.answers)).sums
         tried = np.nanargmin(sums[:, 0], axis=0)
         own = objective_sums(sums, tried)
-        intercepts = state.intercepts[tried, np.arange(len(tried))]
-        state.objectives, state.reach = own.objectives(intercepts, reach), reach
+        state.objectives, state.reach = own.objectives(intercepts[tried, np.arange(len(tried))], reach), reach
         state.sums, state.evaluations = (own.positive, own.negative), state.evaluations + int(evaluations[0])
         return int(evaluations[0])
 
