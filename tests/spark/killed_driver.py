@@ -1,20 +1,23 @@
-"""A driver that trains with checkpoints until it is killed: rows, folder of checkpoints, folder for Spark's files."""
+"""A driver that trains with checkpoints until it is killed: name of the machine, rows, checkpoints, Spark's files."""
 
 import sys
 import time
 
 import spark_sessions
+from sklearn.base import clone
 
-from dimargin import ODMClassifier
+import dimargin as dm
 from dimargin.sharding import parts
+from dimargin.spark import checkpoints
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
-rows, folder, temporary = sys.argv[1:]
-parts._ROWS_OF_SHARD = 200
-spark = spark_sessions.session("local", temporary, spark__sql__shuffle__partitions="2")
-machine = ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0, strategy="diodm", branching=2, n_levels=2)
+KERNEL = dm.ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
+MACHINES = {
+    "diodm": clone(KERNEL).set_params(strategy="diodm", branching=2, n_levels=2),
+    "exact": clone(KERNEL).set_params(strategy=dm.Exact(across_shards=True, working_set=100)),
+}
 
 
 class UntilTheSecondLevel(Progress):
@@ -29,4 +32,23 @@ class UntilTheSecondLevel(Progress):
         return False
 
 
-train(machine, spark.read.parquet(rows), Columns("features", "label"), UntilTheSecondLevel(), checkpoint_dir=folder)
+class BetweenTwoRounds(Progress):
+    """There are checkpoints after every round, and the fourth one does not come."""
+
+    n_checks = 0
+
+    def check(self, entry):
+        self.n_checks += 1
+        if self.n_checks == 4:
+            time.sleep(600)
+        return False
+
+
+if __name__ == "__main__":
+    name, rows, folder, temporary = sys.argv[1:]
+    parts._ROWS_OF_SHARD = 200
+    progress = UntilTheSecondLevel()
+    if name == "exact":
+        checkpoints._SECONDS, progress = 0.0, BetweenTwoRounds()
+    spark = spark_sessions.session("local", temporary, spark__sql__shuffle__partitions="2")
+    train(MACHINES[name], spark.read.parquet(rows), Columns("features", "label"), progress, checkpoint_dir=folder)

@@ -12,6 +12,7 @@ from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
+import killed_driver
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,16 +35,14 @@ from dimargin.strategies import Progress
 
 COLUMNS = Columns("features", "label")
 TREE = {"branching": 2, "n_levels": 2}
-KERNEL = dm.ODMClassifier(lam=100.0, gamma=0.3, tol=1e-6, random_state=0)
-ODM = clone(KERNEL).set_params(strategy="diodm", **TREE)
+ODM = killed_driver.MACHINES["diodm"]
 SVM = dm.SVMClassifier(C=2.0, gamma=0.3, tol=1e-6, random_state=0, **TREE)
 LINEAR = dm.LinearODMClassifier(lam=100.0, tol=1e-6, random_state=0)
 MACHINES = {
-    "diodm": ODM,
-    "exact": clone(KERNEL).set_params(strategy=dm.Exact(across_shards=True, working_set=100)),
+    **killed_driver.MACHINES,
     "dc": clone(SVM).set_params(strategy=dm.DivideAndConquer(sample_size=100)),
     "cascade": clone(SVM).set_params(strategy="cascade", fit_intercept=True, tol=1e-3),
-    "landmark": clone(KERNEL).set_params(strategy="landmark", n_landmarks=30),
+    "landmark": clone(killed_driver.KERNEL).set_params(strategy="landmark", n_landmarks=30),
     "newton": LINEAR,
     "dsvrg": clone(LINEAR).set_params(solver=dm.LinearDSVRG(n_partitions=2), lam=10.0, tol=1e-2),
 }
@@ -180,24 +179,25 @@ def test_the_next_level_is_made_of_the_shards_that_were_saved(frame, folder, mon
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_is_gone_on_with(frame, folder, whole, tmp_path):
+@pytest.mark.parametrize(("name", "checkpoint"), [("diodm", "0001"), ("exact", "0003")])
+def test_a_driver_that_is_killed_is_gone_on_with(frame, folder, whole, tmp_path, name, checkpoint):
     rows = tmp_path / "rows"
     frame.write.parquet(str(rows))
     here = Path(__file__)
     path = os.pathsep.join([str(here.parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
-    command = [sys.executable, str(here.parent / "killed_driver.py"), str(rows), str(folder), str(tmp_path)]
+    command = [sys.executable, str(here.parent / "killed_driver.py"), name, str(rows), str(folder), str(tmp_path)]
     driver = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE)
     try:
-        while not list(folder.glob("0001/manifest/*.txt")):
+        while not list(folder.glob(f"{checkpoint}/manifest/*.txt")):
             assert driver.poll() is None, driver.stderr.read().decode()
             time.sleep(0.05)
     finally:
         os.killpg(driver.pid, signal.SIGKILL)
         driver.communicate()
-    found, _ = trained(ODM, frame, checkpoint_dir=str(folder))
-    assert_same(found, whole("diodm")[0])
-    assert json.loads(next(folder.glob("0001/manifest/*.txt")).read_text())["manifest"]["jobs"]
+    found, _ = trained(MACHINES[name], frame, checkpoint_dir=str(folder))
+    assert_same(found, whole(name)[0])
+    assert json.loads(next(folder.glob(f"{checkpoint}/manifest/*.txt")).read_text())["manifest"]["jobs"]
 
 
 def text_of(folder, name):

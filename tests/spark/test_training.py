@@ -24,6 +24,7 @@ from dimargin import (
     ODMClassifier,
     SVMClassifier,
 )
+from dimargin.engines.stored import Stored
 from dimargin.sharding import parts
 from dimargin.spark.columns import Columns
 from dimargin.spark.training import train
@@ -239,6 +240,20 @@ def test_a_time_limit_gives_a_machine(frame, rows):
         found = train(machine, frame, COLUMNS)
     assert found.status_ == "max_time" and found.certificate_ == "partitioned"
     assert found.predict(rows[0]).shape == (N,)
+
+
+@pytest.mark.slow
+def test_rows_of_rounds_stay_where_they_are(frame, monkeypatch):
+    zipped, stay = Stored.zipped, []
+
+    def noted(self, others, call):
+        made = zipped(self, others, call)
+        stay.append(self._is_zipped)
+        return made
+
+    monkeypatch.setattr(Stored, "zipped", noted)
+    train(clone(SVM).set_params(strategy=ACROSS, tol=0.1), frame, COLUMNS)
+    assert len(stay) > 2 and all(stay)
 
 
 @pytest.mark.slow

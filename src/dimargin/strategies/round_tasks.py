@@ -95,10 +95,10 @@ def placed(part: Part, double: bool) -> Part:
     return replace(part, problem=problem, dual=np.zeros(problem.labels.shape))
 
 
-def begun(part: Part, question: Question | None) -> Standing:
+def begun(part: Part, _: None) -> Standing:
     """Task that returns how a shard stands where all coefficients are zero."""
     nothing = np.zeros(part.problem.labels.shape)
-    return answering(part, Standing(nothing, nothing, np.zeros(len(nothing))), question)
+    return Standing(nothing, nothing, np.zeros(len(nothing)))
 
 
 def changed(shard: Shard, value: tuple[Change, Question | None]) -> Standing:

@@ -154,12 +154,11 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         """Return the state at a start, the rows of nonzero coefficients, whose margins take a job of their own."""
         here, size = problem.map(placed, False), min(self.working_set, self.about.n_rows)
         intercepts = np.zeros((1, self.about.n_outputs))
-        standings = here.map(begun, Question(intercepts, size / self.about.n_rows))
-        state = State(limits, problem, here, standings, None, intercepts, size)
+        state = State(limits, problem, here, here.map(begun), None, intercepts, size)
         if start is not None and start.n_rows:
             losses = start.problem
             state.support = _supporting(replace(start, dual=losses.feasible(start.coefficients)))
-            self._add_support(state)
+        self._begin_again(state)
         return state
 
     def evaluations(self, state: State) -> int:
@@ -236,7 +235,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             if state.n_changes >= _LONGEST and state.support is not None:
                 self._begin_again(state)
         else:  # the intercepts may be others
-            self._make(state, state.placed.zip(state.standings, asked, self._question(state)), state.n_changes)
+            self._ask(state)
 
     def finish(self, state: State, status: Status, reason: str, history: History) -> AcrossShards:
         """Return the coefficients of the smallest gap."""
@@ -311,6 +310,10 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def _question(self, state: State) -> Question:
         return Question(state.intercepts, state.size / self.about.n_rows)
 
+    def _ask(self, state: State) -> None:
+        """Ask all shards about the present coefficients."""
+        self._make(state, state.placed.zip(state.standings, asked, self._question(state)), state.n_changes)
+
     def _change(self, state: State, after: Part, before: Floats, question: Question | None) -> None:
         """Bring all shards up to date, and ask them."""
         change = Change(after, before, state.standings.n_threads, state.limits)
@@ -342,9 +345,11 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def _begin_again(self, state: State) -> None:
         """Let margins be computed from the present coefficients, all at once."""
         state.travelled = None
-        self._make(state, state.placed.map(begun, self._question(state)), 0)
+        self._make(state, state.placed.map(begun), 0)
         if state.support is not None:
             self._add_support(state)
+        else:
+            self._ask(state)
 
     def _add_support(self, state: State) -> None:
         """Add the present coefficients to margins that are zero."""
