@@ -143,6 +143,9 @@ def test_a_local_kernel():
     found = across(problem, scattered(problem, 3), working_set=8000, tol=1e-2)
     assert found.status == "converged"
     assert_allclose(found.objectives.primal, fit(problem, 1e-2).objectives.primal, rtol=2e-2)
+    again = across(problem, scattered(problem, 3), working_set=8000, tol=1e-2, start=found.support)
+    assert again.passes == 1 and again.status == "converged"
+    assert again.kernel_evaluations < 0.2 * len(X) * found.support.n_rows
 
 
 def test_a_start_saves_rounds():

@@ -28,6 +28,7 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Node, Shards, tree_sum
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Solver, Verdict, converged
+from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import (
     SAMPLE,
     SINGLE_PRECISION_TOL,
@@ -316,6 +317,10 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     def _change(self, state: State, after: Part, before: Floats, question: Question | None) -> None:
         """Bring all shards up to date, and ask them."""
+        kernel = after.problem.kernel
+        if kernel.local:  # as in shards: a product leaves out negligible values by tiles of rows and columns
+            order = along_neighbours(kernel)
+            after, before = after.take(order, self.about.total), before[:, order]
         change = Change(after, before, state.standings.n_threads, state.limits)
         standings = state.placed.zip(state.standings, changed, (change, question))
         self._make(state, standings, state.n_changes + 1)
