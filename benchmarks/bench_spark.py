@@ -1,7 +1,7 @@
 """Machines trained on executors beside threads: time, jobs, bytes, memory of the driver, and more executors, simulated.
 
-Usage: bench_spark.py [time] [memory] [executors] [equal] [--executors N ...] [--repeats R] [--machines NAME ...]
-       [--data NAME ...]
+Usage: bench_spark.py [time] [memory] [executors] [equal] [predict] [--executors N ...] [--repeats R]
+       [--machines NAME ...] [--data NAME ...] [--rows N]
 
 time: executors of one core each, processes of a local cluster, beside the local engine with two threads, in turns in
 one process. Sessions are started, a machine is trained on 64 rows of a Parquet file so that all is imported, and every
@@ -12,7 +12,8 @@ are replayed for up to 64 executors, a simulation that says what it assumes. mem
 trains on ten times the rows. executors, only where it is asked for since it takes long: "exact" on two million
 rows, whose level 0 was refused on executors of this size, 1 GiB of heap, when it was one task, with the most memory
 of each process of an executor. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses, beside
-the same fit here.
+the same fit here. predict, only where it is asked for: `transform` of ten million rows in Parquet files on two
+executors beside the local predictor with two threads, whose rows are in memory already.
 """
 
 import argparse
@@ -334,6 +335,53 @@ def executors():
     )
 
 
+def predictors():
+    """Models of different numbers of support vectors, and how often they are timed at most.
+
+    With a C as small as this every row is a support vector. An early model of "dc" looks at those of one cluster.
+    """
+    for n_vectors, repeats in ((1000, 3), (20_000, 1)):
+        yield f"{n_vectors:,} support vectors", n_vectors, repeats, dm.SVMClassifier(C=1e-3, gamma=1.0)
+    early = dm.SVMClassifier(strategy="dc", C=1.0, gamma=1.0, stop_level=1, n_levels=1, branching=16, random_state=0)
+    yield '"dc", early, 16 clusters', 100_000, 3, early
+
+
+def predicted(rows, folder, repeats):
+    """Predictions of one source by several models, on two executors and here, in turns."""
+    from pyspark.sql import functions as F
+
+    from dimargin.spark import SVMClassificationModel
+
+    spark = session(2, folder, 16)
+    frame = synthetic(spark, rows, folder)
+    labels = frame.select("label").toArrow().column(0).to_numpy()
+    X = np.empty((rows, 18))
+    for k in range(18):
+        X[:, k] = frame.select(F.col("features")[k]).toArrow().column(0).to_numpy()
+    lines = []
+    for name, n_rows, most, machine in predictors():
+        machine.fit(X[:n_rows], labels[:n_rows])
+        model, there, here = SVMClassificationModel.fromSklearn(machine), [], []
+
+        def total(model=model):  # a plan of its own each time: Spark keeps what it has shuffled
+            return model.transform(frame).select(F.sum("prediction")).collect()[0][0]
+
+        if not lines:  # workers start, and Java compiles
+            total()
+        for _ in range(min(repeats, most)):
+            seconds, found = timed(total)
+            there.append(seconds)
+            seconds, expected = timed(machine.set_params(n_jobs=2).predict, X)
+            here.append(seconds)
+        lines.append([name, f"{len(machine.support_):,}", describe(there), describe(here),
+                      describe([a / b for a, b in zip(there, here, strict=True)]), f"{rows / np.median(there):,.0f}",
+                      f"{rows / np.median(here):,.0f}", f"{abs(found - expected.sum()):.0f}"])  # fmt: skip
+        print("| " + " | ".join(lines[-1]) + " |", file=sys.stderr, flush=True)
+    spark.stop()
+    print(table([f"{rows:,} rows", "support vectors", "seconds on two executors", "here, two threads", "ratio",
+                 "rows a second there", "here", "sums of predictions differ by"], lines), flush=True)  # fmt: skip
+
+
 def machines():
     """Every strategy and both losses."""
     for strategy in ("exact", "diodm", "dc", "cascade", "dip", "landmark"):
@@ -388,6 +436,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--machines", nargs="+", default=None)
     parser.add_argument("--data", nargs="+", default=["phishing", "cod-rna"])
+    parser.add_argument("--rows", type=int, default=10_000_000)
     options = parser.parse_args()
     heading(__doc__)
     if "time" in options.parts:
@@ -398,6 +447,9 @@ def main():
         executors()
     if "equal" in options.parts:
         equal(options.machines, options.data)
+    if "predict" in options.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            predicted(options.rows, folder, options.repeats)
 
 
 if __name__ == "__main__":
