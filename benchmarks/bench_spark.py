@@ -1,7 +1,7 @@
 """Machines trained on executors beside threads: time, jobs, bytes, memory of the driver, and more executors, simulated.
 
-Usage: bench_spark.py [time] [memory] [executors] [equal] [predict] [--executors N ...] [--repeats R]
-       [--machines NAME ...] [--data NAME ...] [--rows N]
+Usage: bench_spark.py [time] [memory] [executors] [whole] [equal] [partitions] [predict] [--executors N ...]
+       [--repeats R] [--machines NAME ...] [--data NAME ...] [--rows N]
 
 time: executors of one core each, processes of a local cluster, beside the local engine with two threads, in turns in
 one process. Sessions are started, a machine is trained on 64 rows of a Parquet file so that all is imported, and every
@@ -11,9 +11,12 @@ memory of the driver's two processes come with it. Then the same tasks, with the
 are replayed for up to 64 executors, a simulation that says what it assumes. memory: a driver with 1 GiB of heap
 trains on ten times the rows. executors, only where it is asked for since it takes long: "exact" on two million
 rows, whose level 0 was refused on executors of this size, 1 GiB of heap, when it was one task, with the most memory
-of each process of an executor. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses, beside
-the same fit here. predict, only where it is asked for: `transform` of ten million rows in Parquet files on two
-executors beside the local predictor with two threads, whose rows are in memory already.
+of each process of an executor. whole, likewise: "exact" on 464,810 rows of covtype, on executors and here, each in a
+process of its own. equal: cod-rna and phishing in full, tol=1e-6, every strategy and both losses, beside the same fit
+here. partitions, only where it is asked for: "exact" across shards of phishing, tol=1e-6, in 1 to 8 partitions, on
+executors and over Spark Connect, beside the exact machine here. predict, only where it is asked for: `transform` of
+ten million rows in Parquet files on two executors beside the local predictor with two threads, whose rows are in
+memory already.
 """
 
 import argparse
@@ -51,7 +54,7 @@ PROBLEMS = {  # data, its rows (None: all), machine
     "exact, lam=1e3": ("cod-rna", None, clone(ACROSS).set_params(lam=1e3)),
     "exact, lam=1e5": ("cod-rna", None, clone(ACROSS).set_params(lam=1e5)),
 }  # fmt: skip
-ALL_ROWS = {"exact, all rows": (COVTYPE, 464_810, EXACT)}  # which takes minutes: once, if it is asked for
+ALL_ROWS = {"exact, all rows": (COVTYPE, 464_810, EXACT)}  # which takes minutes
 REPLAYED = (1, 2, 4, 8, 16, 32, 64)
 BANDWIDTH, LATENCY = 1.25e8, 1e-3  # bytes a second of every executor's link (1 Gbit), and seconds
 
@@ -59,8 +62,8 @@ BANDWIDTH, LATENCY = 1.25e8, 1e-3  # bytes a second of every executor's link (1 
 # ---- a run: one number of executors, in a process of its own ---------------------------------------------------------
 
 
-def session(executors, folder, partitions=4, memory="4g", driver="1g"):
-    """A cluster of executors with one core each, on this machine."""
+def session(executors, folder, partitions=4, memory="4g", driver="1g", connect=False):
+    """A cluster of executors with one core each, on this machine, or as many threads of a server of Spark Connect."""
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -76,11 +79,16 @@ def session(executors, folder, partitions=4, memory="4g", driver="1g"):
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }  # fmt: skip
     megabytes = int(memory[:-1]) * 1024
-    builder = SparkSession.builder.master(f"local-cluster[{executors},1,{megabytes}]")
+    if connect:
+        os.environ["SPARK_TESTING"] = "1"  # a free port, which the session finds
+        builder = SparkSession.builder.remote(f"local[{executors}]")
+    else:
+        builder = SparkSession.builder.master(f"local-cluster[{executors},1,{megabytes}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    _, spark = timed(builder.getOrCreate)
+    if not connect:
+        spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
@@ -305,34 +313,50 @@ class Watch(Thread):
 KINDS = {"JVM": b"CoarseGrainedExecutorBackend", "Python": b"pyspark.daemon"}
 
 
-def spread(rows, folder):
-    """Exact machines on executors that have no room for all rows."""
+def spread(where, folder):
+    """An exact machine on executors that have no room for all rows, on those of the usual size, or here."""
     from dimargin.spark.columns import Columns
     from dimargin.spark.training import train
 
-    spark = session(2, folder, 16, "1g")
-    frame = synthetic(spark, rows, folder, 0.5)  # so that some percent of the rows are support vectors
+    data, rows, machine = ALL_ROWS["exact, all rows"]
     watch = Watch()
-    watch.start()
-    machine = dm.SVMClassifier(strategy="exact", C=1.0, gamma=0.5, fit_intercept=False, tol=1e-2, random_state=0)
-    seconds, found = timed(train, machine, frame, Columns("features", "label"))
-    watch.ended.set()
+    if where == "here":
+        X, y = (np.load(f"{folder}/{data}-{rows}.{part}.npy") for part in ("X", "y"))
+        seconds, found = timed(clone(machine).set_params(n_jobs=2).fit, X, y)
+    else:
+        os.mkdir(f"{folder}/spark")
+        spark = session(2, f"{folder}/spark", 16, "1g" if where == "narrow" else "4g")
+        if where == "narrow":
+            frame = synthetic(spark, 2_000_000, folder, 0.5)  # so that some percent of the rows are support vectors
+            machine = clone(machine).set_params(C=1.0, gamma=0.5)
+        else:
+            frame = spark.read.parquet(f"{folder}/{data}-{rows}")
+        watch.start()
+        seconds, found = timed(train, machine, frame, Columns("features", "label"))
+        watch.ended.set()
+        spark.stop()
     gaps = [entry["relative_gap"] for entry in found.history_]
-    print(json.dumps([rows, seconds, found.duality_gap_, len(gaps), len(found.support_), watch.peaks("JVM"),
+    print(json.dumps([seconds, found.duality_gap_, len(gaps), len(found.support_), watch.peaks("JVM"),
                       watch.peaks("Python"), *memory_of_driver()]), flush=True)  # fmt: skip
-    spark.stop()
 
 
-def executors():
+def executors(places, names=()):
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, "--spread", str(2_000_000), folder]
-        line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    rows, seconds, gap, rounds, vectors, jvm, python, *driver = json.loads(line)
-    print(
-        f"exact, hinge, {rows:,} rows of 18 numbers, two executors with a heap of 1 GiB: {seconds:.3g} s to a gap of "
-        f"{gap:.1e}, {rounds} checks, {vectors:,} support vectors; executors' JVMs {jvm} MB, Python workers {python} "
-        f"MB, the driver's Python and JVM {driver[0]:.0f} and {driver[1]:.0f} MB at their peak"
-    )
+        prepared(names, folder)
+        for where, what in places.items():
+            command = [sys.executable, __file__, "--spread", where, folder]
+            line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+            seconds, gap, checks, vectors, jvm, python, *driver = json.loads(line)
+            there = f"executors' JVMs {jvm} MB, Python workers {python} MB, " if jvm else ""
+            print(
+                f"exact, hinge, {what}: {seconds:.3g} s to a gap of {gap:.1e}, {checks} checks, {vectors:,} support "
+                f"vectors; {there}the caller's Python and JVM {driver[0]:.0f} and {driver[1]:.0f} MB at their peak",
+                flush=True,
+            )
+
+
+NARROW = {"narrow": "2,000,000 rows of 18 numbers, two executors with a heap of 1 GiB"}
+WHOLE = {"wide": "464,810 rows of covtype, two executors with a heap of 4 GiB", "here": "the same here, two threads"}
 
 
 def predictors():
@@ -423,13 +447,56 @@ def equal(only, names):
                  "seconds here", "on two executors"], lines), flush=True)  # fmt: skip
 
 
+def dealt(way, folder):
+    """Exact machines across shards of 1,000 rows of phishing, in 1 to 8 partitions, beside those in one place here."""
+    from dimargin.sharding import parts
+    from dimargin.spark.columns import Columns
+    from dimargin.spark.training import train
+
+    parts._ROWS_OF_SHARD = 1000
+    X, y = load("phishing")
+    X, y = scaled(np.asarray(X, dtype=float)), np.where(y == y.max(), 1.0, 0.0)
+    pd.DataFrame({"features": list(X), "label": y}).to_parquet(f"{folder}/rows.parquet")
+    spark = session(2, folder, connect=way == "connect")
+    frame = spark.read.parquet(f"{folder}/rows.parquet")
+    for name, machine in (
+        ("hinge", dm.SVMClassifier(C=1.0, tol=1e-6, random_state=0)),
+        ("squared hinge", dm.SVMClassifier(C=1.0, loss="squared_hinge", tol=1e-6, random_state=0)),
+        ("ODM", dm.ODMClassifier(lam=1e4, tol=1e-6, random_state=0)),
+    ):
+        expected = clone(machine).set_params(strategy=dm.Exact(across_shards=False)).fit(X, y)
+        for partitions in (1, 2, 4, 8):
+            spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+            across = clone(machine).set_params(strategy=dm.Exact(across_shards=True, working_set=4000))
+            seconds, found = timed(train, across, frame, Columns("features", "label"))
+            difference = abs(found.objective_ / expected.objective_ - 1)
+            differ = int((found.predict(X) != expected.predict(X)).sum())
+            line = [way, name, str(partitions), f"{difference:.1e}", str(differ), f"{found.duality_gap_:.1e}",
+                    f"{seconds:.3g}", hex(hash(found.dual_coef_.tobytes()) & 0xFFFF)]  # fmt: skip
+            print(json.dumps(line), flush=True)
+    spark.stop()
+
+
+def partitioned():
+    lines = []
+    for way in ("executors", "connect"):
+        with tempfile.TemporaryDirectory() as folder:
+            command, seed = [sys.executable, __file__, "--dealt", way, folder], {**os.environ, "PYTHONHASHSEED": "0"}
+            found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=seed).stdout
+            lines += [json.loads(line) for line in found.splitlines() if line.startswith("[")]
+    print(table(["session", "loss", "partitions", "objective, relative difference", "rows predicted otherwise", "gap",
+                 "seconds", "hash of the coefficients"], lines), flush=True)  # fmt: skip
+
+
 def main():
     if sys.argv[1:2] == ["--run"]:
         return run(*map(int, sys.argv[2:5]), sys.argv[6:], sys.argv[5])
     if sys.argv[1:2] == ["--grown"]:
         return grown(int(sys.argv[2]), sys.argv[3])
     if sys.argv[1:2] == ["--spread"]:
-        return spread(int(sys.argv[2]), sys.argv[3])
+        return spread(*sys.argv[2:4])
+    if sys.argv[1:2] == ["--dealt"]:
+        return dealt(*sys.argv[2:4])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=["time", "memory", "equal"])
     parser.add_argument("--executors", type=int, nargs="+", default=[1, 2])
@@ -444,9 +511,13 @@ def main():
     if "memory" in options.parts:
         memory()
     if "executors" in options.parts:
-        executors()
+        executors(NARROW)
+    if "whole" in options.parts:
+        executors(WHOLE, list(ALL_ROWS))
     if "equal" in options.parts:
         equal(options.machines, options.data)
+    if "partitions" in options.parts:
+        partitioned()
     if "predict" in options.parts:
         with tempfile.TemporaryDirectory() as folder:
             predicted(options.rows, folder, options.repeats)

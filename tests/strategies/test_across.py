@@ -54,6 +54,23 @@ def test_a_polish_of_landmarks_stays_too(remote):
     assert_allclose(found.objective_, exact.objective_, rtol=2e-5)
 
 
+def test_rounds_start_from_clusters_where_the_kernel_is_local(remote, monkeypatch):
+    monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 2000)
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(1000, 2)) + 30 * k for k in range(6)])
+    y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=len(X)) > 0
+    machine = clone(HINGE).set_params(gamma=1.0, tol=1e-3)
+    started = clone(machine).set_params(strategy=Exact(across_shards=True)).fit(X, y)
+    assert [entry["level"] for entry in started.history_] == [1, 0]
+    assert (started.status_, started.certificate_, started.history_[0]["partitions"]) == ("converged", "global", 3)
+    assert ("whole_of", True) not in remote
+    cold = clone(machine).set_params(strategy=Exact(across_shards=True, working_set=2000)).fit(X, y)
+    assert {entry["level"] for entry in cold.history_} == {0}
+    assert_allclose(started.objective_, cold.objective_, rtol=2e-3)
+    started.set_params(warm_start=True).fit(X, y)
+    assert {entry["level"] for entry in started.history_} == {0}  # from the model that was there
+
+
 def test_which_rows_come_together():
     few, many, shape = 10_000, 1_000_000, TreeShape()
     for strategy in [*TREES, Exact(), Landmark(polish=True)]:

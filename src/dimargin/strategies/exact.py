@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 
-from dimargin.sharding.parts import whole_of
+from dimargin.sharding.parts import Part, whole_of
 from dimargin.sharding.tree import Level
 from dimargin.solvers import GrowingRows
 from dimargin.strategies import levels
 from dimargin.strategies.across import given_start, solve_across, stay_in_shards
 from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, TreeShape, end_of_solve
+from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.solves import SolverWrapper, Summary, solve_parts
 
 
@@ -50,10 +51,13 @@ class Exact(InOnePlace):
         Whether rows stay in their shards, where rounds bring their margins up to date, instead of coming together in
         one place (docs/algorithms.md#exact-across-shards). None means that they stay if shards are in other
         processes, as on Spark, and have more than 65,536 rows in all. Solves in one process are faster in one place.
+        Where the kernel is so narrow that many of its values are negligible, rounds start from kernel clusters, as
+        many as shards, that are solved side by side: this is `DivideAndConquer` with one level. If `max_time` ends
+        before the first round does, their model is returned, whose certificate is "partitioned".
     working_set : int or None, default=None
         Rows whose coefficients may change in a round of a solve across shards, at first. Rounds are few where these
         are about all support vectors, and take long where they are more. None means 32,768 for the hinges and 16,384
-        for the optimal margin distribution loss.
+        for the optimal margin distribution loss. If it is given, rounds start from zero, whatever the kernel.
 
     Examples
     --------
@@ -76,6 +80,10 @@ class Exact(InOnePlace):
         if size is not None and (not isinstance(size, Integral) or size < 2):
             raise ValueError(f"Exact: working_set must be None or a whole number of at least 2, got {size!r}")
 
+    def n_levels(self, n_rows: int, shape: TreeShape) -> int:
+        """Return 1 where rounds may start from clusters, 0 else."""
+        return int(bool(self.across_shards))
+
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
         """Return whether remote rows would not stay in their shards."""
         if self.across_shards is None:
@@ -86,9 +94,12 @@ class Exact(InOnePlace):
         """See `InOnePlace`; a solve across shards checks the gap once in every round."""
         if not (self.across_shards or (self.across_shards is None and stay_in_shards(training))):
             return super().train(training)
-        progress = training.progress
-        progress.level_begin(0, None)
-        whole = solve_across(training, given_start(training), self.working_set)
+        rows, start = training.rows, given_start(training)
+        if start is None and self.working_set is None and rows.n_shards > 1 and any(rows.collect(_is_local, None, 1)):
+            shape = TreeShape(branching=rows.n_shards, n_levels=1)
+            return DivideAndConquer().train(replace(training, shape=shape))
+        training.progress.level_begin(0, None)
+        whole = solve_across(training, start, self.working_set)
         return _outcome(training, whole.level, whole.found())
 
 
@@ -108,6 +119,11 @@ class CoreSet(InOnePlace):
 
     def _wrap_solver(self) -> SolverWrapper:
         return partial(GrowingRows, epsilon=self.epsilon)
+
+
+def _is_local(part: Part, _: None) -> bool:
+    """Task that returns whether most kernel values between the rows of a shard are negligible."""
+    return part.problem.kernel.local
 
 
 def _outcome(training: Training, level: Level[Summary], found: LevelModel) -> Outcome:
