@@ -75,8 +75,7 @@ def spread(where, folder):
         seconds, found = timed(train, machine, frame, Columns("features", "label"))
         watch.ended.set()
         spark.stop()
-    gaps = [entry["relative_gap"] for entry in found.history_]
-    print(json.dumps([seconds, found.duality_gap_, len(gaps), len(found.support_), watch.peaks("JVM"),
+    print(json.dumps([seconds, found.duality_gap_, found.n_iter_, len(found.support_), watch.peaks("JVM"),
                       watch.peaks("Python"), *memory_of_driver()]), flush=True)  # fmt: skip
 
 
@@ -86,10 +85,10 @@ def executors(places, names=()):
         for where, what in places.items():
             command = [sys.executable, __file__, "--spread", where, folder]
             line = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-            seconds, gap, checks, vectors, jvm, python, *driver = json.loads(line)
+            seconds, gap, rounds, vectors, jvm, python, *driver = json.loads(line)
             there = f"executors' JVMs {jvm} MB, Python workers {python} MB, " if jvm else ""
             print(
-                f"exact, hinge, {what}: {seconds:.3g} s to a gap of {gap:.1e}, {checks} checks, {vectors:,} support "
+                f"exact, hinge, {what}: {seconds:.3g} s to a gap of {gap:.1e}, {rounds} rounds, {vectors:,} support "
                 f"vectors; {there}the caller's Python and JVM {driver[0]:.0f} and {driver[1]:.0f} MB at their peak",
                 flush=True,
             )
