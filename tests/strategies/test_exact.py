@@ -4,7 +4,7 @@ import numpy as np
 from helpers import ODM, blobs, counted, make_problem
 from test_diodm import RBF, Recorder, training
 
-from dimargin.strategies import Exact, TreeShape
+from dimargin.strategies import DivideAndConquer, Exact, TreeShape
 
 
 def test_history_has_an_entry_a_check_with_counts_of_its_own(monkeypatch):
@@ -20,3 +20,10 @@ def test_history_has_an_entry_a_check_with_counts_of_its_own(monkeypatch):
     assert outcome.history[-1]["relative_gap"] == outcome.objectives.worst_gap <= 1e-3
     assert len(outcome.history) > 3
     np.testing.assert_array_equal(recorder.models[0].coefficients, outcome.model.coefficients)
+
+
+def test_the_memory_of_clusters_counts_where_there_may_be_some():
+    shape = TreeShape(branching=123, n_levels=1)  # 8,192 rows a shard
+    needed = DivideAndConquer().memory_needed(10**6, shape)
+    assert needed > 10**7 and Exact(across_shards=True).memory_needed(10**6, TreeShape()) == needed
+    assert Exact().memory_needed(10**6, TreeShape()) == 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 
-from dimargin.sharding.parts import Part, whole_of
+from dimargin.sharding.parts import Part, n_shards_for, whole_of
 from dimargin.sharding.tree import Level
 from dimargin.solvers import GrowingRows
 from dimargin.strategies import levels
@@ -84,6 +84,12 @@ class Exact(InOnePlace):
         """Return 1 where rounds may start from clusters, 0 else."""
         return int(bool(self.across_shards))
 
+    def memory_needed(self, n_rows: int, shape: TreeShape, n_outputs: int = 1, n_threads: int = 1) -> int:
+        """Return the bytes that the clusters take from which rounds may start, 0 where there are none."""
+        if not self.across_shards:
+            return super().memory_needed(n_rows, shape, n_outputs, n_threads)
+        return DivideAndConquer().memory_needed(n_rows, _clusters(n_shards_for(n_rows)), n_outputs, n_threads)
+
     def joins_all_rows(self, n_rows: int, shape: TreeShape) -> bool:
         """Return whether remote rows would not stay in their shards."""
         if self.across_shards is None:
@@ -96,8 +102,7 @@ class Exact(InOnePlace):
             return super().train(training)
         rows, start = training.rows, given_start(training)
         if start is None and self.working_set is None and rows.n_shards > 1 and any(rows.collect(_is_local, None, 1)):
-            shape = TreeShape(branching=rows.n_shards, n_levels=1)
-            return DivideAndConquer().train(replace(training, shape=shape))
+            return DivideAndConquer().train(replace(training, shape=_clusters(rows.n_shards)))
         training.progress.level_begin(0, None)
         whole = solve_across(training, start, self.working_set)
         return _outcome(training, whole.level, whole.found())
@@ -119,6 +124,11 @@ class CoreSet(InOnePlace):
 
     def _wrap_solver(self) -> SolverWrapper:
         return partial(GrowingRows, epsilon=self.epsilon)
+
+
+def _clusters(n_shards: int) -> TreeShape:
+    """Return the shape of a tree of the whole problem and as many clusters as shards."""
+    return TreeShape(branching=n_shards, n_levels=1)
 
 
 def _is_local(part: Part, _: None) -> bool:
