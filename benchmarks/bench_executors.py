@@ -180,8 +180,12 @@ def partitioned():
     for way in ("executors", "connect"):
         with tempfile.TemporaryDirectory() as folder:
             command, seed = [sys.executable, __file__, "--dealt", way, folder], {**os.environ, "PYTHONHASHSEED": "0"}
-            found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=seed).stdout
-            lines += [json.loads(line) for line in found.splitlines() if line.startswith("[")]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=seed) as process:
+                for line in process.stdout:
+                    print(line, end="", file=sys.stderr, flush=True)
+                    lines += [json.loads(line)] if line.startswith("[") else []
+            if process.returncode:
+                raise SystemExit(f"the fits on {way} ended with exit status {process.returncode}")
     print(table(["session", "loss", "partitions", "objective, relative difference", "rows predicted otherwise", "gap",
                  "seconds", "hash of the coefficients"], lines), flush=True)  # fmt: skip
 

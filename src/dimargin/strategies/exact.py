@@ -132,7 +132,7 @@ def _clusters(n_shards: int) -> TreeShape:
 
 
 def _is_local(part: Part, _: None) -> bool:
-    """Task that returns whether most kernel values between the rows of a shard are negligible."""
+    """Task that returns whether the kernel is narrow for the rows of a shard: `KernelMatrix.local`."""
     return part.problem.kernel.local
 
 
