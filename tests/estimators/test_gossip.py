@@ -235,7 +235,7 @@ def test_verbose_tells(rows, capsys):
 @pytest.mark.parametrize(
     "parameters, error, text",
     [
-        ({"algorithm": "gossip"}, ValueError, "algorithm must be 'gadget', got 'gossip'"),
+        ({"algorithm": "gossip"}, ValueError, "algorithm must be 'gadget' or a SiteAlgorithm, got 'gossip'"),
         ({"n_sites": 0}, ValueError, r"n_sites must be a whole number in \[1, inf\), got 0"),
         ({"topology": "circle"}, ValueError, "topology must be one of complete, ring"),
         ({"alpha": 0}, ValueError, r"alpha must be a finite number in \(0, inf\), got 0"),

@@ -35,7 +35,6 @@ if TYPE_CHECKING:  # the network needs an extra
     from dimargin.network.programs.gadget_settings import GadgetSettings
     from dimargin.simulation.gossip_run import GossipRun
 
-_ALGORITHMS = ("gadget",)
 _ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
 
 
@@ -54,7 +53,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     Parameters
     ----------
-    algorithm : {"gadget"}, default="gadget"
+    algorithm : "gadget" or SiteAlgorithm, default="gadget"
+        GADGET, of which the parameters below are, or one of its rivals with its own, from
+        `dimargin.network.programs`: these take `alpha`, and stop after `max_iter` rounds at the latest.
     n_sites : int, default=10
         Sites that the rows are dealt to.
     topology : str or networkx graph, default="complete"
@@ -162,7 +163,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     class_weight = None  # what the base class asks for, and this machine does not have
 
-    algorithm: str = "gadget"
+    algorithm: Any = "gadget"
     n_sites: int = 10
     topology: Any = "complete"
     alpha: float = 1e-4
@@ -260,6 +261,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return evaluate and (lambda run: evaluate(run.weights(bool(self.average))))
 
     def _run(self, data: TrainingData, seed: int) -> GossipRun:
+        from dimargin.network.programs.algorithm import Problem
         from dimargin.simulation.gossip_run import GossipRun, deal
         from dimargin.simulation.run import connected_graph
 
@@ -267,10 +269,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         graph = connected_graph(self.topology, n_sites, seed)
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
         site = deal(self.shards, data.y, order, n_sites)
-        settings = self._settings(directed=graph.is_directed())
+        settings: Any = self._settings(directed=graph.is_directed())
+        make = None
         X, conditions = self._with_constant(data.X), self.conditions or Conditions()
+        if self.algorithm != "gadget":
+            problem = Problem(settings.alpha, n_sites, len(site), settings.lease)
+            settings, make = problem, partial(self.algorithm.program, problem)
         evaluate = self._accuracies_of_sites()
-        return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate)
+        return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
         from dimargin.network.programs.gadget_settings import GadgetSettings
@@ -285,8 +291,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
     def _check_parameters(self) -> None:
         """Raise an error for any parameter out of its range, ImportError where the network's packages are missing."""
         check_sites(type(self).__name__, self.n_sites, self.topology, self.shards)
+        if self.algorithm != "gadget":
+            self._check_algorithm()
         for name, known in (
-            ("algorithm", _ALGORITHMS),
             ("gradient", ("tracked", "local")),
             ("stop", ("objective", "quiet")),
         ):
@@ -308,6 +315,13 @@ class GossipSVMClassifier(LinearMarginClassifier):
             check_magnitude("step_size", self.step_size)
         if self.max_time is not None:
             check_number("max_time", self.max_time, 0)
+
+    def _check_algorithm(self) -> None:
+        from dimargin.network.programs.algorithm import SiteAlgorithm
+
+        if not isinstance(self.algorithm, SiteAlgorithm):
+            raise ValueError(f"algorithm must be 'gadget' or a SiteAlgorithm, got {self.algorithm!r}")
+        self.algorithm.validate()
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dimargin.network.programs.algorithm import LinearSite
 from dimargin.network.programs.gadget import Gadget
 from dimargin.problems.hinge import HingeRows, hinge_dual
 from dimargin.problems.objectives import relative
@@ -51,29 +52,35 @@ def deal(shards: str | Sequence[int], codes: NDArray[Any], order: NDArray[Any], 
 
 @dataclass
 class GossipRun(SimulatedRun):
-    """Rows of sites that learn by GADGET with `GadgetSettings`, and what they have learnt.
+    """Rows of sites that learn linear machines, and what they have learnt.
 
-    For every entry of the history `evaluate`, if given, returns the accuracies of all sites, of shape (n_sites,).
+    They run GADGET with `GadgetSettings`, or the program that `make` returns for a site's name, rows and seed, where
+    the settings are a `Problem`. For every entry of the history `evaluate`, if given, returns the accuracies of all
+    sites, of shape (n_sites,).
     """
 
     evaluate: Callable[[GossipRun], Floats] | None = None
+    make: Callable[[str, HingeRows, tuple[int, ...]], LinearSite] | None = None
 
     _first_look: ClassVar[int] = 1
     _between_looks: ClassVar[float] = 1.25
 
-    def _program(self, number: int, name: str) -> Gadget:
+    def _program(self, number: int, name: str) -> Any:
         own = self.rows_of(number)
-        return Gadget(HingeRows(self.X[own], self.signs[:, own]), self.settings, (self.random_state, number))
+        return self._made(name, HingeRows(self.X[own], self.signs[:, own]), (self.random_state, number))
 
     @property
-    def programs(self) -> list[Gadget]:
+    def programs(self) -> list[Any]:
         """Programs of all sites; for a site that is down, the one that ran last."""
-        return [site.last or self._nothing for site in self.simulator.sites.values()]  # type: ignore[misc]
+        return [site.last or self._nothing for site in self.simulator.sites.values()]
 
     @property
-    def _nothing(self) -> Gadget:
+    def _nothing(self) -> LinearSite:
         """Program of a site that has not started yet."""
-        return Gadget(HingeRows(self.X[:0], self.signs[:, :0]), self.settings)
+        return self._made("", HingeRows(self.X[:0], self.signs[:, :0]), (0,))
+
+    def _made(self, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
+        return Gadget(rows, self.settings, seed) if self.make is None else self.make(name, rows, seed)
 
     def weights(self, average: bool = False) -> Floats:
         """Return the weights of all sites, of shape (n_sites, n_outputs, n_features).
@@ -92,9 +99,11 @@ class GossipRun(SimulatedRun):
     def dual_objective(self) -> Floats:
         """Return the dual objective of the dual coefficients of all sites together, of shape (n_outputs,).
 
-        It is below every objective.
+        It is below every objective, and zero where the sites' programs have no such coefficients.
         """
         programs, n = self.programs, self.X.shape[0]
+        if any(program.dual is None for program in programs):
+            return np.zeros(len(self.signs))
         activity = np.sum([program.dual.sum(axis=1) for program in programs], axis=0) / n
         pull = sum((program.rows.X.T @ (program.rows.signs * program.dual).T).T for program in programs) / n
         rounding = (1 + len(programs) / n) * sum(program.rows.pull_rounding(program.dual) for program in programs) / n
