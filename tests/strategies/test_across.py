@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
 
 from dimargin import Cascade, DiODM, DiP, DivideAndConquer, Exact, Landmark, ODMClassifier, SVMClassifier
 from dimargin.engines.local import LocalShards
@@ -69,6 +70,20 @@ def test_rounds_start_from_clusters_where_the_kernel_is_local(remote, monkeypatc
     assert_allclose(started.objective_, cold.objective_, rtol=2e-3)
     started.set_params(warm_start=True).fit(X, y)
     assert {entry["level"] for entry in started.history_} == {0}  # from the model that was there
+
+
+def test_time_that_ends_among_the_clusters_says_so(remote, monkeypatch):
+    """The deadline has passed before the first round: the model is that of the clusters, and so is its certificate."""
+    monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 2000)
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(1000, 2)) + 30 * k for k in range(6)])
+    y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=len(X)) > 0
+    machine = clone(HINGE).set_params(gamma=1.0, tol=1e-9, max_time=1e-9, strategy=Exact(across_shards=True))
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        machine.fit(X, y)
+    assert (machine.status_, machine.certificate_) == ("max_time", "partitioned")
+    assert [entry["level"] for entry in machine.history_] == [1]
+    assert 0 < machine.duality_gap_ < np.inf
 
 
 def test_which_rows_come_together():
