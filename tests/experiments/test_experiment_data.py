@@ -9,6 +9,7 @@ from sklearn.datasets import load_svmlight_file
 from text_files import write_csv, write_moons
 
 from dimargin.data_files import DataFileError
+from dimargin.datasets.access import DataRows
 from dimargin.experiments.data import MissingDataError, Split, load, load_file
 
 
@@ -67,3 +68,23 @@ def test_what_was_scaled_before_is_left_as_it_is(moons):
     given = load_svmlight_file(str(moons / "svmguide1"))[0].toarray()
     np.testing.assert_array_equal(split.X[:, : given.shape[1]], given)
     assert given.min() > 1
+
+
+def test_data_that_are_made_of_others():
+    """Two of ten digits, whose labels are one more, and a class of which 0.6% of the rows are left."""
+    y = np.arange(200) % 10 + 1.0
+    digits = DataRows(np.arange(200.0)[:, None], y, np.arange(100.0)[:, None], y[:100])
+    found = load("usps, 4 or 9", read={"usps": digits}.__getitem__)
+    assert sorted(set(found.y)) == sorted(set(found.y_test)) == [5, 10]
+    assert (len(found.y), len(found.y_test)) == (40, 20)
+    rare = DataRows(np.arange(12_000.0)[:, None], np.repeat([-1.0, 1.0], [9940, 2060]), None, None)
+    found = load("cod-rna, 0.6% positive", read={"cod-rna": rare}.__getitem__)
+    labels = np.concatenate([found.y, found.y_test])
+    assert (len(labels), (labels == 1).sum()) == (10_000, 60) and (found.y_test == 1).sum() == 12
+
+
+def test_what_is_missing_is_the_data_set_of_which_it_is_made(monkeypatch, tmp_path):
+    monkeypatch.setenv("DIMARGIN_DATA", str(tmp_path))
+    monkeypatch.setenv("DIMARGIN_CACHE", str(tmp_path))
+    with pytest.raises(MissingDataError, match="usps"):
+        load("usps, 4 or 9")

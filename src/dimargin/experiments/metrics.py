@@ -80,6 +80,15 @@ METRICS = {
     "support_vectors": Metric("support vectors", count, "rows that the model holds"),
     "bytes": Metric("sent", size, "bytes of all messages"),
     "messages": Metric("messages", count, "sent by all sites"),
+    "rounds": Metric("rounds", count, "of the sites"),
+    "rows_shared": Metric("rows shared", count, "rows that have left their site"),
+    "worst_accuracy": Metric(
+        "worst site, %", _percent, "share of the test rows that the worst site predicts right", 100.0
+    ),
+    "excess": Metric(
+        "above the optimum", lambda value: f"{value:.1e}", "objective of all rows over LIBLINEAR's, less one"
+    ),
+    "worst_excess": Metric("worst site above", lambda value: f"{value:.1e}", "the same of the worst site"),
     "peak_memory": Metric("peak memory", size, "of the process of the cell, with Python, its libraries and the data"),
 }
 """All metrics, by the keys that cells, tables and files have; a method without one lacks its key."""

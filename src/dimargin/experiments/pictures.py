@@ -20,7 +20,7 @@ _SIZE = (4.4, 3.7)  # inches: readable across a phone
 _LINE_OF_LEGEND, _LETTERS, _MOST_LINES = 0.17, 60, 5
 _MARKERS = "osD^vPX*<>h"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
-                "bound", "distance", "partitions")  # fmt: skip
+                "bound", "distance", "partitions", "rounds", "excess", "worst_excess")  # fmt: skip
 Points = dict[str, list[tuple[float, float]]]
 
 
