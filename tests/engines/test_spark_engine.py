@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from dimargin.engines.jobs import Jobs, plain_plans
 from dimargin.engines.spark import SparkEngine
+from dimargin.system.memory import memory_of_process
 
 MODE = os.environ.get("DIMARGIN_SPARK", "local")
 pytestmark = pytest.mark.slow
@@ -45,6 +46,12 @@ def test_tasks_use_the_cores_that_spark_sets_aside_for_them(spark, monkeypatch):
         assert ranges(engine).n_threads == 1
     monkeypatch.setattr(type(spark.conf), "get", lambda self, name, *default: "3" if "task.cpus" in name else "false")
     assert Jobs(spark).threads_of_a_task == 3
+
+
+def test_workers_tell_how_much_memory_they_may_use(spark):
+    with SparkEngine(spark) as engine:
+        assert engine.memory_of_worker == memory_of_process()  # they are processes of this computer
+        assert engine.jobs == 1
 
 
 # ---- sources -------------------------------------------------------------------------------------------------------

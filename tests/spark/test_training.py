@@ -233,6 +233,12 @@ def test_rows_that_would_not_fit_are_refused_before_the_work_begins(frame):
         train(machine, frame, COLUMNS)
 
 
+def test_a_worker_s_memory_is_the_limit_where_none_is_given(frame, monkeypatch):
+    monkeypatch.setattr("dimargin.engines.jobs.Jobs.check", lambda self: 10**6)
+    with pytest.raises(MemoryError, match="bytes, and an executor has 1000000"):
+        train(clone(ODM).set_params(strategy="diodm"), frame, COLUMNS)
+
+
 @pytest.mark.slow
 def test_a_time_limit_gives_a_machine(frame, rows):
     machine = clone(ODM).set_params(strategy="diodm", max_time=1e-3, **TREE)

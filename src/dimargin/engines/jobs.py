@@ -131,8 +131,13 @@ class Jobs:
             remove(tag)
         return outcome
 
-    def check(self) -> None:
+    def check(self) -> int:
         """Check that the executors have this version of dimargin, and of Python.
+
+        Returns
+        -------
+        int
+            The bytes that a worker may use, the least of those that answered.
 
         Raises
         ------
@@ -142,7 +147,7 @@ class Jobs:
         if tuple(int(number) for number in self.spark.version.split(".")[:2]) < _LEAST_SPARK:
             raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
         here = (version("dimargin"), ".".join(map(str, sys.version_info[:2])))
-        environments = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string")
+        environments = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string, memory long")
         try:
             found = self.run(environments, "check")
         except PySparkException as error:
@@ -152,18 +157,20 @@ class Jobs:
             if "PYTHON_VERSION_MISMATCH" not in str(error):
                 raise
             raise RuntimeError(f"the driver has Python {here[1]}, the executors have another one: {_REMEDY}") from error
-        for there in sorted({(row["dimargin"], row["python"]) for row in found.to_pylist()}):
+        answers = found.to_pylist()
+        for there in sorted({(row["dimargin"], row["python"]) for row in answers}):
             if there != here:
                 raise RuntimeError(
                     f"the driver has dimargin {here[0]} with Python {here[1]}, an executor has dimargin {there[0]} "
                     f"with Python {there[1]}: {_REMEDY}"
                 )
+        return min(int(row["memory"]) for row in answers)
 
 
 def _environment() -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return a function that is pickled by value, since dimargin may be missing where it runs.
 
-    It yields the versions of dimargin and Python there.
+    It yields the versions of dimargin and Python there, and the bytes that the process may use.
     """
 
     def look(batches: Iterator[Any]) -> Iterator[Any]:
@@ -174,11 +181,17 @@ def _environment() -> Callable[[Iterator[Any]], Iterator[Any]]:
 
         for _ in batches:
             pass
+        memory = 0
         try:
             found = version("dimargin")
+            from dimargin.system.memory import memory_of_process
+
+            memory = memory_of_process()
         except PackageNotFoundError:
             found = "(none)"
+        except ImportError:  # of a version that has it elsewhere, and is refused for that
+            pass
         python = ".".join(map(str, sys.version_info[:2]))
-        yield pa.RecordBatch.from_pydict({"dimargin": [found], "python": [python]})
+        yield pa.RecordBatch.from_pydict({"dimargin": [found], "python": [python], "memory": [memory]})
 
     return look

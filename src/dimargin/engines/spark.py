@@ -42,6 +42,11 @@ class SparkEngine:
         Classic or Connect, of Spark 4.1 or newer. Two of its settings, ``spark.sql.adaptive.enabled`` and
         ``spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch``, are off while jobs over shards run.
 
+    Attributes
+    ----------
+    memory_of_worker : int
+        Bytes that a worker may use, the least of those that have told their versions.
+
     Raises
     ------
     RuntimeError
@@ -50,7 +55,7 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession) -> None:
         self._jobs = Jobs(spark)
-        self._jobs.check()
+        self.memory_of_worker = self._jobs.check()
         self._store = Store(self._jobs)
 
     @property

@@ -10,7 +10,7 @@ of the source, nor the order in which it is read, nor the number of workers chan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -34,9 +34,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.spark.arrow import rows_of
 from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT, Columns
 from dimargin.system.arrays import Floats, Indices
-from dimargin.system.memory import memory_of_process
 
-_WORKERS_ASKED = 256
 _SUMMED = 1e-9  # relative difference of two sums of the same weights, in another order
 _LEAST_SHARE = 0.5  # of the mean, that the rows of a shard may be
 
@@ -131,12 +129,6 @@ class Source:
         weights = {row[LABEL]: row["weight"] for row in known}
         return Survey(labels, weights, n_given, n_features, n_values if vectors else n_given * n_features)
 
-    def memory(self) -> int:
-        """Return the bytes that a worker may use, the least of those that were asked, in one job."""
-        workers = self.frame.sparkSession.range(_WORKERS_ASKED)
-        with self.engine.describe("look at the workers"):
-            return int(min(self.engine.summarise(workers, _memory)))
-
     def scattered(self, survey: Survey, random_state: int) -> tuple[Shards[KeyedRows], Measures]:
         """Return the rows as shards that follow one another in the order of their keys, and sums over them.
 
@@ -218,12 +210,6 @@ def shard_numbers(keys: Keys, n_shards: int) -> Indices:
 
 
 # ---- what executors do ---------------------------------------------------------------------------------------------
-
-
-def _memory(batches: Iterator[pa.RecordBatch], _: None) -> int:
-    for _batch in batches:
-        pass
-    return memory_of_process()
 
 
 @dataclass(frozen=True)

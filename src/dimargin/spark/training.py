@@ -207,7 +207,8 @@ class _KernelRun(_Run):
             return
         # the rows, as they came, as they are, and prepared; and what the solve takes
         needed = 16 * survey.n_values + self.machine._memory_needed(survey.n_rows, survey.n_values, self.n_outputs)
-        most, whose = (source.memory(), "an executor has") if limit is None else (limit, "memoryLimit is")
+        worker = source.engine.memory_of_worker
+        most, whose = (worker, "an executor has") if limit is None else (limit, "memoryLimit is")
         if needed > most:
             raise MemoryError(
                 f"level 0 solves all {survey.n_rows} rows in one place, which needs about {needed} bytes, and {whose} "
