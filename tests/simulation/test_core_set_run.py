@@ -6,8 +6,10 @@ from threading import Event
 
 import numpy as np
 import pytest
+from ball_reference import quadratic_optimum
 
 from dimargin import minimum_enclosing_ball
+from dimargin.kernels.functions import Kernel
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.network.topology import changing_digraphs, make_graph
 from dimargin.simulation.conditions import Conditions, LinkFaults
@@ -67,3 +69,19 @@ def test_a_margin_machine_has_no_radius():
     settings = CoreSetSettings("margin", 1e-3, C=1.0, intercept=True)
     agreed = run_of(settings, signs=np.where(np.arange(90) % 2, 1.0, -1.0)).run(200)
     assert agreed.status == "converged" and "radius_min" not in agreed.history[-1]
+
+
+def test_the_hard_margin_machine_in_bad_weather():
+    """Without softness, messages late, lost and doubled: rho is that of an interior-point solver."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X @ [1.0, -1.0, 0.5] > 0, 1.0, -1.0)
+    X += 0.1 * y[:, None] * [1.0, -1.0, 0.5]
+    agreed = replace(
+        run_of(CoreSetSettings.for_gap("margin", np.inf, 1e-6, Kernel("linear"), intercept=True)),
+        X=X, signs=y, site=np.arange(60) % 9, conditions=Conditions.asynchronous(loss=0.3, duplication=0.2),
+    ).run(200)  # fmt: skip
+    products, longest = np.outer(y, y) * (X @ X.T + 1), (X**2).sum(axis=1).max() + 1
+    rho = longest - quadratic_optimum(products, np.full(60, longest))
+    assert agreed.history[-1]["core_sets"] == 1 and agreed.settings.is_separated(agreed.best)
+    assert agreed.best.value == pytest.approx(-rho, rel=1e-5)

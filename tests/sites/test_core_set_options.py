@@ -192,11 +192,41 @@ def test_a_late_site_with_a_new_label_makes_all_begin_anew(tmp_path, flowers):
     assert (model[-1].predict(model[0].transform(X)) == y).mean() > 0.9
 
 
-@pytest.mark.parametrize(("change", "words"), [({"C": 0.0}, "C must be"), ({"C": np.inf}, "C must be"),
+@pytest.mark.parametrize(("change", "words"), [({"C": 0.0}, "C must be"),
+                                                ({"kind": "one-class", "C": np.inf}, "C must be"),
                                                 ({"coef0": np.nan}, "coef0 must be")])  # fmt: skip
 def test_bad_options_are_named(change, words):
     with pytest.raises(ValueError, match=words):
         CoreSetOptions(**change)
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_the_hard_margin_machine_and_rows_that_have_none(tmp_path, flowers):
+    """Setosa alone can be separated: sites that learn so have the machine, others say why they have none."""
+    X, y = flowers
+    options = CoreSetOptions(kernel="linear", C=np.inf, tol=1e-4, **FAST)
+    for folder, others in (("hard", y != "none"), ("none", y != "setosa")):
+        (tmp_path / folder).mkdir()
+        labels = np.where(y == "setosa", "yes", "no") if folder == "hard" else y
+        for k, name in enumerate("abc"):
+            mine = np.flatnonzero(others)[k::3]
+            write_csv(tmp_path / folder / f"{name}.csv", X[mine], labels[mine])
+    run(tmp_path / "hard", "abc", options)
+    scaled, labels = MinMaxScaler().fit_transform(X), np.where(y == "setosa", "yes", "no")
+    whole = dimargin.CoreSetSVMClassifier(np.inf, kernel="linear", tol=1e-6, random_state=0).fit(scaled, labels)
+    for name in "abc":
+        machine = machine_of(tmp_path / "hard", name)[-1]
+        np.testing.assert_allclose(machine.decision_function(scaled), whole.decision_function(scaled), atol=1e-2)
+        assert machine.objective_ == pytest.approx(whole.objective_, rel=2e-4) and np.inf == machine.C
+        assert SiteFolder(tmp_path / "hard" / name).read_status()["trouble"] == ""
+    simulator = run(tmp_path / "none", "abc", options)
+    said = {who: facts.facts["reason"] for _, who, facts in simulator.reports if facts.what == "not separated"}
+    assert said.keys() == set("abc") and "converged" not in {facts.what for _, _, facts in simulator.reports}
+    for name in "abc":
+        status = SiteFolder(tmp_path / "none" / name).read_status()
+        assert "C=inf asks for a hyperplane" in status["trouble"] == said[name] and not status["converged"]
+        assert status["objective"] == status["dual_objective"] == [None]
+        assert not (tmp_path / "none" / name / "model.dimargin").exists()
 
 
 def test_sites_of_other_terms_refuse_each_other(tmp_path, flowers):

@@ -289,7 +289,7 @@ class MarginSpace(KernelSpace):
 
     With a constant in the place of all ``k(x, x)`` the dual is ``minimise x'K~x`` over the simplex, whatever the kernel
     (Tsang, Kwok, Zurada, "Generalized core vector machines", IEEE TNN 2006, section III). Parameters are those of
-    `KernelSpace`; softness must be positive.
+    `KernelSpace`. Without softness the machine is the hard-margin one, and rho the square of the widest margin.
     """
 
     def __init__(self, kernel: KernelMatrix, softness: Floats | None = None, signs: Floats | None = None) -> None:

@@ -244,8 +244,8 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
         "neighbours": ", ".join(facts["neighbours"]) or "none",
         "refused": ", ".join(f"{name} ({why})" for name, why in facts["refused"].items()) or "none",
         **({"core-set": f"{facts['core_set']} rows"} if "core_set" in facts else {}),
-        "estimated objective": ", ".join(f"{value:.6g}" for value in facts.get("objective", [])) or "none yet",
-        "at least": ", ".join(f"{value:.6g}" for value in facts.get("dual_objective", [])) or "none yet",
+        "estimated objective": _numbers(facts.get("objective", [])),
+        "at least": _numbers(facts.get("dual_objective", [])),
         "age": f"{facts['age']:.1f} s",
         "bytes in, out": f"{facts['bytes_in']}, {facts['bytes_out']}",
         "rows": f"{facts['rows']} at {len(facts['sites'])} sites, {facts['rows_shared']} shared",
@@ -256,6 +256,10 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
         lines["trouble"] = facts["trouble"]
     for what, value in lines.items():
         print(f"{what:20} {value}")
+
+
+def _numbers(values: list[float | None]) -> str:
+    return ", ".join("infinite" if value is None else f"{value:.6g}" for value in values) or "none yet"
 
 
 def register(app: typer.Typer) -> None:

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.kernels.user import KernelFunction
-from dimargin.problems.losses import Loss, SquaredHingeLoss
+from dimargin.problems.losses import HardMarginLoss, Loss, SquaredHingeLoss
 from dimargin.strategies import Strategy
 from dimargin.strategies.exact import CoreSet
+from dimargin.strategies.hard_margin import HardMargin
 
 
 @documented
@@ -31,7 +34,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the squared loss, which is halved; larger is less regularised.
+        Weight of the squared loss, which is halved; larger is less regularised. Infinite for the hard-margin machine,
+        the hyperplane farthest from all rows, each on the side of its label: ValueError if there is none.
     epsilon : float or None, default=None
         None: the core-set grows until the relative duality gap is within `tol`. A number, in (0, 1]: until every row is
         within ``1 + epsilon`` times the radius of the core-set's ball, as in the paper. That says little of the machine
@@ -94,6 +98,11 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     -----
     Up to 512 rows without `epsilon` are solved in float64 to rounding, whatever `tol` is: the core-set is the support.
 
+    Hard-margin machines are found in float64, which resolves margins of a millionth of the longest row's length. Their
+    model is scaled so that all margins are at least one in spite of rounding: `objective_` is ``1/2 (|w|^2 + b^2)`` of
+    a hyperplane that errs nowhere, and `dual_objective_` bounds that of all others. The time grows with the cube of the
+    core-set's size.
+
     References
     ----------
     G. Notarstefano, "A core-set approach for distributed quadratic programming in big-data classification"; I. Tsang,
@@ -135,6 +144,8 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
     @property
     def strategy(self) -> Strategy:  # type: ignore[override]
         """Strategy that trains on one computer, or by simulated sites that agree on a core-set."""
+        if self.n_sites == 1 and np.inf == self.C:
+            return HardMargin()
         if self.n_sites == 1:
             return CoreSet(self.epsilon)
         from dimargin.simulation.consensus import Consensus  # needs an extra
@@ -150,6 +161,12 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         super()._check_parameters()
 
     def _loss(self) -> Loss:
+        if isinstance(self.C, float) and np.inf == self.C:
+            if self.epsilon is not None:
+                raise ValueError(
+                    f"epsilon must be None with C=inf, whose machine is right or wrong; got {self.epsilon!r}"
+                )
+            return HardMarginLoss()
         check_number("C", self.C, 0)
         check_magnitude("C", self.C)
         if self.epsilon is not None:

@@ -64,8 +64,10 @@ class DualProblem(MarginLosses):
         columns = np.flatnonzero(dual.any(axis=0))
         return columns, (self.labels * dual)[:, columns]
 
-    def _margin_errors(self, dual: Floats, margins: Floats, travelled: Floats | None, accurately: bool) -> Floats:
-        """Bound the rounding of margins in float64."""
+    def margin_errors(
+        self, dual: Floats, margins: Floats, travelled: Floats | None = None, accurately: bool = False
+    ) -> Floats:
+        """Bound the rounding of margins in float64; parameters are those of `objectives`."""
         kernel, (columns, signed) = self.kernel, self.support(dual)
         if travelled is None and accurately:
             return kernel.accurate_product_errors(columns, signed, margins)
@@ -135,7 +137,7 @@ class DualProblem(MarginLosses):
         """
         if intercepts is None:
             intercepts = self.intercepts(margins)
-        errors = self._margin_errors(dual, margins, travelled, accurately) if self.kernel.double else None
+        errors = self.margin_errors(dual, margins, travelled, accurately) if self.kernel.double else None
         reach = self.reach(dual) if self.intercept else 0.0
         return self.objective_sums(dual, margins, intercepts, errors).objectives(intercepts, reach)
 

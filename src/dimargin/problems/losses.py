@@ -301,3 +301,18 @@ class SquaredHingeLoss(OneSidedLoss):
         before = (acts_below.sum(), pull + acts_below @ t) if at == 0 else (weight[at - 1], moment[at - 1])
         # one class alone: its last kink ends all loss
         return float(before[1] / before[0] if before[0] > ROUNDING_OF_WEIGHTS * k.sum() else t[min(at, len(t) - 1)])
+
+
+@dataclass(frozen=True)
+class HardMarginLoss(SquaredHingeLoss):
+    """No loss where margins are at least one, and an infinite one else: the squared hinge at an infinite `C`.
+
+    The conjugate is ``-g`` on ``[0, inf)``; the dual is unbounded where no hyperplane has all rows on their side.
+    """
+
+    C: float = np.inf
+    smooth = False
+
+    def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
+        """See `Loss`."""
+        return np.where(margins >= 1, 0.0, np.inf)

@@ -11,7 +11,7 @@ import numpy as np
 
 from dimargin.network.programs.core_set_settings import CoreSetSettings
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.losses import SquaredHingeLoss
+from dimargin.problems.losses import HardMarginLoss, SquaredHingeLoss
 from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.problems.solution import Status
 from dimargin.sharding.parts import Part, whole_of
@@ -20,6 +20,7 @@ from dimargin.simulation.gossip_run import deal
 from dimargin.simulation.run import connected_graph, quiet_rounds
 from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, Outcome, Strategy, Training, TreeShape
+from dimargin.strategies.hard_margin import separating
 from dimargin.system.arrays import Floats
 
 
@@ -107,11 +108,13 @@ class Consensus(Strategy):
         margins = precise.margins(weights)
         # the best multiple of the weights; sites know it too, but where kernel values are large they have lost it in
         # the length that all points count as having
-        rho = (weights * (margins + problem.conjugate.curvature_right * weights)).sum(axis=1, keepdims=True)
-        share = np.where(rho > _TINY, 1 / np.maximum(rho, _TINY), 0.0)
-        dual = share * weights
-        objectives = precise.certified(dual)  # whose coefficients are rounded once more
         status: Status = next((run.status for run in runs if run.status != "converged"), "converged")
+        if isinstance(problem.loss, HardMarginLoss):
+            dual = separating(precise, weights, margins, status)
+        else:
+            rho = (weights * (margins + problem.conjugate.curvature_right * weights)).sum(axis=1, keepdims=True)
+            dual = np.where(rho > _TINY, 1 / np.maximum(rho, _TINY), 0.0) * weights
+        objectives = precise.certified(dual)  # whose coefficients are rounded once more
         reason = f"{status}: sites agreed on a core-set"
         if status == "converged" and objectives.worst_gap > limits.tol:
             status = "precision"

@@ -40,8 +40,8 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
         return 2 if self.kind == "svm" else 0
 
     def __post_init__(self) -> None:
-        if not (LEAST <= self.C <= MOST or (self.kind == "svdd" and np.inf == self.C)):
-            raise ValueError(f"C must be in [{LEAST:g}, {MOST:g}], or of svdd infinite; got {self.C!r}")
+        if not (LEAST <= self.C <= MOST or (self.kind != "one-class" and np.inf == self.C)):
+            raise ValueError(f"C must be in [{LEAST:g}, {MOST:g}], or of svm and svdd infinite; got {self.C!r}")
         if not 1 <= self.degree <= MOST_DEGREE:
             raise ValueError(f"degree must be in [1, {MOST_DEGREE}], got {self.degree!r}")
         if not np.isfinite(self.coef0):
@@ -87,7 +87,7 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
         """Return the model's last step; None before there is a core-set for every output."""
         chosen = [machine.chosen for machine in learner.machines]
         found = [one for one in chosen if one is not None and np.isfinite(one.value)]
-        if len(found) < len(chosen):
+        if len(found) < len(chosen) or not all(map(learner.settings.is_separated, found)):
             return None
         bounds = np.array([learner.settings.bounds(one) for one in found])
         kernel = self._kernel(schema)

@@ -97,11 +97,13 @@ class LearningSite(Agreement):
         """Replace the status file."""
         network = {} if self.live is None else self.live.status()
         traffic = network.get("traffic", {}).values()
+        trouble = "" if self.learner is None else self.learner.trouble
         facts = {
             "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
             **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
             "bytes_out": sum(one["bytes_out"] for one in traffic), "process": os.getpid(),
-            "converged": self._has_finished, "trouble": self._trouble or _withheld(network), "network": network,
+            "converged": self._has_finished and not trouble, "network": network,
+            "trouble": self._trouble or trouble or _withheld(network),
         }  # fmt: skip
         write_file(self.folder.status, json.dumps(facts, default=str).encode(), durable=False)
 
@@ -111,9 +113,11 @@ class LearningSite(Agreement):
         return self.learner is not None and self.learner.has_finished
 
     def write_model(self, durable: bool = False) -> None:
-        """Replace the model file, if there is a model yet."""
+        """Replace the model file, if there is a model yet; remove it if there can be none, as rows have shown since."""
         machine = None if self.learner is None else self.options.machine(self.learner, self.schema, self.counts)
         if machine is None:
+            if self.learner is not None and self.learner.trouble:
+                self.folder.model.unlink(missing_ok=True)
             return
         status = "converged" if self._has_finished else "learning"
         machine = machine._replace(attributes={**machine.attributes, "status_": status})

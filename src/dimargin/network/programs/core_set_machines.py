@@ -70,7 +70,8 @@ class CoreSetMachines(Learner):
             known = [points for machine in self.machines for points in machine.core_sets]
             self._signatures.keep({name for points in known for name in points.names})
         if self.has_finished and not had_finished:
-            yield Report("converged", self._facts())
+            trouble = self.trouble
+            yield Report("not separated", {"reason": trouble}) if trouble else Report("converged", self._facts())
             yield Stop("quiet")
         yield Wake(self.settings.interval)
 
@@ -103,14 +104,25 @@ class CoreSetMachines(Learner):
         """Return whether no core-set has changed for long enough."""
         return all(machine.has_finished for machine in self.machines)
 
+    @property
+    def trouble(self) -> str:
+        """See `Learner`: there is none where an infinite C asks for a hyperplane that rows do not have."""
+        if all(one.chosen is None or self.settings.is_separated(one.chosen) for one in self.machines):
+            return ""
+        return (
+            "C=inf asks for a hyperplane with all rows on the sides of their labels, and the rows of these sites have "
+            "none, as far as float64 can tell; give all sites a finite C, or a kernel that separates them (rbf of a "
+            "larger gamma separates all but equal rows of different labels)"
+        )
+
     def _facts(self) -> dict[str, Any]:
         chosen = [machine.chosen for machine in self.machines if machine.chosen is not None]
         bounds = [self.settings.bounds(one) for one in chosen]
         return {
             "core_set": len({name for one in chosen for name in one.points.names}),
             "rows_shared": len(set[int]().union(*(machine.given for machine in self.machines))),
-            "dual_objective": [dual for dual, _ in bounds],
-            "objective": [primal for _, primal in bounds] if self.has_finished else [],
+            "dual_objective": [_number(dual) for dual, _ in bounds],
+            "objective": [_number(primal) for _, primal in bounds] if self.has_finished else [],
         }
 
     def status(self) -> dict[str, Any]:
@@ -134,6 +146,11 @@ class CoreSetMachines(Learner):
         given = {row for own in state["machines"] for row in own["given"]}
         for machine in self.machines:
             machine.given = set(given)
+
+
+def _number(value: float) -> float | None:
+    """Return an objective, or None for an infinite one, which JSON has no number for."""
+    return value if math.isfinite(value) else None
 
 
 def _but(kinds: Any, actions: Iterable[Action]) -> Iterator[Action]:

@@ -23,6 +23,7 @@ Rank = tuple[float, tuple[Name, ...]]
 _SHARE = 0.5  # of the tolerance, that the core-set's ball may lack
 _ANY = 1e6  # epsilon of exchanges that end of themselves
 _LIMITS = Limits(max_iter=100_000)
+_NO_MARGIN = 1e-12  # square of a margin relative to that of the longest point, below which there is only rounding
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,26 @@ class CoreSetSettings(LearnerSettings):
         """Return the signs of points, plus or minus one, for a margin machine."""
         return np.where(points.labels == self.positive, 1.0, -1.0)
 
+    def is_separated(self, chosen: Chosen) -> bool:
+        """Return whether a margin machine has a hyperplane: all have, but those at an infinite C of points without one.
+
+        Where few points have none, those of all sites have none either.
+        """
+        if self.machine == "ball" or np.isfinite(self.C):
+            return True
+        return -chosen.value > _NO_MARGIN * self.space(chosen.points).constant
+
     def bounds(self, chosen: Chosen) -> tuple[float, float]:
         """Return bounds of the objective over the rows of all sites that have agreed on a core-set.
 
         The first, the dual objective, holds whatever the rows are. The second holds if no site has a row that is
         farther out than `epsilon` allows, and follows from that: margins are then at least ``1 - epsilon/2`` times what
         they should be; squared distances, as far as softness does not pay for them, exceed the squared radius by
-        ``((1 + epsilon)^2 - 1) r^2`` at most. See docs/algorithms.md#allowance-of-a-core-set.
+        ``((1 + epsilon)^2 - 1) r^2`` at most. See docs/algorithms.md#allowance-of-a-core-set. Both are infinite where
+        a hyperplane has to separate the points, and none does.
         """
+        if not self.is_separated(chosen):
+            return np.inf, np.inf
         if self.machine == "margin":
             dual = -0.5 / chosen.value
             return dual, dual / (1 - self.epsilon / 2) ** 2

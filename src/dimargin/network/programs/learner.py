@@ -64,6 +64,11 @@ class Learner(Listener):
     def has_finished(self) -> bool:
         """Return whether the rule for stopping has held since the last new row."""
 
+    @property
+    def trouble(self) -> str:
+        """Why there is no model of these rows, and never will be; an empty text where all is well."""
+        return ""
+
     @abstractmethod
     def append(self, rows: Any) -> None:
         """Add rows of this site, as `LearnerFactory.rows` gives them."""

@@ -42,7 +42,8 @@ class CoreSetParameters:
     kind: Annotated[Literal["svm", "svdd", "one-class"], "A classifier, or a detector of outliers without labels."] = (
         "svm"
     )
-    C: Annotated[float, "Weight of the squared loss.", "1"] = 1.0  # infinite for the ball that has no row outside
+    # infinite for the ball that has no row outside, and the machine that has no row on the wrong side
+    C: Annotated[float, "Weight of the squared loss; inf for none.", "1"] = 1.0
     kernel: Annotated[Literal["linear", "poly", "rbf", "laplacian"], ""] = "rbf"
     # None for 1 / n_features, which all sites know, while no site knows the variance of the features over all rows
     gamma: Annotated[float | None, "Of the kernel.", "1 / features"] = None
