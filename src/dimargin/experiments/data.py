@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from dimargin.datasets.access import load as load_by_name
 
 _WIDE = 1000  # features; sparse rows with fewer are kernel values faster as dense ones
 _TEST_SHARE = 0.2
+_NORMAL = re.compile(r"normal-(\d+)x(\d+)")
 # Scaled by LIBSVM's makers, test rows by ranges of their own: as they are, LIBSVM has the accuracy that the paper on
 # DC-SVM has for it (98.70%, 98.69), and scaled again 97.10%.
 _SCALED_BEFORE = ("ijcnn1",)
@@ -81,6 +83,7 @@ def _arrays_of(rows: Any) -> tuple[NDArray[Any], ...]:
 def load(name: str, most_rows: int | None = None, read: Callable[[str], DataRows] = load_by_name) -> Split:
     """Load a data set by its name: with its own test rows if it has a file of them, else with a fifth of its rows.
 
+    The name ``normal-NxD`` is of N standard normal points in D dimensions, of label 1, which are the test rows too.
     `read` may remember what it returned last.
 
     Raises
@@ -90,6 +93,10 @@ def load(name: str, most_rows: int | None = None, read: Callable[[str], DataRows
     DataFileError
         For a file that cannot be read.
     """
+    if normal := _NORMAL.fullmatch(name):
+        points = np.random.default_rng(0).normal(size=tuple(map(int, normal.groups())))[:most_rows]
+        inside = np.ones(len(points), dtype=np.int64)
+        return Split(points, inside, points, inside)
     base, make = _DERIVED.get(name, (name, lambda X, y: (X, y)))
     try:
         given = read(base)

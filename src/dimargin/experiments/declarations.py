@@ -185,6 +185,33 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class Traces:
+    """What every site of a run has come to, against time: a line for each, a picture for each data set and method.
+
+    It is of the first seed that has the trace.
+
+    Parameters
+    ----------
+    title : str
+    trace : str
+        Key of the estimator's ``traces_``. There it has a dict with ``x`` (list of m numbers), ``lines`` (a list of m
+        numbers for each site) and ``level`` (a number that lines may come to).
+    x, y : str
+        Words of the axes.
+    level : str
+        What the level is.
+    note : str, optional
+    """
+
+    title: str
+    trace: str
+    x: str
+    y: str
+    level: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Part:
     """A matrix of data, methods, parameters and seeds, and how it is shown: a table or a figure of a paper.
 
@@ -202,7 +229,7 @@ class Part:
     cases : mapping of str to mapping
         Names of cases, with the parameters in which they differ. By default there is one, without a name.
     tables : sequence of Table and Comparison
-    figures : sequence of Figure and Curves
+    figures : sequence of Figure, Curves and Traces
     seeds : sequence of int, default=(0, 1, 2)
     quick_data : sequence of Sample
         Data sets of a quick run, which takes the first of the seeds only.
@@ -224,7 +251,7 @@ class Part:
     parameters: Callable[[str, str], Mapping[str, Any]]
     cases: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"": {}})
     tables: Sequence[Table | Comparison] = ()
-    figures: Sequence[Figure | Curves] = ()
+    figures: Sequence[Figure | Curves | Traces] = ()
     seeds: Sequence[int] = (0, 1, 2)
     quick_data: Sequence[Sample] = ()
     quick_cases: Sequence[str] = ()

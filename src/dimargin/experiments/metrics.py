@@ -80,8 +80,8 @@ METRICS = {
     "support_vectors": Metric("support vectors", count, "rows that the model holds"),
     "bytes": Metric("sent", size, "bytes of all messages"),
     "messages": Metric("messages", count, "sent by all sites"),
-    "rounds": Metric("rounds", count, "of the sites"),
-    "rows_shared": Metric("rows shared", count, "rows that have left their site"),
+    "rounds": Metric("rounds", count, "of the sites, or until all of them had the same core-set"),
+    "rows_shared": Metric("rows shared", count, "rows, or points, that have left their site"),
     "worst_accuracy": Metric(
         "worst site, %", _percent, "share of the test rows that the worst site predicts right", 100.0
     ),
@@ -89,15 +89,23 @@ METRICS = {
         "above the optimum", lambda value: f"{value:.1e}", "objective of all rows over LIBLINEAR's, less one"
     ),
     "worst_excess": Metric("worst site above", lambda value: f"{value:.1e}", "the same of the worst site"),
+    "core_sets": Metric("core-sets", count, "different ones at the end"),
+    "squared_radius": Metric("squared radius", lambda value: number(value, 5), "of the ball"),
+    "radius_ratio": Metric("radius / smallest", lambda value: number(value, 5), "of the ball, over the smallest"),
+    "reach_ratio": Metric(
+        "farthest / smallest", lambda value: number(value, 5), "distance from the centre, over the smallest radius"
+    ),
     "peak_memory": Metric("peak memory", size, "of the process of the cell, with Python, its libraries and the data"),
 }
 """All metrics, by the keys that cells, tables and files have; a method without one lacks its key."""
 
 
-def measure(make: Callable[[], Any], split: Split, examine: Examination | None = None) -> dict[str, float]:
-    """Fit an estimator to the training rows, predict the test rows, and return all metrics that it has.
+def measure(
+    make: Callable[[], Any], split: Split, examine: Examination | None = None
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Fit an estimator to the training rows, predict the test rows, and return all metrics and traces that it has.
 
-    Those of `examine` come last, and its time and memory are not in the others.
+    The metrics of `examine` come last, and its time and memory are not in the others.
 
     Raises
     ------
@@ -123,7 +131,7 @@ def measure(make: Callable[[], Any], split: Split, examine: Examination | None =
     for name, value in found.items():
         if not np.isfinite(value):
             raise FloatingPointError(f"{name} is {value}")
-    return {name: found[name] for name in METRICS if name in found}
+    return {name: found[name] for name in METRICS if name in found}, getattr(estimator, "traces_", {})
 
 
 def of_model(estimator: Any) -> dict[str, float]:

@@ -24,6 +24,8 @@ class Outcome:
         Where it failed, if it raised.
     warnings : list of str
         What the fit warned of.
+    traces : dict of str to dict
+        What the sites of a run have come to against time, as `declarations.Traces` draws it.
     """
 
     status: str
@@ -31,6 +33,7 @@ class Outcome:
     reason: str = ""
     traceback: str = ""
     warnings: list[str] = field(default_factory=list)
+    traces: dict[str, Any] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:

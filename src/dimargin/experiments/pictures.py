@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dimargin.experiments.declarations import Curves, Figure
+from dimargin.experiments.declarations import Curves, Figure, Traces
 from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.run import PartResults, Record
 from dimargin.experiments.tables import middle, named
@@ -20,7 +20,7 @@ _SIZE = (4.4, 3.7)  # inches: readable across a phone
 _LINE_OF_LEGEND, _LETTERS, _MOST_LINES = 0.17, 60, 5
 _MARKERS = "osD^vPX*<>h"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
-                "bound", "distance", "partitions", "rounds", "excess", "worst_excess")  # fmt: skip
+                "bound", "distance", "partitions", "gap", "rounds", "excess", "worst_excess")  # fmt: skip
 Points = dict[str, list[tuple[float, float]]]
 
 
@@ -37,8 +37,16 @@ def pictures(found: PartResults, data: str, name: str) -> list[tuple[str, str]]:
 
     Those whose metrics no method has are left out.
     """
-    groups = [(figure, data, found.of(data)) for figure in found.part.figures if not _is_over_rows(figure)]
-    return _drawn(groups, {}, name)
+    own = found.of(data)
+    groups = [
+        (figure, data, own)
+        for figure in found.part.figures
+        if not isinstance(figure, Traces) and not _is_over_rows(figure)
+    ]
+    traced = [figure for figure in found.part.figures if isinstance(figure, Traces)]
+    return _drawn(groups, {}, name) + [
+        picture for k, figure in enumerate(traced) for picture in _traced(figure, data, own, f"{name}-trace-{k}")
+    ]
 
 
 def pictures_over_rows(found: PartResults, name: str) -> list[tuple[str, str]]:
@@ -50,7 +58,7 @@ def pictures_over_rows(found: PartResults, name: str) -> list[tuple[str, str]]:
     groups = [
         (figure, f"{set_name}, {case}" if case else set_name,
          [one for one in found.records if one.cell.data in names and one.cell.case == case])
-        for figure in found.part.figures if _is_over_rows(figure)
+        for figure in found.part.figures if not isinstance(figure, Traces) and _is_over_rows(figure)
         for set_name, names in samples.items() if len(names) > 1
         for case in found.part.cases
     ]  # fmt: skip
@@ -153,7 +161,7 @@ def _below(value: float | None, best: float | None) -> float | None:
 def _heading(figure: Figure, metric: str) -> str:
     if metric == ROWS:
         return "training rows"
-    heading = METRICS[metric].heading
+    heading = "bytes sent" if metric == "bytes" else METRICS[metric].heading  # tables have the unit beside the number
     if metric == figure.y and figure.relative_to:
         return f"{heading}, those of {figure.relative_to} = 1"
     if metric == figure.y and figure.below_best:
@@ -167,7 +175,11 @@ def _axes(figure: Figure | Curves) -> tuple[_Axis, _Axis]:
     is_ratio = bool(figure.relative_to or figure.below_best)
     return (
         _Axis(_heading(figure, figure.x), figure.x in _LOGARITHMIC),
-        _Axis(_heading(figure, figure.y), figure.y in _LOGARITHMIC or is_ratio, wide=figure.below_best),
+        _Axis(
+            _heading(figure, figure.y),
+            figure.y in _LOGARITHMIC or is_ratio,
+            wide=figure.below_best or figure.y == "gap",  # which may have fifteen powers of ten
+        ),
     )
 
 
@@ -196,3 +208,33 @@ def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> 
             axis.set_minor_formatter("")
     canvas.legend(loc="outside lower center", ncols=columns, fontsize="small", frameon=False, handletextpad=0.2)
     return inline(canvas, name, f"{figure.title}, {title}, for {', '.join(points)}")
+
+
+def _traced(figure: Traces, data: str, records: Sequence[Record], name: str) -> list[tuple[str, str]]:
+    """Draw the traces of the first record of every method that has them: captions and SVG elements."""
+    firsts: dict[str, dict[str, Any]] = {}
+    for record in records:
+        if trace := record.outcome.traces.get(figure.trace):
+            firsts.setdefault(named(record.cell.method), trace)
+    drawn = []
+    for k, (method, trace) in enumerate(firsts.items()):
+        with page_style(names=True):
+            svg = _lines_of_sites(figure, f"{data}, {method}", trace, f"{name}-{k}")
+        drawn.append((f"{figure.title}: {data}, {method}. {figure.note}".rstrip(), svg))
+    return drawn
+
+
+def _lines_of_sites(figure: Traces, title: str, trace: Mapping[str, Any], name: str) -> str:
+    from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import MaxNLocator
+
+    canvas: Any = Canvas(figsize=_SIZE, layout="constrained")
+    ax = canvas.subplots()
+    ax.grid(alpha=0.5, linewidth=0.6)
+    for k, line in enumerate(trace["lines"]):
+        ax.plot(trace["x"], line, color="C0", linestyle="-", linewidth=0.8, alpha=0.5, label=None if k else "a node")
+    ax.axhline(trace["level"], color="C1", linestyle="--", label=figure.level)
+    ax.set(xlabel=figure.x, ylabel=figure.y)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    canvas.legend(loc="outside lower center", ncols=2, fontsize="small", frameon=False)
+    return inline(canvas, name, f"{figure.title}, {title}, for {len(trace['lines'])} nodes")

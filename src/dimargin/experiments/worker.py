@@ -34,7 +34,8 @@ def work(cell: Cell, data: str, results: Connection) -> None:
         if cell.method.ends_early:
             warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            outcome = Outcome(DONE, measure(cell.make, split, cell.examine))
+            metrics, traces = measure(cell.make, split, cell.examine)
+            outcome = Outcome(DONE, metrics, traces=traces)
         except FloatingPointError as error:
             outcome = Outcome(NOT_FINITE, reason=str(error), traceback=traceback.format_exc())
         except Exception as error:
