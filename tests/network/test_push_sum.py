@@ -285,3 +285,22 @@ def test_states_that_no_site_can_have_are_healed_or_refused():
         state["edges"]["b"]["received"][0] = value
         with pytest.raises(ValueError, match="NaN or infinite"):
             PushSum.restore(state)
+
+
+@pytest.mark.parametrize("one_neighbour", [False, True])
+def test_several_vectors_are_averaged_as_each_by_itself(one_neighbour):
+    """The same draws of neighbours, losses and shares: equal to the last bit."""
+    rng = np.random.default_rng(4)
+    values, weights = rng.normal(size=(7, 3, 2)), rng.uniform(1, 9, 7)
+    conditions = Conditions.asynchronous(loss=0.3, duplication=0.2)
+
+    def found(values):
+        options = {"one_neighbour": one_neighbour}
+        simulator = Simulator(sites(values, weights, **options), make_graph("ring", 7), conditions, random_state=2)
+        simulator.run(until=40)
+        return estimates(simulator)
+
+    together = found(values)
+    assert together.shape == (7, 3, 2)
+    for k in range(3):
+        np.testing.assert_array_equal(together[:, k], found(values[:, k]))

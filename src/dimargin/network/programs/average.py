@@ -25,7 +25,8 @@ class Average(SiteProgram):
 
     Parameters
     ----------
-    value : ndarray of shape (d,)
+    value : ndarray of shape (d,) or (k, d)
+        One vector, or k of them that share the weight and the draws of neighbours.
     weight : float, default=1.0
         Weight of the value, which is not negative; the sum over all sites must be positive.
     one_neighbour : bool, default=False
@@ -53,15 +54,16 @@ class Average(SiteProgram):
     def __init__(
         self, value: Floats, weight: float = 1.0, one_neighbour: bool = False, seed: tuple[int, ...] = (0,)
     ) -> None:
+        self._shape = np.shape(value)
         self.push_sum = PushSum(np.append(weight * np.asarray(value, dtype=np.float64), weight))
         self._one, self._rng = one_neighbour, np.random.default_rng(seed)
 
     @property
     def estimate(self) -> Floats:
-        """Estimate of the mean at this site; NaN while it has no weight."""
+        """Estimate of the mean at this site, of the shape of the value; NaN while it has no weight."""
         mass = self.push_sum.mass
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(mass[:-1] / mass[-1])
+            return np.asarray(mass[:-1] / mass[-1]).reshape(self._shape)
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Set the timer of the first round."""

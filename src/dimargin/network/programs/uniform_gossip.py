@@ -1,0 +1,58 @@
+r"""GADGET as its paper has it: a step of Pegasos, then Push-Sum in which half of the mass goes to one random neighbour.
+
+All sites minimise ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` (C. Dutta, H. Nguyen, "GADGET SVM: a gossip-based
+sub-gradient SVM solver"; alpha is the paper's lambda, and ``eta = 1/(alpha t)`` below). A message is one vector and one
+weight, for one neighbour.
+
+"printed" is the pseudo-code with what its errors do (uniform_printed.py), "mended" puts them right (uniform_mended.py).
+The default, ``GossipSVMClassifier(algorithm="gadget")``, sends more to all neighbours, and is far nearer the optimum
+after as many bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dimargin.network.programs.algorithm import LinearSite, Problem, SiteAlgorithm
+from dimargin.network.programs.uniform_mended import MendedSite
+from dimargin.network.programs.uniform_printed import PrintedSite
+from dimargin.network.programs.uniform_site import UniformParameters, UniformSite
+from dimargin.problems.hinge import HingeRows
+
+
+@dataclass(frozen=True)
+class UniformGadget(UniformParameters, SiteAlgorithm):
+    """GADGET by uniform gossip, for `dimargin.GossipSVMClassifier`: the paper's own form, printed or mended.
+
+    See the module for the equations.
+
+    Parameters
+    ----------
+    batch_size : int or None, default=1
+        Rows that a site looks at in an iteration, drawn with replacement; None is all.
+    gossip_rounds : int, default=1
+        The paper's B: rounds of Push-Sum, of a message each, in an iteration.
+    projection : bool, default=True
+        Whether weights are projected on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
+    form : {"mended", "printed"}, default="mended"
+        "printed" is as the paper's pseudo-code has it: see what it costs, and do not use it.
+    tol : float or None, default=None
+        The paper's rule for stopping, which measures the step and not the error: `n_quiet` iterations running have
+        moved the weights by less than this, in the Euclidean norm. None is never.
+    n_quiet : int, default=3
+
+    Examples
+    --------
+    >>> from dimargin import GossipSVMClassifier
+    >>> from sklearn.datasets import make_classification
+    >>> X, y = make_classification(2000, 10, class_sep=2.0, random_state=0)
+    >>> machine = GossipSVMClassifier(algorithm=UniformGadget(batch_size=None), n_sites=5, alpha=1e-2, max_iter=300,
+    ...                               random_state=0)
+    >>> bool(machine.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9)
+    True
+    """
+
+    def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
+        """Return the program of a site, whose batches and neighbours are drawn from the seed."""
+        kind: type[UniformSite] = MendedSite if self.form == "mended" else PrintedSite
+        return kind(self, problem, rows, seed)
