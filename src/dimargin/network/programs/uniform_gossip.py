@@ -46,8 +46,8 @@ class UniformGadget(UniformParameters, SiteAlgorithm):
     >>> from dimargin import GossipSVMClassifier
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(2000, 10, class_sep=2.0, random_state=0)
-    >>> machine = GossipSVMClassifier(algorithm=UniformGadget(batch_size=None), n_sites=5, alpha=1e-2, max_iter=300,
-    ...                               random_state=0)
+    >>> algorithm = UniformGadget(batch_size=None, tol=0.03)
+    >>> machine = GossipSVMClassifier(algorithm=algorithm, n_sites=5, alpha=1e-2, random_state=0)
     >>> bool(machine.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9)
     True
     """
