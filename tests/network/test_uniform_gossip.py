@@ -102,7 +102,20 @@ def test_the_sum_of_the_masses_is_made_of_the_dual_coefficients(n_sites, seed, b
     assert_allclose(masses[:-1], pull / ALPHA, atol=1e-9 * np.abs(pull / ALPHA).max())
     for program in run.programs:
         assert (program.dual >= 0).all() and (program.dual <= 1).all()
-        assert program._owed >= -1e-9
+
+
+@pytest.mark.parametrize("topology", ["ring", "star"])
+def test_what_is_owed_and_paid_is_what_is_due(topology):
+    """Rows so short that all margins stay below one: ``w = mean(y x) / alpha``, but for what is owed."""
+    rng = np.random.default_rng(3)
+    X, y = 1e-3 * rng.normal(size=(90, 3)), np.where(rng.random(90) < 0.4, 1.0, -1.0)
+    run = learning((X, y), topology=topology, shards="unequal", batch_size=None).run(300)
+    for program in run.programs:
+        paid = program._paid + program._owed / max(program.rows.n_rows, 1)
+        assert_allclose(paid, np.full_like(paid, program.steps))
+        assert 0 <= program._owed <= 20 * program.rows.n_rows
+    w = sum(program._push_sum.mass[:-1] for program in run.programs) / 90
+    assert_allclose(w, y @ X / 90 / ALPHA, atol=0.05 * np.abs(y @ X / 90 / ALPHA).max())
 
 
 @pytest.mark.slow_after(2)
