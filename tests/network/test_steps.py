@@ -17,7 +17,7 @@ numbers = st.floats(-5, 5).map(lambda x: round(x, 3))
 
 def matrix_of(steps, curvature, n_features=4):
     """What a gradient is divided by, column for column."""
-    inverse = [steps.step(one[None], 0.5, curvature, may_damp=False)[0] for one in np.eye(n_features)]
+    inverse = [steps.step(one[None], 0.5, 1.0, curvature, may_damp=False)[0] for one in np.eye(n_features)]
     return np.linalg.inv(np.array(inverse))
 
 
@@ -37,11 +37,11 @@ def test_the_majoriser_is_above_the_second_moments_whatever_the_centre(X, centre
 def test_the_step_is_that_of_the_whole_matrix():
     rng = np.random.default_rng(0)
     steps, curvature, gradient = Steps(np.zeros(4)), rng.uniform(size=4), rng.normal(size=(3, 4))
-    assert_allclose(steps.step(gradient, 0.5, curvature, True), gradient / (0.5 + curvature))
+    assert_allclose(steps.step(gradient, 0.5, 1.0, curvature, True), gradient / (0.5 + curvature))
     steps = Steps(np.zeros(4))
     steps.centre = rng.normal(size=4)
     matrix = np.diag(0.5 + 1.25 * curvature) + 5 * np.outer(steps.centre, steps.centre)
-    assert_allclose(steps.step(gradient, 0.5, curvature, True), np.linalg.solve(matrix, gradient.T).T)
+    assert_allclose(steps.step(gradient, 0.5, 1.0, curvature, True), np.linalg.solve(matrix, gradient.T).T)
     assert_allclose(matrix_of(steps, curvature), matrix)
 
 
@@ -64,15 +64,15 @@ def test_the_centre_is_the_mean_of_features_that_vary_little():
 
 def test_steps_that_go_to_and_fro_are_damped_and_others_are_not():
     g, curvature, steps = np.array([[1.0, -2.0, 0.5, 1.0]]), np.ones(4), Steps(np.zeros(4))
-    first = steps.step(g, 0.0, curvature, True)
+    first = steps.step(g, 0.0, 1.0, curvature, True)
     for k in range(10):
-        steps.step(g * (-1) ** (k + 1), 0.0, curvature, True)
+        steps.step(g * (-1) ** (k + 1), 0.0, 1.0, curvature, True)
     assert steps.damping == pytest.approx(1.4**10)
     again = Steps(**unpack(pack(vars(steps))))
-    assert_allclose(again.step(g, 0.0, curvature, True), steps.step(g, 0.0, curvature, True))
+    assert_allclose(again.step(g, 0.0, 1.0, curvature, True), steps.step(g, 0.0, 1.0, curvature, True))
     for _ in range(200):
-        last = steps.step(g, 0.0, curvature, True)
+        last = steps.step(g, 0.0, 1.0, curvature, True)
     assert steps.damping == 1 and np.array_equal(last, first)
     for k in range(10):
-        steps.step(g * (-1) ** k, 0.0, curvature, may_damp=False)
+        steps.step(g * (-1) ** k, 0.0, 1.0, curvature, may_damp=False)
     assert steps.damping == 1

@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 
 from dimargin.kernels.columns import narrowed
 from dimargin.problems.dual import DualProblem
-from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.problems.hinge import HingeRows
 from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.system.arrays import Floats, Indices
 
@@ -155,10 +155,11 @@ def hinge_objectives(
 ) -> Objectives:
     """Return the primal objective of a linear machine, and the best dual one that a few passes find.
 
-    The primal is ``alpha/2 |w|^2 + mean(max(0, 1 - y w.x))``, and the dual, over a in [0, 1],
-    ``mean(a) - |1/n sum_i a_i y_i x_i|^2 / (2 alpha)``. L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 1995)
-    starts from the rows of margin below one and takes two passes over the rows an iteration, until the relative gap is
-    `tol`.
+    The primal is ``alpha/2 |w|^2 + mean(loss(y w.x))``. For the hinge, the dual over a in [0, 1] is ``mean(a) - |1/n
+    sum_i a_i y_i x_i|^2 / (2 alpha)``; L-BFGS-B (Byrd, Lu, Nocedal, Zhu, SIAM J. Sci. Comput. 1995) starts from the
+    rows of margin below one and takes two passes over the rows an iteration, until the relative gap is `tol`. For a
+    smooth loss it minimises the primal, from the weights: coefficients that answer the margins are a distance of
+    ``|gradient|^2 / (2 alpha)`` below, which vanishes at the optimum.
 
     Parameters
     ----------
@@ -175,31 +176,67 @@ def hinge_objectives(
     """
     evaluation, n = rows.evaluate(weights), rows.n_rows
     primal = 0.5 * alpha * (weights**2).sum(axis=1) + evaluation.loss / n
+    best = _best_of_smooth if rows.loss.smooth else _best_of_hinge
+    starts = weights if rows.loss.smooth else evaluation.dual
+    lower = [
+        best(HingeRows(rows.X, signs[None], rows.loss), start, objective, alpha, tol, deadline)
+        for signs, start, objective in zip(rows.signs, starts, primal.tolist(), strict=True)
+    ]
+    return hinge_certificate(rows, weights, primal, np.array(lower))
 
-    def best(signs: Floats, dual: Floats, objective: float) -> float:
-        def pull(dual: Floats) -> Floats:
-            return np.asarray(rows.X.T @ (signs * dual)) / n
 
-        def negative(dual: Floats) -> tuple[float, Floats]:
-            v = pull(dual)
-            return float(n * (v @ v) / (2 * alpha) - dual.sum()), np.asarray(signs * (rows.X @ v) / alpha - 1)
+def _best_of_hinge(
+    rows: HingeRows, dual: Floats, objective: float, alpha: float, tol: float, deadline: float | None
+) -> float:
+    """Return a dual objective near the largest one of the hinge, of one output, from coefficients of shape (n,)."""
+    (signs,), n = rows.signs, rows.n_rows
 
-        def is_enough(intermediate_result: OptimizeResult) -> None:
-            is_late = deadline is not None and time.perf_counter() > deadline
-            if is_late or objective + intermediate_result.fun / n <= tol * abs(objective):
-                raise StopIteration
+    def pull(dual: Floats) -> Floats:
+        return np.asarray(rows.X.T @ (signs * dual)) / n
 
-        scale = alpha * dual.mean() / max(float((pull(dual) ** 2).sum()), 1e-300)
-        with np.errstate(divide="ignore"):  # a last step without curvature makes scipy's inverse Hessian infinite
-            found = minimize(
-                negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), method="L-BFGS-B", callback=is_enough,
-                options={"maxiter": _ITERATIONS, "maxcor": _MEMORY},
-            ).x  # fmt: skip
-        found = np.clip(found, 0.0, 1.0)[None]
-        return float(hinge_dual(found.mean(axis=1), pull(found[0])[None], alpha, rows.pull_rounding(found) / n)[0])
+    def negative(dual: Floats) -> tuple[float, Floats]:
+        v = pull(dual)
+        return float(n * (v @ v) / (2 * alpha) - dual.sum()), np.asarray(signs * (rows.X @ v) / alpha - 1)
 
-    given = zip(rows.signs, evaluation.inside.astype(np.float64), primal.tolist(), strict=True)
-    return hinge_certificate(rows, weights, primal, np.array([best(*output) for output in given]))
+    def is_enough(intermediate_result: OptimizeResult) -> None:
+        is_late = deadline is not None and time.perf_counter() > deadline
+        if is_late or objective + intermediate_result.fun / n <= tol * abs(objective):
+            raise StopIteration
+
+    scale = alpha * dual.mean() / max(float((pull(dual) ** 2).sum()), 1e-300)
+    with np.errstate(divide="ignore"):  # a last step without curvature makes scipy's inverse Hessian infinite
+        found = minimize(
+            negative, dual * min(1.0, scale), jac=True, bounds=Bounds(0, 1), method="L-BFGS-B", callback=is_enough,
+            options={"maxiter": _ITERATIONS, "maxcor": _MEMORY},
+        ).x  # fmt: skip
+    return float(rows.dual_objective(np.clip(found, 0.0, 1.0)[None], alpha)[0])
+
+
+def _best_of_smooth(
+    rows: HingeRows, weights: Floats, objective: float, alpha: float, tol: float, deadline: float | None
+) -> float:
+    """Return the best dual objective on the way from the weights, of shape (n_features,), to the optimum."""
+    best, last = -np.inf, weights
+
+    def primal(weights: Floats) -> tuple[float, Floats]:
+        nonlocal best, last
+        found = rows.evaluate(weights[None])
+        gradient = alpha * weights - found.pull[0] / rows.n_rows
+        value = 0.5 * alpha * float(weights @ weights) + float(found.loss[0]) / rows.n_rows
+        dual = value - float(gradient @ gradient) / (2 * alpha)
+        if dual > best:
+            best, last = dual, weights.copy()
+        return value, gradient
+
+    def is_enough(intermediate_result: OptimizeResult) -> None:
+        is_late = deadline is not None and time.perf_counter() > deadline
+        if is_late or objective - best <= 0.5 * tol * abs(objective):
+            raise StopIteration
+
+    options = {"maxiter": _ITERATIONS, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
+    with np.errstate(divide="ignore"):
+        minimize(primal, weights, jac=True, method="L-BFGS-B", callback=is_enough, options=options)
+    return float(rows.dual_objective(rows.evaluate(last[None]).dual, alpha)[0])
 
 
 def hinge_certificate(rows: HingeRows, weights: Floats, primal: Floats, lower: Floats) -> Objectives:

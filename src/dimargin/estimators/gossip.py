@@ -21,7 +21,8 @@ from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.sites import check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.validation import check_magnitude, check_number
-from dimargin.problems.hinge import HingeRows
+from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
+from dimargin.problems.losses import Loss
 from dimargin.problems.objectives import Objectives
 from dimargin.sharding.keys import order_of_keys
 from dimargin.simulation.conditions import Conditions
@@ -43,8 +44,9 @@ _ARRAYS = 19  # numbers for every column and output that a site has at a time, i
 class GossipSVMClassifier(LinearMarginClassifier):
     r"""Linear support vector machine learnt by simulated sites that keep their rows and talk to neighbours only.
 
-    Minimises ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over the N rows of all sites (GADGET paper, equation
-    1), in rounds in each of which a site steps and tells its neighbours some numbers for each of its coefficients.
+    Minimises ``alpha/2 |w|^2 + 1/N sum_i loss(y_i w.x_i)`` over the N rows of all sites (GADGET paper, equation 1,
+    where the loss is the hinge), in rounds in each of which a site steps and tells its neighbours some numbers for each
+    of its coefficients.
     `fit` runs the very program that ``dimargin site`` runs at a real site, on a simulated network. As it has the rows
     of all sites, it certifies the answer. Centralised and with one site, ``gradient="local", step_size="pegasos"`` is
     Pegasos.
@@ -63,6 +65,15 @@ class GossipSVMClassifier(LinearMarginClassifier):
         "erdos_renyi", or a graph of `n_sites` nodes, directed or not.
     alpha : float, default=1e-4
         Weight of the regulariser: the paper's lambda, and ``1 / (C n_samples)`` of other support vector machines.
+    loss_function : {"hinge", "squared_hinge", "odm"}, default="hinge"
+        Of a margin m: ``max(0, 1 - m)``, its square, or that of the optimal margin distribution machine, ``(max(0, 1 -
+        theta - m)^2 + upsilon max(0, m - 1 - theta)^2) / (2 (1 - theta)^2)``. With the last two, which are smooth, and
+        tracked gradients of all rows the distance from the optimum falls at a linear rate. An
+        `dimargin.LinearODMClassifier` has ``alpha = 1 / lam``.
+    theta : float, default=0.8
+        Half width of the band of margins without loss, of "odm", in [0, 1).
+    upsilon : float, default=0.5
+        Weight of margins beyond ``1 + theta``, of "odm", in (0, 1].
     n_quiet : int, default=3
         How many steps running the rule for stopping must hold; the paper's number.
     gradient : {"tracked", "local"}, default="tracked"
@@ -76,9 +87,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Rounds for every step. A number below one is a tolerance: until a round changes the site's estimate by a smaller
         share.
     step_size : {"auto", "pegasos"} or float, default="auto"
-        Step t is ``1 / (alpha t + p)``. "pegasos" has ``p = 0``; "auto" a p for every feature and, for tracked
-        gradients, one for the direction of the rows' mean, from sums that sites gossip, too: features need not be
-        scaled alike, nor centred. A number is ``1/p``.
+        Step t is ``1 / (alpha t + p)``, or with tracked gradients of a smooth loss, of all rows, ``1 / (alpha + p)``.
+        "pegasos" has ``p = 0``; "auto" a p for every feature and, for tracked gradients, one for the direction of the
+        rows' mean, from sums that sites gossip, too: features need not be scaled alike, nor centred. A number is
+        ``1/p``.
     projection : bool, default=False
         Whether every step ends on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
     average : bool, default=False
@@ -167,6 +179,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
     n_sites: int = 10
     topology: Any = "complete"
     alpha: float = 1e-4
+    loss_function: str = "hinge"
+    theta: float = 0.8
+    upsilon: float = 0.5
     n_quiet: int = 3
     gradient: str = "tracked"
     batch_size: int | None = None
@@ -252,8 +267,12 @@ class GossipSVMClassifier(LinearMarginClassifier):
         self.__dict__.update(self._certificate_attributes(objectives, "global"))
         return self
 
+    @property
+    def _loss(self) -> Loss:
+        return loss_of(self.loss_function, float(self.theta), float(self.upsilon))
+
     def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> Objectives:
-        return hinge_objectives(HingeRows(X, signs), weights, float(self.alpha), float(self.tol), deadline)
+        return hinge_objectives(HingeRows(X, signs, self._loss), weights, float(self.alpha), float(self.tol), deadline)
 
     def _accuracies_of_sites(self) -> Callable[[GossipRun], Floats] | None:
         """Return the function that gives the history the sites' accuracies, or None if no front end has left one."""
@@ -276,7 +295,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             problem = Problem(settings.alpha, n_sites, len(site), settings.lease)
             settings, make = problem, partial(self.algorithm.program, problem)
         evaluate = self._accuracies_of_sites()
-        return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make)
+        return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make, self._loss)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
         from dimargin.network.programs.gadget_settings import GadgetSettings
@@ -296,9 +315,12 @@ class GossipSVMClassifier(LinearMarginClassifier):
         for name, known in (
             ("gradient", ("tracked", "local")),
             ("stop", ("objective", "quiet")),
+            ("loss_function", LOSSES),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}")
+        check_number("theta", self.theta, 0, 1, low_included=True)
+        check_number("upsilon", self.upsilon, 0, 1, high_included=True)
         for name, low in (("n_quiet", 1), ("max_iter", 1)):
             check_number(name, getattr(self, name), low, low_included=True, whole=True)
         check_number("alpha", self.alpha, 0)
@@ -310,6 +332,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         if isinstance(self.step_size, str):
             if self.step_size not in ("auto", "pegasos"):
                 raise ValueError(f"step_size must be 'auto', 'pegasos' or a number above 0, got {self.step_size!r}")
+            if self.step_size == "pegasos" and self.loss_function != "hinge":  # whose first steps would go ever farther
+                raise ValueError(f"step_size must be 'auto' or a number for {self.loss_function!r}, got 'pegasos'")
         else:
             check_number("step_size", self.step_size, 0)
             check_magnitude("step_size", self.step_size)
@@ -322,6 +346,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         if not isinstance(self.algorithm, SiteAlgorithm):
             raise ValueError(f"algorithm must be 'gadget' or a SiteAlgorithm, got {self.algorithm!r}")
         self.algorithm.validate()
+        if self.loss_function != "hinge":
+            raise ValueError(f"loss_function must be 'hinge' with {self.algorithm!r}, got {self.loss_function!r}")
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
@@ -332,7 +358,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     def _attributes(self, data: TrainingData, run: GossipRun, deadline: float | None) -> dict[str, Any]:
         consensus = run.weights(bool(self.average)).mean(axis=0)
-        rows, primal = HingeRows(run.X, run.signs), run.objectives(consensus[None])[0]
+        rows, primal = HingeRows(run.X, run.signs, run.loss), run.objectives(consensus[None])[0]
         objectives, status = hinge_certificate(rows, consensus, primal, run.dual_objective()), run.status
         if status in ("converged", "max_iter"):
             objectives = objectives.better(self._objectives(run.X, run.signs, consensus, deadline))

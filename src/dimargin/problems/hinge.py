@@ -1,4 +1,9 @@
-"""Rows of one site, and the hinge loss with its subgradient on them."""
+"""Rows of one site, and the loss of their margins with its (sub)gradient and its dual coefficients.
+
+The loss is the hinge, or one that is smooth: the squared hinge or that of the optimal margin distribution machine
+(losses.py). For weights w and a row of margin ``m_i = y_i w.x_i``, the dual coefficient that answers it is ``g_i =
+-loss'(m_i)``, for the hinge one where the margin is below one and zero elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,49 +16,120 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.kernels.columns import power_sums
+from dimargin.problems.losses import HingeLoss, Loss, ODMLoss, PiecewiseConjugate, SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.system.arrays import FEW_ROUNDINGS, UNIT, Floats
+
+LOSSES = ("hinge", "squared_hinge", "odm")
+HINGE = HingeLoss(1.0)
+
+
+def loss_of(name: str, theta: float = 0.8, upsilon: float = 0.5) -> Loss:
+    """Return the loss of this name, with weight one for every row, of which an objective takes the mean.
+
+    They are ``(1 - m)_+``, ``(1 - m)_+^2``, and ``[(1 - theta - m)_+^2 + upsilon (m - 1 - theta)_+^2] / (2 (1 -
+    theta)^2)``.
+    """
+    return {"hinge": HINGE, "squared_hinge": SquaredHingeLoss(1.0), "odm": ODMLoss(1.0, upsilon, theta)}[name]
 
 
 @dataclass(frozen=True)
 class HingeEvaluation:
-    """Hinge loss of rows, and its subgradient, at some weights.
+    """Loss of rows, and its subgradient, at some weights.
 
-    The pull is minus the subgradient of the sum of the losses: ``sum_i y_i x_i`` over the rows of margin below one. The
-    GADGET paper's pseudo-code sums over all rows, which learns nothing: the indicator is missing there.
+    The pull is minus the subgradient of the sum of the losses: ``sum_i g_i y_i x_i``, for the hinge the sum of ``y_i
+    x_i`` over the rows of margin below one. The GADGET paper's pseudo-code sums over all rows, which learns nothing:
+    the indicator is missing there.
     """
 
     pull: Floats  # of shape (n_outputs, n_features)
-    loss: Floats  # sums of the hinge losses, of shape (n_outputs,)
-    active: Floats  # numbers of rows of margin below one, of shape (n_outputs,)
-    inside: NDArray[np.bool_]  # whether the margin of a row is below one, of shape (n_outputs, n)
+    loss: Floats  # sums of the losses, of shape (n_outputs,)
+    active: Floats  # sums of `HingeRows.gains`, for the hinge numbers of rows of margin below one; (n_outputs,)
+    dual: Floats  # coefficients that answer the margins, of shape (n_outputs, n)
 
 
 @dataclass(frozen=True)
 class HingeRows:
-    """Rows and signs of one site; it may have none, or those of one class."""
+    """Rows and signs of one site, with the loss of their margins; it may have no rows, or those of one class."""
 
     X: Any  # an array or CSR array of shape (n, n_features)
     signs: Floats  # plus or minus one, of shape (n_outputs, n)
+    loss: Loss = HINGE
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.X.shape[0])
 
+    @cached_property
+    def _conjugate(self) -> PiecewiseConjugate:
+        """Conjugate of the loss of any row."""
+        return self.loss.conjugate(np.ones(1), 1.0, 1.0)
+
+    @property
+    def steepness(self) -> float:
+        """Largest second derivative of a smooth loss; one for the hinge, which has none."""
+        return float(self._conjugate.largest_curvature[0]) if self.loss.smooth else 1.0
+
+    @property
+    def largest_gain(self) -> float:
+        """Largest ``(sum of gains)^2 / (2 n sum of losses)`` of n rows with a smooth loss."""
+        one = self._conjugate
+        sides = (one.slope_right, one.curvature_right), (one.slope_left, one.curvature_left)
+        return max(float((slope**2 / curvature)[0]) for slope, curvature in sides if curvature.any())
+
     def with_more(self, rows: HingeRows) -> HingeRows:
         """Return these rows, followed by others."""
-        return HingeRows(stacked(self.X, rows.X), np.concatenate([self.signs, rows.signs], axis=1))
+        return HingeRows(stacked(self.X, rows.X), np.concatenate([self.signs, rows.signs], axis=1), self.loss)
 
     def evaluate(self, weights: Floats, chosen: NDArray[np.intp] | None = None) -> HingeEvaluation:
         """Return pull, loss and active rows at some weights, over all rows or the chosen ones."""
         X, signs = (self.X, self.signs) if chosen is None else (self.X[chosen], self.signs[:, chosen])
-        short = 1 - signs * (X @ weights.T).T
-        inside = short > 0
-        pull = (X.T @ (signs * inside).T).T
-        return HingeEvaluation(
-            np.ascontiguousarray(pull), np.where(inside, short, 0).sum(axis=1), inside.sum(axis=1, dtype=float), inside
-        )
+        margins = signs * (X @ weights.T).T
+        dual, loss = self._answers(margins)
+        pull = (X.T @ (signs * dual).T).T
+        return HingeEvaluation(np.ascontiguousarray(pull), loss.sum(axis=1), self.gains(dual).sum(axis=1), dual)
+
+    def _answers(self, margins: Floats) -> tuple[Floats, Floats]:
+        """Return the dual coefficients that answer margins, and the losses, all of shape (n_outputs, n)."""
+        if not self.loss.smooth:
+            short = 1 - margins
+            return (short > 0).astype(np.float64), np.maximum(short, 0)
+        if not margins.size:
+            return margins, margins
+        alike = (np.broadcast_to(value, margins.shape[1:]) for value in self._conjugate.rows)
+        dual, _, loss = PiecewiseConjugate(*alike).response(margins)
+        return dual, loss
+
+    def gains(self, dual: Floats) -> Floats:
+        """Return the terms of the dual objective that are linear in the coefficients of shape (n_outputs, n).
+
+        The objective is the mean of ``gain(g_i) - c g_i^2 / 2``, less ``|1/N sum_i g_i y_i x_i|^2 / (2 alpha)``.
+        The quadratic terms are the losses themselves where a coefficient answers a margin: `prices`.
+        """
+        return np.asarray(-self._conjugate.piece(dual)[0] * dual)
+
+    def prices(self, dual: Floats) -> Floats:
+        """Return the terms of the dual objective that are quadratic in the coefficients of shape (n_outputs, n)."""
+        return np.asarray(0.5 * self._conjugate.piece(dual)[1] * dual**2)
+
+    def dual_objective(self, dual: Floats, alpha: float) -> Floats:
+        """Return a lower bound of the least objective, of shape (n_outputs,); see `best_dual`."""
+        pull = np.asarray((self.X.T @ (self.signs * dual).T).T) / self.n_rows
+        gains, price = self.gains(dual), self.prices(dual).mean(axis=1)
+        best = self.best_dual(gains.mean(axis=1), price, pull, alpha, self.pull_rounding(dual) / self.n_rows)
+        return np.asarray(best - ROUNDINGS * np.abs(gains).mean(axis=1))
+
+    def best_dual(
+        self, gain: Floats, price: Floats, pull: Floats, alpha: float, rounding: Floats | float = 0.0
+    ) -> Floats:
+        """Return the dual objective of coefficients with these means of gains, prices and pulls, optimally scaled.
+
+        See `hinge_dual`, of which this is the form for any loss.
+        """
+        if self.loss.smooth:
+            return hinge_dual(gain, pull, alpha, rounding, price)
+        return hinge_dual(gain, pull, alpha, rounding)
 
     @cached_property
     def lengths(self) -> Floats:
@@ -65,8 +141,14 @@ class HingeRows:
 
         A score errs by a unit in the last place for every feature, of ``|w| |x_i|``; the sum by `ROUNDINGS` of itself.
         """
-        scores = np.linalg.norm(weights, axis=1) * self.lengths.sum()
-        return np.asarray((self.X.shape[1] + FEW_ROUNDINGS) * UNIT * scores + ROUNDINGS * (self.n_rows + scores))
+        norms = np.linalg.norm(weights, axis=1)
+        scores, unit = norms * self.lengths.sum(), (self.X.shape[1] + FEW_ROUNDINGS) * UNIT
+        if not self.loss.smooth:
+            return np.asarray(unit * scores + ROUNDINGS * (self.n_rows + scores))
+        errors = unit * norms[:, None] * self.lengths
+        margins = self.signs * (self.X @ weights.T).T
+        low, loss, high = (self._answers(m)[1] for m in (margins - errors, margins, margins + errors))
+        return np.asarray(np.maximum(low - loss, high - loss).sum(axis=1) + ROUNDINGS * loss.sum(axis=1))
 
     def pull_rounding(self, dual: Floats) -> Floats:
         """Bound the norm of the rounding error of ``sum_i a_i y_i x_i``, for `dual` of shape (n_outputs, n)."""
@@ -103,15 +185,23 @@ def stacked(above: Any, below: Any) -> Any:
     return np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in (above, below)])
 
 
-def hinge_dual(activity: Floats, pull: Floats, alpha: float, rounding: Floats | float = 0.0) -> Floats:
-    """Return the dual objective of coefficients in [0, 1] with this mean activity and mean pull, optimally scaled down.
+def hinge_dual(
+    activity: Floats, pull: Floats, alpha: float, rounding: Floats | float = 0.0, price: Floats | None = None
+) -> Floats:
+    """Return the dual objective of coefficients with this mean activity and mean pull, optimally scaled.
 
-    The objective ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)`` is that of ``s a``, where the factor s in
-    [0, 1] that makes it largest is ``s = min(1, alpha mean(a) / |pull|^2)``. The `rounding`, a bound of the norm of the
+    For coefficients in [0, 1] of the hinge, ``D(a) = mean(a) - |1/N sum a_i y_i x_i|^2 / (2 alpha)`` is that of ``s
+    a``, where the factor s in [0, 1] that makes it largest is ``s = min(1, alpha mean(a) / |pull|^2)``. A smooth loss,
+    whose coefficients have no bound but its sign, takes the mean `price` of quadratic terms from it (and the mean of
+    `HingeRows.gains` for the activity), and s may be any positive number. The `rounding`, a bound of the norm of the
     rounding error of `pull`, never raises the objective. Arrays are of shape (n_outputs,), but for `pull` of shape
     (n_outputs, n_features).
     """
     square = (np.linalg.norm(pull, axis=1) + rounding) ** 2
-    scale = np.minimum(1, alpha * activity / np.maximum(square, 1e-300))
-    gain, price = scale * activity, scale**2 * square / (2 * alpha)
-    return np.asarray(gain - price - ROUNDINGS * (gain + price))
+    if price is not None:
+        square = square + 2 * alpha * np.maximum(price, 0.0)
+    scale = np.maximum(alpha * activity / np.maximum(square, 1e-300), 0.0)
+    if price is None:
+        scale = np.minimum(1, scale)
+    gain, cost = scale * activity, scale**2 * square / (2 * alpha)
+    return np.asarray(gain - cost - ROUNDINGS * (np.abs(gain) + cost))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from dimargin.network.programs.algorithm import LinearSite
 from dimargin.network.programs.gadget import Gadget
-from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.problems.hinge import HINGE, HingeRows
+from dimargin.problems.losses import Loss
 from dimargin.problems.objectives import relative
 from dimargin.simulation.run import SimulatedRun, extremes
 from dimargin.system.arrays import Floats
@@ -61,13 +62,14 @@ class GossipRun(SimulatedRun):
 
     evaluate: Callable[[GossipRun], Floats] | None = None
     make: Callable[[str, HingeRows, tuple[int, ...]], LinearSite] | None = None
+    loss: Loss = HINGE
 
     _first_look: ClassVar[int] = 1
     _between_looks: ClassVar[float] = 1.25
 
     def _program(self, number: int, name: str) -> Any:
         own = self.rows_of(number)
-        return self._made(name, HingeRows(self.X[own], self.signs[:, own]), (self.random_state, number))
+        return self._made(name, HingeRows(self.X[own], self.signs[:, own], self.loss), (self.random_state, number))
 
     @property
     def programs(self) -> list[Any]:
@@ -77,7 +79,7 @@ class GossipRun(SimulatedRun):
     @property
     def _nothing(self) -> LinearSite:
         """Program of a site that has not started yet."""
-        return self._made("", HingeRows(self.X[:0], self.signs[:, :0]), (0,))
+        return self._made("", HingeRows(self.X[:0], self.signs[:, :0], self.loss), (0,))
 
     def _made(self, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
         return Gadget(rows, self.settings, seed) if self.make is None else self.make(name, rows, seed)
@@ -93,7 +95,7 @@ class GossipRun(SimulatedRun):
         """Return the objectives over all rows, of shape (n_models, n_outputs), of weights of so many models."""
         n_models, n_outputs, n_features = weights.shape
         values = np.asarray(self.X @ weights.reshape(-1, n_features).T).T.reshape(n_models, n_outputs, -1)
-        losses = np.maximum(1 - self.signs * values, 0).mean(axis=2)
+        losses = self.loss.value(self.signs * values, np.ones(self.X.shape[0]), 1.0, 1.0).mean(axis=2)
         return np.asarray(0.5 * self.settings.alpha * (weights**2).sum(axis=2) + losses)
 
     def dual_objective(self) -> Floats:
@@ -104,10 +106,11 @@ class GossipRun(SimulatedRun):
         programs, n = self.programs, self.X.shape[0]
         if any(program.dual is None for program in programs):
             return np.zeros(len(self.signs))
-        activity = np.sum([program.dual.sum(axis=1) for program in programs], axis=0) / n
+        gain = np.sum([program.rows.gains(program.dual).sum(axis=1) for program in programs], axis=0) / n
+        price = np.sum([program.rows.prices(program.dual).sum(axis=1) for program in programs], axis=0) / n
         pull = sum((program.rows.X.T @ (program.rows.signs * program.dual).T).T for program in programs) / n
         rounding = (1 + len(programs) / n) * sum(program.rows.pull_rounding(program.dual) for program in programs) / n
-        return hinge_dual(activity, np.asarray(pull), self.settings.alpha, np.asarray(rounding))
+        return self._nothing.rows.best_dual(gain, price, np.asarray(pull), self.settings.alpha, np.asarray(rounding))
 
     def _measures(self) -> dict[str, Any]:
         weights = self.weights()

@@ -16,8 +16,8 @@ from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.parameters import GadgetParameters, GossipParameters
 from dimargin.network.schema import Schema
-from dimargin.problems.hinge import HingeRows
-from dimargin.problems.losses import LEAST, MOST
+from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
+from dimargin.problems.losses import LEAST, MOST, Loss
 from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
 
 
@@ -31,13 +31,27 @@ class GossipOptions(SiteOptions, GossipParameters):
     def __post_init__(self) -> None:
         if not LEAST <= self.alpha <= MOST:
             raise ValueError(f"alpha must be in [{LEAST:g}, {MOST:g}], got {self.alpha!r}")
+        if self.loss_function not in LOSSES:
+            raise ValueError(f"loss_function must be one of {', '.join(LOSSES)}, got {self.loss_function!r}")
+        if not 0 <= self.theta < 1:
+            raise ValueError(f"theta must be in [0, 1), got {self.theta!r}")
+        if not 0 < self.upsilon <= 1:
+            raise ValueError(f"upsilon must be in (0, 1], got {self.upsilon!r}")
+        if self.loss_function != "hinge" and self.step_size == "pegasos":
+            raise ValueError(f"step_size must be 'auto' or a number for {self.loss_function}, got 'pegasos'")
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
+        band = {"theta": self.theta, "upsilon": self.upsilon} if self.loss_function == "odm" else {}
         return {
-            "loss": "hinge", "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
-            "fit_intercept": self.fit_intercept,
+            "loss": self.loss_function, "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
+            "fit_intercept": self.fit_intercept, **band,
         }  # fmt: skip
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of a row's margin."""
+        return loss_of(self.loss_function, self.theta, self.upsilon)
 
     def message_size(self, schema: Schema) -> int:
         """Return the bytes of a message with weights, gradient sums and statistics of features."""
@@ -46,7 +60,7 @@ class GossipOptions(SiteOptions, GossipParameters):
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
         """Return rows scaled, with the signs of their labels."""
-        return HingeRows(schema.scaled(X), schema.signs(y))
+        return HingeRows(schema.scaled(X), schema.signs(y), self.loss)
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Gadget:
         """Return the learner of a site."""
@@ -55,12 +69,17 @@ class GossipOptions(SiteOptions, GossipParameters):
     def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
         """Return the settings under a schema, with bounds of what a correct site can send."""
         radius = max(longest_row(schema), 1.0)
+        # a smooth loss and its slope grow with margins, which are those of weights that are no worse than zero
+        steepness = HingeRows(np.zeros((0, 1)), np.zeros((1, 0)), self.loss).steepness
+        rise = steepness * (1 + radius * np.sqrt(2 / self.alpha)) ** 2 if self.loss.smooth else 1.0
         return GadgetSettings(
             **{field.name: getattr(self, field.name) for field in fields(GadgetParameters)},
             interval=self.interval, lease=self.lease,
             # |w| <= radius / alpha
-            norm_bound=min(10 * np.sqrt(len(schema.labels)) * radius / self.alpha, limits.NUMBER),
-            mass_bound=min(10 * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER),
+            norm_bound=min(10 * np.sqrt(len(schema.labels)) * radius * rise / self.alpha, limits.NUMBER),
+            mass_bound=min(
+                10 * rise * max(n_rows, 1) * radius**2 * max(self.lease / self.interval, 1.0), limits.NUMBER
+            ),
             most_messages=self.most_messages, schema=schema.digest,
         )  # fmt: skip
 
@@ -76,7 +95,8 @@ class GossipOptions(SiteOptions, GossipParameters):
         return Step(
             "machine", "GossipSVMClassifier",
             {"alpha": self.alpha, "gradient": self.gradient, "fit_intercept": self.fit_intercept,
-             "n_sites": len(counts)},
+             "n_sites": len(counts), "loss_function": self.loss_function, "theta": self.theta,
+             "upsilon": self.upsilon},
             {
                 "classes_": np.array(schema.labels), "coef_": weights[:, : schema.n_features].copy(),
                 "intercept_": intercept, **certificate(learner.objective, learner.dual_objective),

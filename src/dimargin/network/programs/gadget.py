@@ -24,6 +24,11 @@ The step is ``eta_t = 1 / (alpha t + p)``. Pegasos has p = 0, whose first steps 
 With ``step_size="auto"`` steps are as long as the rows' curvature and the network allow (steps.py); what that needs to
 be known of all rows is gossiped too.
 
+Smooth losses (squared hinge, optimal margin distribution), whose pull is ``sum_i -loss'(m_i) y_i x_i``, need no steps
+that become shorter: with gradients of all rows ``eta = 1 / (alpha + p)``, carried on by Nesterov's momentum, the
+distance from the optimum falls at a linear rate, as for gradient tracking in general (Nedic, Olshevsky, Shi, SIAM J.
+Optim. 2017; with momentum: Qu, Li, IEEE TAC 2020).
+
 The sums that each site gossips along give the objective of all rows and, with the rows' averaged activity as dual
 coefficients, a bound of its distance from the optimum. See docs/algorithms.md#gadget.
 """
@@ -46,7 +51,7 @@ from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
-from dimargin.problems.hinge import HingeEvaluation, HingeRows, hinge_dual
+from dimargin.problems.hinge import HingeEvaluation, HingeRows
 from dimargin.problems.objectives import relative
 from dimargin.system.arrays import Floats
 
@@ -67,14 +72,14 @@ class Gadget(Learner):
         self._shape = rows.signs.shape[0], rows.X.shape[1]
         self.weights = np.zeros(self._shape)  # the last iterate, of shape (n_outputs, n_features)
         self.average = np.zeros(self._shape)  # of the iterates of all steps t, weighted by t
-        self.dual = np.zeros(rows.signs.shape)  # coefficients of this site's rows, in [0, 1], of shape (n_outputs, n)
+        self.dual = np.zeros(rows.signs.shape)  # coefficients of this site's rows, of shape (n_outputs, n)
         self.rounds = self.steps = 0
         self._rng = np.random.default_rng(seed)
         self._steps = Steps(np.zeros(self._shape[1]))
         self._statistics = self._statistics_of_rows()
         self._push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
         self._pull = np.zeros(self._shape)  # averaged as the dual coefficients are
-        self._activity = np.zeros(self._shape[0])
+        self._activity, self._price = np.zeros(self._shape[0]), np.zeros(self._shape[0])
         self._progress = Progress()
         self._quiet = self._rounds_since_step = 0
         self._before = np.zeros(self._shape)
@@ -233,7 +238,11 @@ class Gadget(Learner):
     def _are_sums_sound(self) -> bool:
         """Return whether the sums can be those of rows; while edges are undone, they are not, and no step is due."""
         means = self._means
-        return bool((means.loss > -0.25).all() and (np.abs(means.active - 0.5) < 0.75).all())
+        if self.rows.loss.smooth:  # by Cauchy and Schwarz
+            likely = means.active**2 <= 4 * 2 * self.rows.largest_gain * (np.maximum(means.loss, 0) + 0.25)
+        else:
+            likely = np.abs(means.active - 0.5) < 0.75
+        return bool((means.loss > -0.25).all() and likely.all())
 
     def _step_by_all(self) -> None:
         """Step against the tracked gradient of all rows, and update this site's contribution to it."""
@@ -241,22 +250,25 @@ class Gadget(Learner):
         curvature, first, second = means.statistics
         if is_auto and self._steps.move_centre(first, second):
             self._statistics = self._statistics_of_rows()
-        weight = (_AVERAGING + 1) / (self.steps + _AVERAGING)
+        weight = self._weight
         self._pull = self._pull + (means.pull - self._pull) * weight
         self._activity = self._activity + (means.active - self._activity) * weight
+        self._price = self._price + (means.loss - self._price) * weight
         gradient = self.settings.alpha * self.weights - means.pull
         if is_auto:
             whole = self.settings.batch_size is None
-            step = self._steps.step(gradient, self.settings.alpha * self.steps, curvature, whole)
+            step = self._steps.step(gradient, self._shrinkage, self.rows.steepness, curvature, whole)
         else:
             step = self._step_size() * gradient
         self.weights = self._projected(self.weights - step)
+        if self._is_linear and is_auto:
+            self.weights = self._steps.carried_on(self.weights, gradient)
         self._push_sum.contribute(self._contribution(self._evaluate(weight)))
 
     def _step_locally(self) -> None:
         """Take the paper's step (e) on the mass, which is ``n w`` for weights w."""
         eta = self._step_size()
-        evaluation = self._evaluate((_AVERAGING + 1) / (self.steps + _AVERAGING))
+        evaluation = self._evaluate(self._weight)
         self._push_sum.contribute(self._contribution(evaluation))
         sums = self._sums
         sums.pull[:] = (1 - eta * self.settings.alpha) * sums.pull + eta * evaluation.pull
@@ -270,22 +282,37 @@ class Gadget(Learner):
         n, size = self.rows.n_rows, self.settings.batch_size
         if size is None or not n:
             evaluation = self.rows.evaluate(self.weights)
-            self.dual = self.dual + (evaluation.inside - self.dual) * weight
+            self.dual = self.dual + (evaluation.dual - self.dual) * weight
             return evaluation
         chosen = self._rng.integers(n, size=size)
         evaluation = self.rows.evaluate(self.weights, chosen)
-        self.dual[:, chosen] += (evaluation.inside - self.dual[:, chosen]) * weight
+        self.dual[:, chosen] += (evaluation.dual - self.dual[:, chosen]) * weight
         by, loss, active = n / size, evaluation.loss, evaluation.active
-        return HingeEvaluation(evaluation.pull * by, loss * by, active * by, evaluation.inside)
+        return HingeEvaluation(evaluation.pull * by, loss * by, active * by, evaluation.dual)
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether steps need not become shorter, as the gradient has a Lipschitz constant and nothing is drawn."""
+        return self.rows.loss.smooth and self.settings.batch_size is None and self.settings.gradient == "tracked"
+
+    @property
+    def _weight(self) -> float:
+        """Weight of the latest step in the dual coefficients, of which only the last ones count at a linear rate."""
+        return 1.0 if self._is_linear else (_AVERAGING + 1) / (self.steps + _AVERAGING)
+
+    @property
+    def _shrinkage(self) -> float:
+        """What is added to the curvature of the losses in the steps."""
+        return self.settings.alpha * (1 if self._is_linear else self.steps)
 
     def _step_size(self) -> Floats:
         """Return the step size of every feature, or one for all features."""
         first = self.settings.step_size
         if first == "auto":
-            curvature: Floats = np.maximum(self._means.statistics[0], 0)
+            curvature: Floats = self.rows.steepness * np.maximum(self._means.statistics[0], 0)
         else:
             curvature = np.array([0.0 if first == "pegasos" else 1 / float(first)])
-        return 1 / (self.settings.alpha * self.steps + curvature)
+        return 1 / (self._shrinkage + curvature)
 
     def _projected(self, weights: Floats) -> Floats:
         if not self.settings.projection:
@@ -331,16 +358,16 @@ class Gadget(Learner):
 
     @property
     def dual_objective(self) -> Floats:
-        """Estimate of the dual objective at this site, of shape (n_outputs,); see `hinge_dual`."""
-        return hinge_dual(self._activity, self._pull, self.settings.alpha)
+        """Estimate of the dual objective at this site, of shape (n_outputs,); see `HingeRows.best_dual`."""
+        return self.rows.best_dual(self._activity, self._price, self._pull, self.settings.alpha)
 
     def _judge(self, change: float) -> Iterator[Action]:
         """Stop when the rule for stopping has held `n_quiet` times running."""
         settings = self.settings
         objective, dual = self.objective, self.dual_objective
         moved = self._progress.add(self.steps, float(objective.sum()))
-        far = float(relative(objective - dual, objective).max())
-        quiet = (change if settings.stop == "quiet" else min(moved, max(far, 0.0))) < settings.tol
+        far = float(np.abs(relative(objective - dual, objective)).max())  # below zero, the estimates err by as much
+        quiet = (change if settings.stop == "quiet" else min(moved, far)) < settings.tol
         self._quiet = self._quiet + 1 if quiet else 0
         if self._quiet >= settings.n_quiet:
             self.has_finished = True
@@ -365,7 +392,8 @@ class Gadget(Learner):
         return {
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
             "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
-            "activity": self._activity, "progress": self._progress.entries, "smooth": self._progress.smooth,
+            "activity": self._activity, "price": self._price, "progress": self._progress.entries,
+            "smooth": self._progress.smooth,
             "has_met": self._has_met, "has_finished": self.has_finished, "step_sizes": vars(self._steps),
             "draws": json.dumps(self._rng.bit_generator.state),
         }  # fmt: skip
@@ -376,7 +404,7 @@ class Gadget(Learner):
         Quiet steps and messages of neighbours are not kept, and neighbours that were refused get another chance. Raises
         ValueError where the state has NaN or infinite values.
         """
-        for name in ("weights", "average", "dual", "pull", "activity"):
+        for name in ("weights", "average", "dual", "pull", "activity", "price"):
             if not np.isfinite(state[name]).all():
                 raise ValueError(f"its {name} are NaN or infinite")
         self.weights, self.average = state["weights"], state["average"]
@@ -387,7 +415,7 @@ class Gadget(Learner):
         self._push_sum = PushSum.restore(state["push_sum"])
         self._steps = Steps(**state["step_sizes"])
         self._statistics = self._statistics_of_rows()
-        self._pull, self._activity = state["pull"], state["activity"]
+        self._pull, self._activity, self._price = state["pull"], state["activity"], state["price"]
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
         self._rng.bit_generator.state = json.loads(state["draws"])
         if self.rows.n_rows != state["dual"].shape[1]:

@@ -28,6 +28,9 @@ class GadgetParameters:
 class GossipParameters(GadgetParameters):
     """Parameters of a linear machine that is learnt by GADGET, as in `dimargin.GossipSVMClassifier`."""
 
+    loss_function: Annotated[Literal["hinge", "squared_hinge", "odm"], "Of a row's margin."] = "hinge"
+    theta: Annotated[float, "Half width of the band of margins without loss, of odm.", "0.8"] = 0.8
+    upsilon: Annotated[float, "Weight of margins beyond that band, of odm.", "0.5"] = 0.5
     fit_intercept: Annotated[bool, "", "fit-intercept"] = True
 
 
