@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class LinearRounds(Synchronous):
         Dual coefficients of the rows, in [0, 1].
     """
 
-    state = ("weights",)
+    state: ClassVar[tuple[str, ...]] = ("weights",)
 
     def __init__(self, rows: HingeRows, problem: Problem, seed: tuple[int, ...] = (0,)) -> None:
         super().__init__(LearnerSettings(interval=problem.interval, lease=problem.lease), seed)
