@@ -119,12 +119,12 @@ class MendedSite(UniformSite):
         mass = self._push_sum.mass[:-1].reshape(self._shape) * (1 - 1 / self.steps)
         if n:
             found = self.rows.evaluate(self.weights, chosen)
-            part = pay / found.inside.shape[1]
+            part = pay / found.dual.shape[1]
             mass = mass + eta * part * found.pull
             if chosen is None:
-                self._paid += part * found.inside
+                self._paid += part * found.dual
             else:
-                np.add.at(self._paid.T, chosen, part * found.inside.T)  # a row may have been drawn twice
+                np.add.at(self._paid.T, chosen, part * found.dual.T)  # a row may have been drawn twice
         mass = mass * self._shrinkage(mass / weight)
         self._push_sum.mass = np.append(mass, weight)
 
