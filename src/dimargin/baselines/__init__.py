@@ -1,9 +1,10 @@
 """Machines that the papers compare theirs with, kept so that the comparison can be repeated.
 
-They are written for clarity, in NumPy and with scikit-learn's parts, take dense rows, and carry no certificate. Nothing
-else in the package uses them. Random Fourier features (Rahimi, Recht 2007), which `FastFood` approximates, are
-scikit-learn's ``RBFSampler``; the other rivals, cascades among them, are strategies of `dimargin.SVMClassifier` and
-`dimargin.ODMClassifier`.
+They are written for clarity, in NumPy and with scikit-learn's parts, and carry no certificate. Kernel machines take
+dense rows, linear ones sparse rows too. Nothing else in the package uses them. Random Fourier features (Rahimi, Recht
+2007), which `FastFood` approximates, are scikit-learn's ``RBFSampler``; the other rivals, cascades among them, are
+strategies of `dimargin.SVMClassifier` and `dimargin.ODMClassifier`, and those that gossip are algorithms of
+`dimargin.GossipSVMClassifier`.
 """
 
 from typing import TYPE_CHECKING
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
     from dimargin.baselines.lasvm import LaSVM as LaSVM
     from dimargin.baselines.llsvm import LLSVM as LLSVM
     from dimargin.baselines.ltpu import LTPU as LTPU
+    from dimargin.baselines.pegasos import Pegasos as Pegasos
+    from dimargin.baselines.separate_sites import PseudoDistributed as PseudoDistributed
+    from dimargin.baselines.separate_sites import pseudo_distributed as pseudo_distributed
     from dimargin.baselines.single_coordinate import SingleCoordinateODM as SingleCoordinateODM
     from dimargin.baselines.spsvm import SpSVM as SpSVM
     from dimargin.baselines.subsample import SubsampledSVM as SubsampledSVM
+    from dimargin.baselines.svm_perf import SVMPerf as SVMPerf
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)
