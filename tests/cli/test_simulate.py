@@ -23,6 +23,7 @@ from dimargin.simulation.conditions import Conditions, LinkFaults
 
 PARAMETERS = {
     "algorithm": ("gadget", "gadget"),
+    "share_rows": (None, True),
     "n_sites": ("4", 4),
     "topology": ("ring", "ring"),
     "alpha": ("0.05", 0.05),

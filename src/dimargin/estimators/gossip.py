@@ -58,6 +58,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
     algorithm : "gadget" or SiteAlgorithm, default="gadget"
         GADGET, of which the parameters below are, or one of its rivals with its own, from
         `dimargin.network.programs`: these take `alpha`, and stop after `max_iter` rounds at the latest.
+    share_rows : bool, default=False
+        Whether rows may leave their sites, for algorithms that need it.
     n_sites : int, default=10
         Sites that the rows are dealt to.
     topology : str or networkx graph, default="complete"
@@ -144,7 +146,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         (of the consensus of the last iterates), ``average_objective``, ``worst_objective`` (of the worst site),
         ``consensus_spread`` (largest relative distance of a site from the consensus), ``relative_gap`` (to the dual
         objective of the sites' dual coefficients), ``messages``, ``bytes`` (all that were sent so far, as encoded) and
-        ``kernel_evaluations``, which are none.
+        ``kernel_evaluations``, which are none; where rows leave their sites also ``rows_shared``, the number of those
+        that have.
 
     See Also
     --------
@@ -176,6 +179,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     class_weight = None  # what the base class asks for, and this machine does not have
 
     algorithm: Any = "gadget"
+    share_rows: bool = False
     n_sites: int = 10
     topology: Any = "complete"
     alpha: float = 1e-4
@@ -348,6 +352,11 @@ class GossipSVMClassifier(LinearMarginClassifier):
         self.algorithm.validate()
         if self.loss_function != "hinge":
             raise ValueError(f"loss_function must be 'hinge' with {self.algorithm!r}, got {self.loss_function!r}")
+        if self.algorithm.shares == "rows" and not self.share_rows:
+            raise ValueError(
+                f"algorithm={self.algorithm!r} sends rows of every site to others; say share_rows=True if they may "
+                "leave it"
+            )
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 

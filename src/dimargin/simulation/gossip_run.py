@@ -113,7 +113,7 @@ class GossipRun(SimulatedRun):
         return self._nothing.rows.best_dual(gain, price, np.asarray(pull), self.settings.alpha, np.asarray(rounding))
 
     def _measures(self) -> dict[str, Any]:
-        weights = self.weights()
+        programs, weights = self.programs, self.weights()
         consensus = weights.mean(axis=0)
         *each, all_of_them, averaged = self.objectives(
             np.concatenate([weights, [consensus], [self.weights(average=True).mean(axis=0)]])
@@ -126,6 +126,8 @@ class GossipRun(SimulatedRun):
             "relative_gap": float(relative(all_of_them - self.dual_objective(), all_of_them).max()),
             "kernel_evaluations": 0,
         }  # fmt: skip
+        if programs[0].shares == "rows":
+            measures["rows_shared"] = sum(program.rows_shared for program in programs)
         if self.evaluate is not None:
             measures |= extremes("accuracy", self.evaluate(self))
         return measures
