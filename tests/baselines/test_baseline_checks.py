@@ -13,6 +13,7 @@ from dimargin.baselines import (
     LLSVM,
     LTPU,
     BaggedSVM,
+    DistEval,
     FastFood,
     LaSVM,
     Pegasos,
@@ -26,6 +27,7 @@ from dimargin.baselines import (
 # few centres and features, of the few rows that the checks have
 RIVALS = [
     BaggedSVM(),
+    DistEval(n_sites=3),
     FastFood(n_components=10),
     LaSVM(),
     LLSVM(n_centers=50),
@@ -52,7 +54,7 @@ def test_scikit_learn_checks(estimator, check):
 def test_every_rival_is_in_the_list():
     classes = [name for name in dimargin.baselines.__all__ if isinstance(getattr(dimargin.baselines, name), type)]
     assert sorted(map(kind, RIVALS)) == classes
-    assert all(isinstance(rival, BaseEstimator) for rival in RIVALS) and len(CLASSIFIERS) == 10
+    assert all(isinstance(rival, BaseEstimator) for rival in RIVALS) and len(CLASSIFIERS) == 11
 
 
 def test_rivals_are_not_at_the_top_of_the_package():

@@ -13,6 +13,7 @@ from dimargin.lazy import lazily
 
 if TYPE_CHECKING:
     from dimargin.baselines.bagging import BaggedSVM as BaggedSVM
+    from dimargin.baselines.dist_eval import DistEval as DistEval
     from dimargin.baselines.fastfood import FastFood as FastFood
     from dimargin.baselines.lasvm import LaSVM as LaSVM
     from dimargin.baselines.llsvm import LLSVM as LLSVM

@@ -90,7 +90,7 @@ class Pegasos(LinearRival):
         for t in range(1, steps + 1):
             chosen = None if self.batch_size is None else rng.integers(rows.n_rows, size=self.batch_size)
             found = rows.evaluate(weights, chosen)
-            weights = (1 - 1 / t) * weights + found.pull / (alpha * t * found.inside.shape[1])
+            weights = (1 - 1 / t) * weights + found.pull / (alpha * t * found.dual.shape[1])
             if self.projection:
                 norms = np.linalg.norm(weights, axis=1, keepdims=True)
                 weights = weights * np.minimum(1, alpha**-0.5 / np.maximum(norms, 1e-300))
