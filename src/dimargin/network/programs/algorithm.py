@@ -47,9 +47,13 @@ class SiteAlgorithm(ABC):
     ----------
     shares : {"parameters", "rows"}
         What leaves a site; rows only where its owner has allowed it.
+    vectors : tuple of str
+        Names of the fields of its messages that hold what was learnt, as arrays, which `dimargin.simulation.liars`
+        lies about.
     """
 
     shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
+    vectors: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def validate(self) -> None:
