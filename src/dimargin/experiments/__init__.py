@@ -6,7 +6,7 @@ from importlib import import_module
 
 from dimargin.experiments.declarations import Experiment
 
-EXPERIMENTS = ("dcsvm", "diodm", "choosing", "coreset")
+EXPERIMENTS = ("dcsvm", "diodm", "choosing", "coreset", "gossip")
 """Names of all experiments, each of which is the ``EXPERIMENT`` of the module of that name."""
 
 

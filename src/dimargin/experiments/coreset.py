@@ -110,9 +110,9 @@ EXPERIMENT = Experiment(
             title="A core-set machine beside GADGET",
             about=(
                 "Ten sites on a ring, each with rows of hardly more than one class. Core-set machines minimise the "
-                "squared hinge with C = 1, GADGET the mean hinge with alpha = 0.0001 (0.001 for a9a): gaps are of their "
-                "own problems. Rows that core-set consensus shares leave their site as they are; GADGET sends weights "
-                "only."
+                "squared hinge with C = 1, GADGET the mean hinge with alpha = 0.0001 (0.001 for a9a): gaps are of "
+                "their own problems. Rows that core-set consensus shares leave their site as they are; GADGET sends "
+                "weights only."
             ),
             data=_DATA,
             quick_data=(Sample("svmguide1", 300),),

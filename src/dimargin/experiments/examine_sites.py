@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.svm import LinearSVC
 
 from dimargin.experiments.data import Split
+from dimargin.simulation.run import site_names
 from dimargin.system.arrays import Floats
 
 ALPHA = 1e-4
@@ -18,15 +20,17 @@ _TOL, _MOST_PASSES = 1e-6, 20_000  # of LIBLINEAR, whose machine tells what the 
 
 
 def of_sites(machine: Any, split: Split) -> dict[str, float]:
-    """Return rounds, rows shared, and of linear machines how far above the optimum their objectives are.
+    """Return rounds, rows shared and balanced accuracy, and of linear machines how far above the optimum they are.
 
     The objective is ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` over all training rows, with a constant feature
     in x, summed over the outputs. The optimum is LIBLINEAR's. "excess" is that of the model, "worst_excess" that of the
-    worst site.
+    worst site, and "honest_accuracy" leaves out sites that lie (`dimargin.simulation.liars`).
     """
     history = getattr(machine, "history_", None) or [{}]
     found = {"rounds": history[-1]["round"]} if "round" in history[-1] else {}
     found |= {name: history[-1][name] for name in ("rows_shared",) if name in history[-1]}
+    if hasattr(machine, "predict"):
+        found["balanced_accuracy"] = float(balanced_accuracy_score(split.y_test, machine.predict(split.X_test)))
     if not hasattr(machine, "coef_"):
         return found
     optimum = float(_objectives(*_liblinear(split), split)[0])
@@ -37,7 +41,10 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
         coefficients = machine.site_coef_.reshape(n_sites, -1, n_features)
         intercepts = machine.site_intercept_.reshape(n_sites, -1)
         found["worst_excess"] = float(_objectives(coefficients, intercepts, split).max()) / optimum - 1
-        found["worst_accuracy"] = float(_accuracies(coefficients, intercepts, machine.classes_, split).min())
+        accuracies = _accuracies(coefficients, intercepts, machine.classes_, split)
+        liars = getattr(machine.algorithm, "sites", ())
+        honest = [k for k, name in enumerate(site_names(n_sites)) if name not in liars]
+        found |= {"worst_accuracy": float(accuracies.min()), "honest_accuracy": float(accuracies[honest].min())}
     return found
 
 

@@ -85,6 +85,10 @@ METRICS = {
     "worst_accuracy": Metric(
         "worst site, %", _percent, "share of the test rows that the worst site predicts right", 100.0
     ),
+    "honest_accuracy": Metric(
+        "worst honest site, %", _percent, "the same of the sites that do not lie, where some do", 100.0
+    ),
+    "balanced_accuracy": Metric("balanced, %", _percent, "mean over the classes of the share predicted right", 100.0),
     "excess": Metric(
         "above the optimum", lambda value: f"{value:.1e}", "objective of all rows over LIBLINEAR's, less one"
     ),

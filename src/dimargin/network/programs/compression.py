@@ -12,8 +12,8 @@ gossip algorithms with compressed communication", ICML 2019, assumption 1), whic
 
 QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` to one of both whole numbers next
 to it at random, so that its mean is x. CHOCO-SGD divides that by ``tau = 1 + min(d / s^2, sqrt(d) / s)``. In its
-authors' program the letters n and d stand for d and s; "b = 3" of the GADGET paper may mean bits or levels. Here s is the
-number of levels, zero aside.
+authors' program the letters n and d stand for d and s; "b = 3" of the GADGET paper may mean bits or levels. Here s is
+the number of levels, zero aside.
 
 The places of k numbers are a bit for every number or four bytes for each of the k, whichever is less. Numbers are sent
 in single precision where they are chosen, since what rounding takes away is sent later, as all that was left out.

@@ -6,7 +6,8 @@ weight, for one neighbour.
 
 "printed" is the pseudo-code with what its errors do (uniform_printed.py), "mended" puts them right (uniform_mended.py).
 The default, ``GossipSVMClassifier(algorithm="gadget")``, sends more to all neighbours, and is far nearer the optimum
-after as many bytes.
+after as many bytes: on a9a, ten sites on a ring, its worst is 4.5% above it after 11 MB, that of the mended form at
+least 400%, since steps of ``1/(alpha t)`` begin as long as ``1/alpha``, and that of the printed form 670%, for good.
 """
 
 from __future__ import annotations

@@ -1,0 +1,228 @@
+"""Methods of the comparison of gossip with its rivals, made by functions that the process of a cell finds by module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from sklearn.ensemble import AdaBoostClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import SGDClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import LinearSVC
+
+from dimargin.baselines import DistEval, Pegasos, PseudoDistributed, SVMPerf
+from dimargin.estimators import GossipSVMClassifier
+from dimargin.experiments.declarations import Method
+from dimargin.experiments.examine_sites import ALPHA
+from dimargin.network.programs.choco import ChocoSGD, decentralised_sgd
+from dimargin.network.programs.compression import Quantised, TopK
+from dimargin.network.programs.gossip_learning import GossipLearning
+from dimargin.network.programs.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
+from dimargin.network.programs.robust import RobustGossip
+from dimargin.network.programs.row_selection import Rule
+from dimargin.network.programs.set_gossip import SetGossip
+from dimargin.network.programs.uniform_gossip import UniformGadget
+from dimargin.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, SignFlip
+from dimargin.simulation.liars import lying
+
+N_SITES = 10
+LIARS = ("site2", "site7")
+_NETWORK = "the network, and all sites in one process"
+_NEVER = 1e-12  # a tolerance that ends no run before its rounds
+
+
+class Liblinear(LinearSVC):
+    """scikit-learn's LinearSVC with the hinge and the C of the comparison's alpha, whatever the number of rows."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Liblinear:
+        """Fit with ``C = 1 / (alpha n)``."""
+        self.set_params(C=1 / (ALPHA * X.shape[0]), loss="hinge", max_iter=20_000)
+        fitted: Liblinear = super().fit(X, y, sample_weight)
+        return fitted
+
+
+# ---- how they are made -----------------------------------------------------------------------------------------------
+
+
+def gossip(algorithm: Any = "gadget", **parameters: Any) -> GossipSVMClassifier:
+    """Make a machine that ten sites learn by an algorithm, on a ring unless `parameters` have another topology."""
+    given: dict[str, Any] = {
+        "topology": "ring",
+        "alpha": ALPHA,
+        "fit_intercept": True,
+        "n_sites": N_SITES,
+        "tol": _NEVER,
+    } | parameters
+    return GossipSVMClassifier(algorithm, share_rows=isinstance(algorithm, SetGossip), **given)
+
+
+def attacked(algorithm: Any, attack: Any, **parameters: Any) -> GossipSVMClassifier:
+    """Make the machine of an algorithm in which two of ten sites lie, if there is an attack."""
+    return gossip(algorithm if attack is None else lying(algorithm, dict.fromkeys(LIARS, attack)), **parameters)
+
+
+def alone(estimator: Any, random_state: int, shards: str = "", **rounds: Any) -> Any:
+    """Make a machine of all rows in one place, which knows no rounds nor sites."""
+    return _seeded(estimator, random_state)
+
+
+def at_sites(estimator: Any, random_state: int, shards: str = "random", **rounds: Any) -> PseudoDistributed:
+    """Make machines that every site trains on its own rows, averaged, or a vote, without a message."""
+    return PseudoDistributed(estimator, n_sites=N_SITES, shards=shards, random_state=random_state)
+
+
+def filtered(random_state: int, shards: str = "random", **rounds: Any) -> DistEval:
+    """Make Dist-Eval with LIBLINEAR at each site, on a ring."""
+    return DistEval(Liblinear(), n_sites=N_SITES, topology="ring", shards=shards, random_state=random_state)
+
+
+def _seeded(estimator: Any, random_state: int) -> Any:
+    return estimator.set_params(random_state=random_state) if "random_state" in estimator.get_params() else estimator
+
+
+def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
+    make = partial(gossip, algorithm, **parameters)
+    return Method(name, make, about, threads="one", simulated=_NETWORK, ends_early=True)
+
+
+# ---- with the parameters that the part "tuning" finds best -----------------------------------------------------------
+
+TRACKED = _sites("tracked", "gadget", "dimargin's default: the gradient of all rows, tracked by Push-Sum")
+LOCAL = _sites(
+    "gadget, all neighbours", "gadget", "steps along each site's own gradient, and Push-Sum to all neighbours",
+    gradient="local", step_size="pegasos", projection=True,
+)  # fmt: skip
+UNIFORM = _sites(
+    "gadget, mended", UniformGadget(batch_size=None, projection=True),
+    "the paper's own form, half of the mass to one random neighbour, with its errors put right",
+)  # fmt: skip
+PRINTED = _sites(
+    "gadget, printed", UniformGadget(batch_size=None, form="printed"),
+    "the same as its pseudo-code is printed, with all of a site's rows",
+)  # fmt: skip
+DSGD = _sites("d-sgd", decentralised_sgd(step_size=1.0), "decentralised gradient descent, without compression")
+CHOCO_TOP = _sites(
+    "choco, top 10%", ChocoSGD(TopK(0.1), step_size=1.0), "CHOCO-SGD, which sends a tenth of the numbers"
+)
+CHOCO_QUANTISED = _sites(
+    "choco, quantised", ChocoSGD(Quantised(7), gamma=0.5, step_size=1.0), "CHOCO-SGD, which sends four bits a number"
+)
+WALKS = _sites("gossip learning", GossipLearning(batch_size=100), "models that walk at random, merge and are updated")
+_SETS: tuple[tuple[str, Rule, str], ...] = (
+    ("msg-svm", "support", "their support vectors"), ("asg-svm", "ranked", "those that are ranked best"),
+)  # fmt: skip
+SETS = tuple(
+    _sites(name, SetGossip(rule), f"sites that send rows, {what}")
+    for name, rule, what in _SETS
+)  # fmt: skip
+DIST_EVAL = Method(
+    "dist-eval", filtered, "LIBLINEAR at each site alone, and a consensus filter for every query", simulated=_NETWORK,
+    threads="one", ends_early=True,
+)  # fmt: skip
+GADGETS = (LOCAL, UNIFORM, PRINTED)
+RIVALS = (DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, *SETS, DIST_EVAL)
+
+SEPARATE = tuple(
+    Method(f"{name}, each site", partial(at_sites, estimator), f"{what} at each site alone, and the mean of all", "one")
+    for name, estimator, what in (
+        ("liblinear", Liblinear(), "LIBLINEAR"),
+        ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
+        ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
+    )
+)
+CENTRAL = tuple(
+    Method(name, partial(alone, estimator), f"{what} with all rows in one place", "one", ends_early=True)
+    for name, estimator, what in (
+        ("liblinear", Liblinear(), "LIBLINEAR"),
+        ("svm-perf", SVMPerf(alpha=ALPHA, fit_intercept=True), "cutting planes"),
+        ("pegasos", Pegasos(alpha=ALPHA, fit_intercept=True, batch_size=100), "Pegasos"),
+    )
+)
+
+# ---- other learners at each site alone, as in the paper's Tables 5 and 6 ---------------------------------------------
+
+OTHER = tuple(
+    Method(f"{name}, each site", partial(at_sites, estimator), f"{what} at each site alone", "one", ends_early=True)
+    for name, estimator, what in (
+        ("elastic net", SGDClassifier(loss="log_loss", penalty="elasticnet", l1_ratio=0.8),
+         "logistic regression with an elastic net, four fifths of it l1"),
+        ("forest", RandomForestClassifier(10), "ten random trees"),
+        ("adaboost", AdaBoostClassifier(), "boosted stumps"),
+        ("boosting", HistGradientBoostingClassifier(), "boosted trees"),
+        ("mlp", MLPClassifier((10,)), "a network of ten hidden units"),
+    )
+)  # fmt: skip
+QUIET = tuple(
+    _sites(f"gadget, {n} quiet", UniformGadget(batch_size=100, tol=1e-3, n_quiet=n),
+           f"the paper's own form, ended once {n} iterations running have moved the weights by less than 0.001")
+    for n in (4, 8, 10)
+)  # fmt: skip
+
+# ---- grids -----------------------------------------------------------------------------------------------------------
+
+
+def _tried(line: str, kind: Any, grid: Mapping[str, Mapping[str, Any]], **parameters: Any) -> tuple[Method, ...]:
+    """Return a method for each point of a grid, by what it is called."""
+    return tuple(
+        Method(f"{line}, {point}", partial(gossip, kind(**of), **parameters), f"{line} with {point}", threads="one",
+               simulated=_NETWORK, line=line, ends_early=True)
+        for point, of in grid.items()
+    )  # fmt: skip
+
+
+def _plain(line: str, grid: Mapping[str, Mapping[str, Any]]) -> tuple[Method, ...]:
+    return tuple(
+        Method(f"{line}, {point}", partial(gossip, "gadget", gradient="local", step_size="pegasos", **of),
+               f"{line} with {point}", threads="one", simulated=_NETWORK, line=line, ends_early=True)
+        for point, of in grid.items()
+    )  # fmt: skip
+
+
+_BATCHES = {"1 row": 1, "100 rows": 100, "all rows": None}
+_ROUNDS = (1, 4)
+_GADGET_GRID = {
+    f"{batch}, B={rounds}{', projected' if projection else ''}": {
+        "batch_size": size, "gossip_rounds": rounds, "projection": projection
+    }
+    for batch, size in _BATCHES.items() for rounds in _ROUNDS for projection in (False, True)
+}  # fmt: skip
+_STEPS = (0.1, 0.3, 1.0, 3.0)
+_STEP_GRID = {f"eta={step:g}": {"step_size": step} for step in _STEPS}
+_CHOCO_GRID = {
+    f"gamma={gamma:g}, eta={step:g}": {"gamma": gamma, "step_size": step}
+    for gamma in (0.1, 0.2, 0.5) for step in _STEPS
+}  # fmt: skip
+GRID = (
+    *_plain(LOCAL.name, _GADGET_GRID),
+    *_tried(UNIFORM.name, UniformGadget, _GADGET_GRID),
+    *_tried(DSGD.name, decentralised_sgd, _STEP_GRID),
+    *_tried(CHOCO_TOP.name, partial(ChocoSGD, TopK(0.1)), _CHOCO_GRID),
+    *_tried(CHOCO_QUANTISED.name, partial(ChocoSGD, Quantised(7)), _CHOCO_GRID),
+    *_tried(WALKS.name, GossipLearning, {
+        f"{variant}, {batch}": {"variant": variant, "batch_size": size}
+        for variant in ("mu", "um", "rw") for batch, size in {"1 row": 1, "100 rows": 100}.items()
+    }),
+)  # fmt: skip
+
+# ---- liars -----------------------------------------------------------------------------------------------------------
+
+ATTACKS = {
+    "nobody lies": None, "sign flip": SignFlip(), "a little": LittleIsEnough(), "inner product": InnerProduct(),
+    "label flip": LabelFlip(),
+}  # fmt: skip
+MERGES = {
+    "mean": Mean(), "trimmed": TrimmedMean(2), "clipped": ClippedMean(2), "nearest, trimmed": NearestMixing(2),
+}  # fmt: skip
+
+
+def merged(merge: str, attack: str, **parameters: Any) -> GossipSVMClassifier:
+    """Make the machine of sites on a complete graph that merge by a rule, while two lie by an attack."""
+    return attacked(RobustGossip(MERGES[merge]), ATTACKS[attack], topology="complete", **parameters)
+
+
+ROBUST = tuple(
+    Method(name, partial(merged, name), f"decentralised gradient descent, merged by {name}", threads="one",
+           simulated=_NETWORK, ends_early=True)
+    for name in MERGES
+)  # fmt: skip
