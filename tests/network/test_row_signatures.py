@@ -80,6 +80,57 @@ def test_rows_under_the_name_of_another_are_refused_and_go_no_further():
     assert [set(refused(one)) for one in sites] == [set(), {"eve"}, {"eve"}]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda points: replace(points, X=points.X * (1 + 1e-15)),
+        lambda points: replace(points, masses=2 * points.masses),
+        lambda points: replace(points, names=tuple(name._replace(row=7) for name in points.names)),
+        lambda points: replace(points, names=tuple(name._replace(site="north") for name in points.names)),
+    ],
+    ids=["values", "mass", "number", "site"],
+)
+def test_a_row_that_is_changed_on_its_way_does_not_fit_the_signature_of_its_site(change):
+    """The member that passes it on has the signature and the certificate that its site has sent."""
+    sites = _, _, south = in_a_row()
+    together(sites, 20.0, STEP)
+    before = [chosen(one).rank for one in sites]
+    row = Named.of("east", 0, X[1:2] * 0.99, np.ones(1))  # which east has had once, and has signed
+    genuine = RowSignatures(KNOWN["east"], "schema").fields(row.by_content())
+    changed = change(row)
+    site_of = changed.names[0].site
+    south.hear("eve", msgspec.structs.replace(message_of("eve", changed), **genuine))
+    reason = refused(south)["eve"]
+    assert f"row {changed.names[0].row} of site {site_of!r} has a " in reason
+    assert ("signature that does not fit" in reason) == (site_of == "east")
+    together(sites, 20.0, STEP)
+    assert [chosen(one).rank for one in sites] == before
+    assert [set(refused(one)) for one in sites] == [set(), set(), {"eve"}]
+
+
+def test_a_row_that_is_passed_on_as_it_is_fits():
+    sites = _, _, south = in_a_row()
+    row = Named.of("east", 0, X[1:2] * 9, np.ones(1))
+    signed = RowSignatures(KNOWN["east"], "schema").fields(row.by_content())
+    genuine = msgspec.structs.replace(message_of("eve", row), **signed)
+    south.hear("eve", genuine)
+    together(sites, 20.0, STEP)
+    assert not refused(south) and ("east", 0) in {name[:2] for name in chosen(south).points.names}
+    here = RowSignatures(KNOWN["south"], "schema")
+    assert here.check(row.by_content(), genuine) is None
+    other_label = replace(row, labels=-row.labels).by_content()
+    assert "row 0 of site 'east' has a signature that does not fit" in here.check(other_label, genuine)
+
+
+def test_a_site_may_invent_rows_of_its_own():
+    """Which nobody else can tell: a signature says whose a row is, not that it is true."""
+    sites = in_a_row()
+    sites[2].hear("eve", message_of("eve", Named.of("eve", 0, np.full((1, 3), 50.0), np.ones(1))))
+    together(sites, 20.0, STEP)
+    assert not any(map(refused, sites))
+    assert all("eve" in {name.site for name in chosen(one).points.names} for one in sites)
+
+
 def test_a_site_that_signs_two_rows_of_one_number_has_two_rows():
     """Both are told to different sites: nobody who passes them on is to blame, and all agree."""
     sites = in_a_row()
