@@ -10,7 +10,7 @@ from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.partition import KernelClusters, Split
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.search import ODMClassifierCV
 from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
@@ -18,6 +18,7 @@ from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
 _ESTIMATORS = (
     *MACHINES.values(), ODMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier,
     CalendarFeatures,
+    FourierFeatures,
 )  # fmt: skip
 _PARAMETERS = (
     *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit, frozenset

@@ -41,7 +41,7 @@ _PROGRAMS = {
 }  # fmt: skip
 _LEARNING = "Learning (alike at all sites)"
 _network, _trust = (partial(typer.Option, rich_help_panel=panel) for panel in ("Network", "Trust"))
-_ABOVE_ZERO = ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol")
+_ABOVE_ZERO = ("alpha", "batch_size", "gossip_rounds", "gamma", "degree", "tol", "components")
 
 
 def _site(
@@ -165,8 +165,17 @@ def _flags(program: str) -> list[inspect.Parameter]:
         if get_origin(hint) is Annotated:
             kind, text, *words = get_args(hint)
             kind = get_args(kind)[0] if isinstance(kind, UnionType) else kind
+            users = _users(name)
+            if len(users) > 1:  # whose defaults may differ
+                panel, own = _LEARNING, [getattr(_PROGRAMS[user][0], name) for user in users]
+                words = words or [" or ".join(dict.fromkeys(map(str, own)))]
             found.append(optional_flag(name, kind, text, words[0] if words else defaults[name], panel))
     return found
+
+
+def _users(name: str) -> list[str]:
+    """Return the programs that have a parameter."""
+    return [program for program, (parameters, *_) in _PROGRAMS.items() if hasattr(parameters, name)]
 
 
 def _options(program: str, given: dict[str, Any], others: dict[str, Any]) -> SiteOptions:
@@ -175,7 +184,7 @@ def _options(program: str, given: dict[str, Any], others: dict[str, Any]) -> Sit
         for parameter in _flags(one):
             name, value = parameter.name, given[parameter.name]
             flag = f"--{name.replace('_', '-')}"
-            if value is not None and one != program:
+            if value is not None and program not in _users(name):
                 raise ValueError(f"{flag} was given, but --program {program} does not use it")
             if name in _ABOVE_ZERO:
                 _check_above_zero(flag, value)
@@ -264,5 +273,5 @@ def _numbers(values: list[float | None]) -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the command; the flags of the programs stand before those that any program has."""
-    flags = [flag for program in _PROGRAMS for flag in _flags(program)]
+    flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
     app.command("site")(with_flags(_site, flags, before="scale"))

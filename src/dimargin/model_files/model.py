@@ -37,6 +37,7 @@ from dimargin.model_files.model_values import decode_transform, encode_transform
 from dimargin.model_files.soundness import (
     check_calendar,
     check_detector,
+    check_fourier,
     check_linear_machine,
     check_machine,
     check_quantiles,
@@ -45,7 +46,7 @@ from dimargin.model_files.soundness import (
 )
 from dimargin.model_files.table_steps import TABLE_STEPS, restored, stored, widths
 from dimargin.partition import KernelClusters, Split
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, decode, encode, encode_parts
@@ -79,6 +80,7 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "MaxAbsScaler": (MaxAbsScaler, ("scale_", "max_abs_", "n_samples_seen_")),
     "QuantileTransformer": (QuantileTransformer, ("quantiles_", "references_", "n_quantiles_")),
     "CalendarFeatures": (CalendarFeatures, ("days_", "has_times_")),
+    "FourierFeatures": (FourierFeatures, ("frequencies_",)),
     **{name: (step, ()) for name, step in TABLE_STEPS.items()},
 }
 _OPTIONS: dict[str, type[Options]] = {
@@ -95,10 +97,10 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     Parameters
     ----------
     model : one of the classifiers or outlier detectors, or Pipeline
-        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler or
-        QuantileTransformer, and the first a ColumnTransformer of these, SimpleImputer, OneHotEncoder and
-        `dimargin.preprocessing.CalendarFeatures`, which was fitted to a data frame. A kernel that is a function cannot
-        be stored.
+        Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler,
+        QuantileTransformer or `dimargin.preprocessing.FourierFeatures`, and the first a ColumnTransformer of scalers,
+        SimpleImputer, OneHotEncoder and `dimargin.preprocessing.CalendarFeatures`, which was fitted to a data frame. A
+        kernel that is a function cannot be stored.
     path : path-like
         An existing file is replaced. The support vectors of a kernel machine or detector, which are training rows, are
         in it.
@@ -243,6 +245,8 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         check_detector(estimator)
     elif isinstance(estimator, CalendarFeatures):
         check_calendar(estimator)
+    elif isinstance(estimator, FourierFeatures):
+        check_fourier(estimator)
     elif isinstance(estimator, QuantileTransformer):
         check_quantiles(estimator)
     else:

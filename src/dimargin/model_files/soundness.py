@@ -12,7 +12,7 @@ from dimargin.estimators import CoreSetSVDD, MulticlassKernelClassifier
 from dimargin.kernels.functions import MOST_DEGREE
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.preprocessing.calendar_features import check_format
 from dimargin.strategies import Committee, Router
 
@@ -266,6 +266,15 @@ def check_quantiles(step: Any) -> None:
         raise ValueError("quantiles of the QuantileTransformer do not fit its columns")
     if not (_is_real(step.quantiles_) and (np.diff(step.quantiles_, axis=0) >= 0).all()):
         raise ValueError("quantiles of the QuantileTransformer are no numbers that rise")
+
+
+def check_fourier(step: FourierFeatures) -> None:
+    """Raise ValueError unless frequencies are finite numbers, as many as columns and components ask for."""
+    components = step.n_components
+    if not (_is_whole(components) and 0 < components < 2**62):
+        raise ValueError("n_components of the FourierFeatures is no number of them")
+    if not _is_real(getattr(step, "frequencies_", None), (step.n_features_in_, components)):
+        raise ValueError("frequencies_ of the FourierFeatures do not fit its columns and components")
 
 
 def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:

@@ -21,7 +21,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.preprocessing.tables import numbers_as_they_are
 
 TABLE_STEPS: dict[str, type[BaseEstimator]] = {
@@ -198,6 +198,6 @@ def _smallest_rows(place: Mapping[str, int], transformers: Sequence[tuple[str, A
 
 def widths(step: Any) -> tuple[int, int]:
     """Return how many columns a fitted step takes, and how many it gives."""
-    grows = isinstance(step, (*TABLE_STEPS.values(), CalendarFeatures))
+    grows = isinstance(step, (*TABLE_STEPS.values(), CalendarFeatures, FourierFeatures))
     given = len(step.get_feature_names_out()) if grows else step.n_features_in_
     return step.n_features_in_, given

@@ -18,6 +18,14 @@ from dimargin.network.programs.parameters import GadgetParameters, GossipParamet
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
 from dimargin.problems.losses import LEAST, MOST, Loss
+from dimargin.sites.kernel_gossip import (
+    FEATURE_ROW,
+    KernelGadget,
+    check_kernel,
+    feature_step,
+    kernel_terms,
+    with_features,
+)
 from dimargin.sites.options import SiteOptions, certificate, longest_row, width_of
 
 
@@ -39,13 +47,14 @@ class GossipOptions(SiteOptions, GossipParameters):
             raise ValueError(f"upsilon must be in (0, 1], got {self.upsilon!r}")
         if self.loss_function != "hinge" and self.step_size == "pegasos":
             raise ValueError(f"step_size must be 'auto' or a number for {self.loss_function}, got 'pegasos'")
+        check_kernel(self)
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
         band = {"theta": self.theta, "upsilon": self.upsilon} if self.loss_function == "odm" else {}
         return {
             "loss": self.loss_function, "alpha": self.alpha, "gradient": self.gradient, "step_size": self.step_size,
-            "fit_intercept": self.fit_intercept, **band,
+            "fit_intercept": self.fit_intercept, **band, **kernel_terms(self),
         }  # fmt: skip
 
     @property
@@ -53,22 +62,32 @@ class GossipOptions(SiteOptions, GossipParameters):
         """The loss of a row's margin."""
         return loss_of(self.loss_function, self.theta, self.upsilon)
 
+    @property
+    def is_kernel(self) -> bool:
+        """Return whether rows are random features of a kernel."""
+        return self.kernel != "linear"
+
+    def extra_steps(self, schema: Schema) -> list[Step]:
+        """Return the step of the random features, if there are any."""
+        return [feature_step(self, schema)] if self.is_kernel else []
+
     def message_size(self, schema: Schema) -> int:
         """Return the bytes of a message with weights, gradient sums and statistics of features."""
-        n_outputs, width = schema.n_outputs, schema.n_features + 1
+        n_outputs, width = schema.n_outputs, (2 * self.components if self.is_kernel else schema.n_features) + 1
         return 8 * (n_outputs * width + Sums.size((n_outputs, width)))
 
     def rows(self, X: Any, y: NDArray[Any], schema: Schema) -> HingeRows:
         """Return rows scaled, with the signs of their labels."""
-        return HingeRows(schema.scaled(X), schema.signs(y), self.loss)
+        scaled = with_features(self, schema.scaled(X), schema) if self.is_kernel else schema.scaled(X)
+        return HingeRows(scaled, schema.signs(y), self.loss)
 
     def learner(self, name: str, rows: Any, schema: Schema, n_rows: int, seed: tuple[int, ...]) -> Gadget:
         """Return the learner of a site."""
-        return Gadget(rows, self.settings(schema, n_rows), seed)
+        return (KernelGadget if self.is_kernel else Gadget)(rows, self.settings(schema, n_rows), seed)
 
     def settings(self, schema: Schema, n_rows: int) -> GadgetSettings:
         """Return the settings under a schema, with bounds of what a correct site can send."""
-        radius = max(longest_row(schema), 1.0)
+        radius = FEATURE_ROW if self.is_kernel else max(longest_row(schema), 1.0)
         # a smooth loss and its slope grow with margins, which are those of weights that are no worse than zero
         steepness = HingeRows(np.zeros((0, 1)), np.zeros((1, 0)), self.loss).steepness
         rise = steepness * (1 + radius * np.sqrt(2 / self.alpha)) ** 2 if self.loss.smooth else 1.0
@@ -91,6 +110,7 @@ class GossipOptions(SiteOptions, GossipParameters):
         weights = learner.weights
         if not (learner.steps and np.isfinite(weights).all() and np.isfinite(learner.objective).all()):
             return None
+        n_constant = int(schema.has_intercept)
         intercept = weights[:, -1].copy() if schema.has_intercept else np.zeros(len(weights))
         return Step(
             "machine", "GossipSVMClassifier",
@@ -98,8 +118,9 @@ class GossipOptions(SiteOptions, GossipParameters):
              "n_sites": len(counts), "loss_function": self.loss_function, "theta": self.theta,
              "upsilon": self.upsilon},
             {
-                "classes_": np.array(schema.labels), "coef_": weights[:, : schema.n_features].copy(),
+                "classes_": np.array(schema.labels), "coef_": weights[:, : weights.shape[1] - n_constant].copy(),
                 "intercept_": intercept, **certificate(learner.objective, learner.dual_objective),
-                "n_iter_": max(1, learner.rounds), **width_of(schema),
+                "n_iter_": max(1, learner.rounds),
+                **({"n_features_in_": 2 * self.components} if self.is_kernel else width_of(schema)),
             },
         )  # fmt: skip

@@ -121,7 +121,7 @@ class LearningSite(Agreement):
             return
         status = "converged" if self._has_finished else "learning"
         machine = machine._replace(attributes={**machine.attributes, "status_": status})
-        steps = [*scaler(self.schema, self.n_rows), machine]
+        steps = [*scaler(self.schema, self.n_rows), *self.options.extra_steps(self.schema), machine]
         content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_transform)
         if durable or content != self._written or not self.folder.model.exists():
             write_file(self.folder.model, content, durable)

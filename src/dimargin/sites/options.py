@@ -64,6 +64,10 @@ class SiteOptions(LearnerFactory):
         These options have made the learner, and `counts` are numbers of rows by site.
         """
 
+    def extra_steps(self, schema: Schema) -> list[Step]:
+        """Return the model's steps between the scaling and the machine."""
+        return []
+
     @property
     def most_messages(self) -> float:
         """Messages per second that one neighbour may send before it is refused."""

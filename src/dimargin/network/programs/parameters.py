@@ -32,6 +32,11 @@ class GossipParameters(GadgetParameters):
     theta: Annotated[float, "Half width of the band of margins without loss, of odm.", "0.8"] = 0.8
     upsilon: Annotated[float, "Weight of margins beyond that band, of odm.", "0.5"] = 0.5
     fit_intercept: Annotated[bool, "", "fit-intercept"] = True
+    # rbf: of random Fourier features, which all sites draw alike; others are of programs that share rows
+    kernel: Annotated[Literal["linear", "poly", "rbf", "laplacian"], ""] = "linear"
+    gamma: Annotated[float | None, "Of the kernel.", "1 / features"] = None
+    components: Annotated[int, "Frequencies of the random features, two each, in place of rbf."] = 500
+    feature_seed: Annotated[int, "Of the random features."] = 0
 
 
 @dataclass(frozen=True)
