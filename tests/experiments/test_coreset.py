@@ -71,11 +71,12 @@ def test_the_page_has_a_picture_for_every_run_and_both_figures(tmp_path):
 
 def test_machines_of_sites_and_of_one_place_are_the_same(moons, tmp_path):
     declared = experiment("coreset")
-    only = ["core-set, linear, agreed", "core-set, linear, one place", "GADGET, 30 rounds"]
+    only = ["core-set, linear, agreed", "core-set, linear, one place", "GADGET, 30 rounds", "kernel GADGET, 30 rounds"]
     beside = replace(declared.parts[1], quick_data=(Sample("svmguide1"),))
     results = run_experiment(replace(declared, parts=(beside,)), tmp_path, Options(quick=True, only=only))
     metrics = {record.cell.method.name: record.outcome.metrics for record in results.records}
-    agreed, alone, gadget = (metrics[name] for name in only)
+    agreed, alone, gadget, kernel = (metrics[name] for name in only)
+    assert kernel["bytes"] > gadget["bytes"] and kernel["rows_shared"] == 0 < kernel["gap"]
     assert agreed["objective"] == pytest.approx(alone["objective"], rel=1e-3) and "bytes" not in alone
     assert agreed["rows_shared"] >= agreed["support_vectors"] > 0 == gadget["rows_shared"]
     assert agreed["bytes"] > 0 < gadget["bytes"] and "core-set, linear, agreed" in beside.answer(results.parts[0])
