@@ -40,7 +40,8 @@ class Ball(BaseEstimator):
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return ones for points within `epsilon` of the ball, zeros for others."""
         distances = np.linalg.norm(X - self.centre_, axis=1)
-        return (distances <= (1 + self.epsilon) * self.radius_ * (1 + 1e-9)).astype(np.int64)
+        inside: NDArray[np.int64] = (distances <= (1 + self.epsilon) * self.radius_ * (1 + 1e-9)).astype(np.int64)
+        return inside
 
     def _found(self, X: Any, centre: Floats, squared_radius: float) -> None:
         """Keep a ball, and its metrics beside those of the smallest one."""
@@ -56,6 +57,7 @@ class SmallestBall(Ball):
     def fit(self, X: Any, y: Any) -> Self:
         """Find it."""
         best = minimum_enclosing_ball(X, 0)
+        assert best.center is not None  # the kernel is linear
         self._found(X, best.center, best.radius**2)
         self.support_ = best.core_set_indices
         return self
