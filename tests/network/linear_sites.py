@@ -35,8 +35,8 @@ def sites(
     """A run that has not begun."""
     algorithm.validate()
     signs = y[None] if y.ndim == 1 else y
-    site = deal(shards, signs[0], np.random.default_rng(seed).permutation(len(X)), n_sites)
-    problem = Problem(alpha, n_sites, len(X), lease)
+    site = deal(shards, signs[0], np.random.default_rng(seed).permutation(X.shape[0]), n_sites)
+    problem = Problem(alpha, n_sites, X.shape[0], lease)
     graph = make_graph(topology, n_sites) if isinstance(topology, str) else topology
     make = partial(algorithm.program, problem)
     return GossipRun(X, signs, site, n_sites, problem, graph, conditions or Conditions(), seed, make=make)
