@@ -2,7 +2,8 @@ r"""MoM-DSVM: the distributed support vector machine by the method of multiplier
 
 Forero, Cano, Giannakis, "Consensus-based distributed support vector machines", Journal of Machine Learning Research
 11, 2010, section 3 (there ``1/2 |w|^2 + J C sum hinge`` at each of J sites; here both are scaled so that the mean over
-the sites is ``alpha/2 |w|^2 + 1/N sum hinge``, and c = J/N). With ``v_j = [w_j; b_j]``, neighbours B_j, and U_j diagonal:
+the sites is ``alpha/2 |w|^2 + 1/N sum hinge``, and c = J/N). With ``v_j = [w_j; b_j]``, neighbours B_j, and a diagonal
+matrix U_j:
 
     U_j = alpha + 2 eta |B_j|,  and 2 eta |B_j| for the intercept, which the paper does not regularise
     f_j = 2 a_j - eta sum_(i in B_j) (v_j + v_i)
