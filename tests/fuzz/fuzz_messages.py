@@ -118,6 +118,7 @@ _WORLDS = [
     (CoreSetOptions(kind="svdd", **_QUICK), "maxabs", True, True),
     (CoreSetOptions(**_QUICK), "minmax", False, True, True),
     (GossipOptions(alpha=0.01, gradient="local", **_QUICK), "maxabs", True, True),
+    (GossipOptions(alpha=0.01, compression="quantised", **_QUICK), "minmax", False, True),
 ]
 _FEW = 4  # names of senders who may speak twice; others do so once, for who is refused is not heard again
 _BATCHES = (1, 1, 4, 16, 32, 64)

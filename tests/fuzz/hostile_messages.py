@@ -2,6 +2,7 @@
 
 import math
 import struct
+import zlib
 
 import msgspec
 import numpy as np
@@ -301,6 +302,39 @@ EXCHANGE = {
 }
 
 
+def _raw(data):
+    packer = zlib.compressobj(9, wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+def _difference(name, *choices):
+    """A field of a difference: base, tops, levels or check of the vector."""
+    at = ("base", "tops", "levels", "check").index(name)
+
+    def of(fields, rng):
+        fields["c"][at] = rng.choice(choices)
+        return fields
+
+    return of
+
+
+DIFFERENCE = {
+    "huge-life": lambda fields, rng: fields | {rng.choice("lk"): rng.choice([2**64 - 1, 2**63, 2**32 + 1])},
+    "huge-number": lambda fields, rng: fields | {rng.choice("qht"): rng.choice([2**64 - 1, 2**63, 2**53 + 1])},
+    "no-number-of-rows": lambda fields, rng: fields | {"r": rng.choice([*NUMBERS, -1.0])},
+    "huge-base": _difference("base", 2**64 - 1, 2**53 + 1, -1),
+    "unknown-base": _difference("base", 2**53, 10**6, 0),
+    "few-tops": _difference("tops", [], [0], [0] * 63, [0] * 65, [0] * 10**5),
+    "huge-tops": _difference("tops", [10**6] * 8, [2**63] * 8, [-(10**5)] * 8, [math.nan] * 8, [989] * 8),
+    "noisy-levels": lambda fields, rng: _difference("levels", rng.randbytes(rng.randrange(99)))(fields, rng),
+    "few-levels": _difference("levels", b"", _raw(b""), _raw(b"\0"), _raw(bytes(5000))),
+    "bomb-of-levels": _difference("levels", _raw(bytes(10**7))),
+    "cut-levels": lambda fields, rng: _difference("levels", fields["c"][2][: rng.randrange(4)])(fields, rng),
+    "other-check": _difference("check", 0, -1, 2**31, 2**63),
+    "other-difference": lambda fields, rng: fields | {"c": rng.choice([[], None, [1], [1, [], b""], {}, 7, b"x"])},
+}
+
+
 def _points(fields):
     return len(fields["sites"])
 
@@ -413,7 +447,12 @@ SIGNED = {
     "no-certificates": _signatures(lambda fields, rng: {**fields, "certificates": []}),
 }  # of core-sets whose rows are signed
 
-KINDS = {"card": {**ANY, **CARD}, "exchange": {**ANY, **EXCHANGE}, "candidates": {**ANY, **CANDIDATES}}
+_FLAT = ("other-type", "field-missing", "bits-flipped", "cut", "noise", "stranger", "unknown-kind", "deep", "bomb",
+         "field-twice")  # fmt: skip
+KINDS = {
+    "card": {**ANY, **CARD}, "exchange": {**ANY, **EXCHANGE}, "candidates": {**ANY, **CANDIDATES},
+    "difference": {**{name: ANY[name] for name in _FLAT}, **DIFFERENCE},
+}  # fmt: skip
 
 
 def hostile(data, rng, kind=None):

@@ -15,6 +15,7 @@ STEP = 0.05
 NAMES = ("north", "south")
 QUICK = {"interval": STEP, "lease": 2.0}
 GOSSIP, CORE_SET = GossipOptions(alpha=0.01, **QUICK), CoreSetOptions(**QUICK)
+QUANTISED = GossipOptions(alpha=0.01, compression="quantised", **QUICK)
 CORE_SET_TEXT = CoreSetOptions(kind="svdd", **QUICK)
 
 

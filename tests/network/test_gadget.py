@@ -10,12 +10,13 @@ from fuzz.listening import heard
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
 
+from dimargin.estimators.certificate import hinge_objectives
 from dimargin.network.messages import pack, unpack
 from dimargin.network.program import Report, Send
 from dimargin.network.programs.gadget import Exchange, Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.topology import make_graph
-from dimargin.problems.hinge import HingeRows, hinge_dual
+from dimargin.problems.hinge import HingeRows, hinge_dual, loss_of
 from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.simulation.gossip_run import GossipRun, deal
 from dimargin.simulation.simulator import Simulator
@@ -47,8 +48,10 @@ def objective(X, y, w, alpha=ALPHA):
 def learning(rows, n_sites=6, topology="ring", shards="random", conditions=None, seed=0, **settings):
     X, y = rows
     site = deal(shards, y, np.random.default_rng(seed).permutation(len(y)), n_sites)
+    loss = settings.pop("loss", loss_of("hinge"))
     given = GadgetSettings(alpha=ALPHA, tol=settings.pop("tol", 1e-12), **settings)
-    return GossipRun(X, y[None], site, n_sites, given, make_graph(topology, n_sites), conditions or Conditions(), seed)
+    graph = make_graph(topology, n_sites)
+    return GossipRun(X, y[None], site, n_sites, given, graph, conditions or Conditions(), seed, loss=loss)
 
 
 def pegasos(X, y, alpha, n_steps, batch_size=None, seed=(0, 0), projection=False):
@@ -151,6 +154,23 @@ def test_rows_weigh_alike_however_they_are_dealt(rows, optimum):
         run = learning(rows, shards="sorted_unequal", topology="complete", gradient=gradient, gossip_rounds=1)
         consensus = run.run(600).weights().mean(axis=0)[0]
         assert objective(*rows, consensus) < 1.03 * optimum
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "odm"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_every_site_knows_how_far_it_is_at_most(rows, loss, network):
+    """Its estimate is the gap of its own weights to the dual coefficients of all sites, which it does not know."""
+    X, y = rows
+    run = learning(rows, shards="sorted", conditions=NETWORKS[network], loss=loss_of(loss)).run(200)
+    everything = HingeRows(X, y[None], loss_of(loss))
+    for program in run.programs:
+        primal = run.objectives(program.weights[None])[0]
+        true = (primal - run.dual_objective()) / primal
+        assert program.estimated_gap == pytest.approx(true, rel=0.3, abs=0.01)
+        assert program.status()["estimated_gap"] == program.estimated_gap.tolist()
+        best = hinge_objectives(everything, program.weights, ALPHA, 1e-6)
+        assert (primal - best.dual) / primal <= program.estimated_gap + 0.01
 
 
 def test_gossip_until_a_tolerance_takes_more_rounds(rows):
@@ -489,7 +509,7 @@ def test_a_site_that_begins_is_not_led_by_one_of_two(rows):
     assert 40 <= late.steps <= 41
 
 
-@pytest.mark.parametrize("name", ["weights", "average", "pull", "activity"])
+@pytest.mark.parametrize("name", ["weights", "average", "pull", "activity", "price"])
 def test_a_state_with_values_that_are_none_is_refused(rows, name):
     program = gadget(rows)
     exchange(program)

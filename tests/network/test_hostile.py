@@ -12,7 +12,20 @@ from contract_transport import Counting, Number, Site
 from fuzz import fuzz_messages
 from fuzz.hostile_messages import KINDS, array, hostile, packed, plain, values_of
 from fuzz.listening import Listening, together
-from hostile_sites import CORE_SET, CORE_SET_TEXT, GOSSIP, NAMES, QUICK, STEP, go_on, refused, rows_of, site, three
+from hostile_sites import (
+    CORE_SET,
+    CORE_SET_TEXT,
+    GOSSIP,
+    NAMES,
+    QUANTISED,
+    QUICK,
+    STEP,
+    go_on,
+    refused,
+    rows_of,
+    site,
+    three,
+)  # fmt: skip
 from numpy.testing import assert_array_equal
 
 from dimargin.network import limits
@@ -399,7 +412,9 @@ def test_what_once_failed(path):
 
 
 @pytest.mark.parametrize("agreed", [False, True])
-@pytest.mark.parametrize("options", [GOSSIP, CORE_SET, CORE_SET_TEXT], ids=["gossip", "core-set", "text"])
+@pytest.mark.parametrize(
+    "options", [GOSSIP, QUANTISED, CORE_SET, CORE_SET_TEXT], ids=["gossip", "quantised", "core-set", "text"]
+)
 def test_no_kind_of_hostility_ends_a_site_or_has_two_part(options, agreed):
     north, south, said = three(options, agreed)
     for what, fields in said.items():

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # the network needs an extra
     from dimargin.simulation.gossip_run import GossipRun
 
 _ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
+_KEPT = 160  # likewise, of the last messages to and from one neighbour, where differences from them are sent
 
 
 @documented
@@ -95,6 +96,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
         ``1/p``.
     projection : bool, default=False
         Whether every step ends on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
+    compression : {"none", "quantised"}, default="none"
+        What sites send: all numbers, whole, or how they differ from what the neighbour has and expects, in a byte or
+        less each, and nothing of those that are as expected. What is rounded stays with the sender. That takes about a
+        tenth of the bytes, and memory for a few messages of every neighbour.
     average : bool, default=False
         Whether ``coef_`` is made of the averages over all steps (step t has weight t) in place of the last iterates.
     shards : {"random", "unequal", "sorted", "sorted_unequal"} or array-like of shape (n_samples,), default="random"
@@ -192,6 +197,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     gossip_rounds: int | float = 1
     step_size: str | float = "auto"
     projection: bool = False
+    compression: str = "none"
     average: bool = False
     shards: str | Sequence[int] = "random"
     conditions: Conditions | None = None
@@ -233,7 +239,6 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         data = training_data(self, X, y, sample_weight, linear=True)
-        check_memory(8 * _ARRAYS * int(self.n_sites) * len(data.labels) * data.X.shape[1], None)
         run = self._run(data, self._seed())
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
@@ -290,6 +295,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
         n_sites = int(self.n_sites)
         graph = connected_graph(self.topology, n_sites, seed)
+        arrays = _ARRAYS * n_sites + _KEPT * 2 * graph.number_of_edges() * (self.compression != "none")
+        check_memory(8 * arrays * len(data.labels) * data.X.shape[1], None)
         order = order_of_keys(data.X, data.y, data.row_weights, seed)
         site = deal(self.shards, data.y, order, n_sites)
         settings: Any = self._settings(directed=graph.is_directed())
@@ -307,6 +314,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return GadgetSettings(
             alpha=float(self.alpha), gradient=self.gradient, batch_size=self.batch_size,  # type: ignore[arg-type]
             gossip_rounds=self.gossip_rounds, step_size=self.step_size, projection=bool(self.projection),
+            compression=self.compression,  # type: ignore[arg-type]
             stop=self.stop, tol=float(self.tol), n_quiet=int(self.n_quiet),  # type: ignore[arg-type]
             lease=math.inf if directed else GadgetSettings.lease,
         )  # fmt: skip
@@ -320,9 +328,12 @@ class GossipSVMClassifier(LinearMarginClassifier):
             ("gradient", ("tracked", "local")),
             ("stop", ("objective", "quiet")),
             ("loss_function", LOSSES),
+            ("compression", ("none", "quantised")),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}")
+        if self.compression != "none" and self.gradient != "tracked":
+            raise ValueError(f"compression must be 'none' for local gradients, got {self.compression!r}")
         check_number("theta", self.theta, 0, 1, low_included=True)
         check_number("upsilon", self.upsilon, 0, 1, high_included=True)
         for name, low in (("n_quiet", 1), ("max_iter", 1)):

@@ -150,7 +150,7 @@ def decoder(kinds: tuple[type[Message], ...], largest: int = LARGEST) -> Callabl
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
             is_known = _kind(body) in known
             raise (UnsoundError if is_known else MessageError)(f"no sound message: {error}") from error
-        fault = _fault(message) or message.contradiction()
+        fault = message_fault(message) or message.contradiction()
         if fault is not None:
             raise UnsoundError(f"no sound message: {fault}")
         return message
@@ -187,11 +187,11 @@ def _arrays(kind: type[msgspec.Struct]) -> tuple[tuple[str, Numbers | None], ...
     return tuple(found)
 
 
-def _fault(part: msgspec.Struct) -> str | None:
+def message_fault(part: msgspec.Struct) -> str | None:
     """Return why an array of a message, or of a part of one, breaks its constraint; None if none does."""
     for name, numbers in _arrays(type(part)):
         value = getattr(part, name)
-        fault = None if value is None else _fault(value) if numbers is None else numbers.fault(value)
+        fault = None if value is None else message_fault(value) if numbers is None else numbers.fault(value)
         if fault is not None:
             return fault if numbers is None else f"{name} {fault}"
     return None

@@ -16,7 +16,7 @@ docs/algorithms.md#push-sum.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -97,8 +97,17 @@ class PushSum:
             self.edges[neighbour] = Edge(np.zeros_like(self.mass), np.zeros_like(self.mass))
         return self.edges[neighbour]
 
-    def shares(self, neighbours: Collection[str], keep: float | None = None) -> dict[str, Mass]:
-        """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here."""
+    def shares(
+        self,
+        neighbours: Collection[str],
+        keep: float | None = None,
+        rounded: Callable[[str, Floats, Floats], Floats] | None = None,
+    ) -> dict[str, Mass]:
+        """Split the mass evenly among these neighbours and this site, or keep the share `keep` of it here.
+
+        `rounded`, if given, is called with a neighbour, the sum of the shares that it shall have, and the latest share;
+        it returns the sum that the message will tell. What that lacks stays here.
+        """
         if not neighbours:
             return {}
         kept = 1 / (len(neighbours) + 1) if keep is None else keep
@@ -107,6 +116,8 @@ class PushSum:
         for neighbour in neighbours:
             edge = self.edge(neighbour)
             sent = edge.sent + share
+            if rounded is not None:
+                sent = rounded(neighbour, sent, share)
             self.mass = self.mass - (sent - edge.sent)  # not less the share: the sum may be large, and is rounded
             edge.sent = sent
             given[neighbour] = self.sign_of_life(neighbour)

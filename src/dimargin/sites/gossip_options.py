@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from dimargin.model_files.model_format import Step
 from dimargin.network import limits
-from dimargin.network.programs.exchange import Exchange, Sums
+from dimargin.network.programs.exchange import Difference, Exchange, Sums
 from dimargin.network.programs.gadget import Gadget
 from dimargin.network.programs.gadget_settings import GadgetSettings
-from dimargin.network.programs.parameters import GadgetParameters, GossipParameters
+from dimargin.network.programs.parameters import COMPRESSIONS, GadgetParameters, GossipParameters
 from dimargin.network.schema import Schema
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
 from dimargin.problems.losses import LEAST, MOST, Loss
@@ -33,7 +33,7 @@ from dimargin.sites.options import SiteOptions, certificate, longest_row, width_
 class GossipOptions(SiteOptions, GossipParameters):
     """Options of GADGET."""
 
-    program, shares, messages = "gadget", "parameters", (Exchange,)
+    program, shares, messages = "gadget", "parameters", (Exchange, Difference)
     least_labels = 2
 
     def __post_init__(self) -> None:
@@ -41,6 +41,10 @@ class GossipOptions(SiteOptions, GossipParameters):
             raise ValueError(f"alpha must be in [{LEAST:g}, {MOST:g}], got {self.alpha!r}")
         if self.loss_function not in LOSSES:
             raise ValueError(f"loss_function must be one of {', '.join(LOSSES)}, got {self.loss_function!r}")
+        if self.compression not in COMPRESSIONS:
+            raise ValueError(f"compression must be one of {', '.join(COMPRESSIONS)}, got {self.compression!r}")
+        if self.compression != "none" and self.gradient != "tracked":
+            raise ValueError(f"compression must be none for local gradients, got {self.compression!r}")
         if not 0 <= self.theta < 1:
             raise ValueError(f"theta must be in [0, 1), got {self.theta!r}")
         if not 0 < self.upsilon <= 1:

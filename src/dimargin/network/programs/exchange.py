@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
-from dimargin.network.messages import Array, Count, Digest, Message, Numbers
-from dimargin.network.push_sum import Mass, PushSum
+from dimargin.network.differences import Change, Incoming
+from dimargin.network.messages import Array, Count, Digest, Finite, Message, Numbers, message_fault
+from dimargin.network.push_sum import Life, Mass, PushSum
 from dimargin.system.arrays import Floats
 
 
@@ -36,6 +38,13 @@ class Sums(NamedTuple):
         """Return the length of a vector with statistics."""
         return (shape[0] + 3) * shape[1] + 1 + 2 * shape[0]
 
+    @staticmethod
+    def parts(shape: tuple[int, int], size: int) -> list[slice]:
+        """Return the parts of a vector of this size, without the number of rows, and the weights behind it."""
+        k, n_outputs, n_features = shape[0] * shape[1], *shape
+        ends = [*range(k + 1, size - 2 * n_outputs, n_features), size - 2 * n_outputs, size - n_outputs, size, size + k]
+        return [slice(0, k), *(slice(*pair) for pair in pairwise(ends))]
+
     @property
     def vector(self) -> Floats:
         """The vector of these parts."""
@@ -43,7 +52,7 @@ class Sums(NamedTuple):
         return np.concatenate(parts)
 
 
-class Exchange(Message, frozen=True, tag="exchange"):
+class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):
     """Message that a site sends a neighbour in a round."""
 
     mass: Mass
@@ -52,6 +61,7 @@ class Exchange(Message, frozen=True, tag="exchange"):
     # gradients, whose mass has them
     iterate: Annotated[Array, Numbers((2,))]
     schema: Digest = ""  # of the sender; messages about other schemas are ignored
+    is_base: bool = False  # whether later messages may be differences from this one
 
     def fault(
         self, sender: str, push_sum: PushSum, shape: tuple[int, int], norm_bound: float, mass_bound: float
@@ -75,3 +85,48 @@ class Exchange(Message, frozen=True, tag="exchange"):
         if (rows := Sums.of(news, shape).rows) < 0:
             return f"its message takes {-rows:.3g} rows away, which no site does"
         return None
+
+
+# names on the wire, for there is one of each in every message
+_SHORT = {"life": "l", "knows": "k", "number": "q", "heard": "h", "rows": "r", "change": "c", "steps": "t",
+          "digest": "d", "is_new": "i"}  # fmt: skip
+
+
+class Difference(Message, frozen=True, tag="difference", omit_defaults=True, rename=_SHORT):
+    """Message of the same content, the sums and the iterate as differences from those of an earlier one."""
+
+    life: Life  # as in `Mass`, and so on
+    knows: Life
+    number: Count
+    heard: Count
+    rows: Finite
+    change: Change
+    steps: Count
+    digest: Digest = ""
+    is_new: bool = False  # whether the sender has no iterate worth sending yet
+
+    @classmethod
+    def of(cls, mass: Mass, shape: tuple[int, int], change: Change, steps: int, schema: str, is_new: bool) -> Self:
+        """Return the message with these sums; the parameters are as in `Exchange` and above."""
+        rows = float(mass.sent[shape[0] * shape[1]])
+        return cls(mass.life, mass.knows, mass.sequence, mass.heard, rows, change, steps, schema, is_new)
+
+    @property
+    def schema(self) -> str:
+        """The digest of the sender's schema."""
+        return self.digest
+
+    def whole(self, known: Incoming, shape: tuple[int, int], size: int) -> Exchange | str | None:
+        """Return the message itself, the fault that no correct site can have made, or None if it cannot be known.
+
+        `known` are the messages that the sender may refer to, `shape` that of the weights and `size` that of the sums.
+        """
+        try:
+            vector = known.vector(self.number, self.change, Sums.parts(shape, size), self.rows)
+        except ValueError as error:
+            return str(error)
+        if vector is None:
+            return None
+        mass = Mass(self.life, self.knows, self.number, self.heard, vector[:size])
+        found = Exchange(mass, self.steps, vector[size:].reshape(shape), self.digest)
+        return message_fault(mass) or message_fault(found) or found

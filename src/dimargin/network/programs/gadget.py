@@ -42,9 +42,11 @@ from typing import Any
 import numpy as np
 
 from dimargin.network import limits
+from dimargin.network.differences import Change
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
-from dimargin.network.programs.exchange import Exchange, Sums
+from dimargin.network.programs.exchange import Difference, Exchange, Sums
+from dimargin.network.programs.gadget_differences import Differences
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.learner import Learner
 from dimargin.network.programs.progress import Progress
@@ -63,7 +65,7 @@ class Gadget(Learner):
     """Learner of one site, whose batches follow from `seed`."""
 
     shares = "parameters"
-    messages = (Exchange,)
+    messages = (Exchange, Difference)
     settings: GadgetSettings
     has_finished = False
 
@@ -85,6 +87,7 @@ class Gadget(Learner):
         self._before = np.zeros(self._shape)
         self.neighbourhood = Neighbourhood(settings.lease, settings.most_messages)
         self._iterates: dict[str, Floats] = {}
+        self._differences = Differences(self._shape, len(self._push_sum.mass))
         self._leads: dict[str, int] = {}
         self._waiting_since: float | None = 0.0  # for a neighbour, before the first step or after all have gone
         self._has_met = False
@@ -106,17 +109,22 @@ class Gadget(Learner):
         yield from self._tell()
         yield Wake(self.settings.interval)
 
-    def take(self, sender: str, message: Exchange) -> str | None:
+    def take(self, sender: str, message: Exchange | Difference) -> str | None:
         """Add a neighbour's share to the mass, and keep its iterate."""
+        whole = self._differences.read(sender, message)
+        if not isinstance(whole, Exchange):
+            return whole or self.neighbourhood.judge(sender, False)
         bounds = self.settings.norm_bound, self.settings.mass_bound
-        fault = message.fault(sender, self._push_sum, self._shape, *bounds)
+        fault = whole.fault(sender, self._push_sum, self._shape, *bounds)
         if fault is not None:
             return fault
-        is_new = self._push_sum.take(sender, message.mass)
+        is_new = self._push_sum.take(sender, whole.mass)
+        if is_new:
+            self._differences.keep(sender, message, whole)
         if is_new or sender not in self._leads:
             self._leads[sender] = message.steps
-            if len(message.iterate):
-                self._iterates[sender] = message.iterate
+            if len(whole.iterate) and not (isinstance(message, Difference) and message.is_new):
+                self._iterates[sender] = whole.iterate
         return self.neighbourhood.judge(sender, is_new)
 
     def append(self, rows: HingeRows) -> None:
@@ -139,6 +147,7 @@ class Gadget(Learner):
         self._forget(name)
         self._iterates.pop(name, None)
         self._leads.pop(name, None)
+        self._differences.forget(name)
 
     # ---- who is there --------------------------------------------------------------------------------------------
 
@@ -184,13 +193,33 @@ class Gadget(Learner):
 
     def _tell(self) -> Iterator[Action]:
         """Send shares to the neighbours that take them, and a sign of life to the others."""
-        local = self.settings.gradient == "local" or self._waiting_since is not None
-        iterate = np.zeros((0, 0)) if local else self.weights
+        is_new = self._waiting_since is not None
+        is_compressed = self.settings.compression != "none"
+        iterate = np.zeros((0, 0)) if is_new or self.settings.gradient == "local" else self.weights
+        changes: dict[str, Change] = {}
+
+        def rounded(name: str, sent: Floats, share: Floats) -> Floats:
+            found = self._differences.change(name, self._push_sum.edge(name), sent, share, self.weights)
+            if found is None:
+                return sent
+            changes[name] = found[0]
+            return found[1]
+
         spoken_to = self.neighbourhood.spoken_to
-        given = self._push_sum.shares([name for name in spoken_to if self._takes_shares(name)])
+        takers = [name for name in spoken_to if self._takes_shares(name)]
+        given = self._push_sum.shares(takers, rounded=rounded if is_compressed else None)
         for name in spoken_to:
+            edge = self._push_sum.edge(name)
+            if is_compressed and not self._push_sum.has_given(name):
+                rounded(name, edge.sent, edge.sent)  # zeros, which are told as they are
             mass = given[name] if name in given else self._push_sum.sign_of_life(name)
-            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema))
+            if name in changes:
+                said = Difference.of(mass, self._shape, changes[name], self.steps, self.settings.schema, is_new)
+                yield Send(name, said)
+                continue
+            if is_compressed and not is_new:
+                self._differences.sent_whole(name, edge, mass, iterate)
+            yield Send(name, Exchange(mass, self.steps, iterate, self.settings.schema, is_compressed and not is_new))
 
     def _takes_shares(self, name: str) -> bool:
         """Return whether a neighbour is heard and answers; shares that nobody takes would drain this site.
@@ -361,12 +390,22 @@ class Gadget(Learner):
         """Estimate of the dual objective at this site, of shape (n_outputs,); see `HingeRows.best_dual`."""
         return self.rows.best_dual(self._activity, self._price, self._pull, self.settings.alpha)
 
+    @property
+    def estimated_gap(self) -> Floats:
+        """Estimate of the relative distance of this site's weights from the optimum, at most, of shape (n_outputs,).
+
+        It is ``(objective - dual objective) / objective``, both as gossip has them: a certificate but for what the
+        sums of all rows have not told this site yet. It is NaN without an estimate, and where it is below zero the sums
+        err by as much at least.
+        """
+        objective = self.objective
+        return relative(objective - self.dual_objective, objective)
+
     def _judge(self, change: float) -> Iterator[Action]:
         """Stop when the rule for stopping has held `n_quiet` times running."""
         settings = self.settings
-        objective, dual = self.objective, self.dual_objective
-        moved = self._progress.add(self.steps, float(objective.sum()))
-        far = float(np.abs(relative(objective - dual, objective)).max())  # below zero, the estimates err by as much
+        moved = self._progress.add(self.steps, float(self.objective.sum()))
+        far = float(np.abs(self.estimated_gap).max())
         quiet = (change if settings.stop == "quiet" else min(moved, far)) < settings.tol
         self._quiet = self._quiet + 1 if quiet else 0
         if self._quiet >= settings.n_quiet:
@@ -382,6 +421,7 @@ class Gadget(Learner):
             "refused": dict(self.neighbourhood.refused),
             "objective": self.objective.tolist(),
             "dual_objective": self.dual_objective.tolist(),
+            "estimated_gap": self.estimated_gap.tolist(),
             "waiting": self._waiting_since is not None,
         }
 
@@ -404,6 +444,7 @@ class Gadget(Learner):
         Quiet steps and messages of neighbours are not kept, and neighbours that were refused get another chance. Raises
         ValueError where the state has NaN or infinite values.
         """
+        state = {"price": np.zeros(self._shape[0])} | state  # which states of former versions do not have
         for name in ("weights", "average", "dual", "pull", "activity", "price"):
             if not np.isfinite(state[name]).all():
                 raise ValueError(f"its {name} are NaN or infinite")

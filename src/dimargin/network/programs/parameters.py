@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+COMPRESSIONS = ("none", "quantised")
+
 
 @dataclass(frozen=True)
 class GadgetParameters:
@@ -22,6 +24,8 @@ class GadgetParameters:
     # about the length of the first step: what the rows' curvature allows ("auto", steps.py), 1/alpha ("pegasos"), or
     # this number
     step_size: str | float = "auto"
+    # whether numbers are sent as differences from those that a neighbour has, in a byte or less each (differences.py)
+    compression: Annotated[Literal["none", "quantised"], "Of messages."] = "none"
 
 
 @dataclass(frozen=True)
