@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier
-from dimargin.network.programs.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
-from dimargin.network.programs.robust import RobustGossip
+from dimargin.network.rivals.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
+from dimargin.network.rivals.robust import RobustGossip
 from dimargin.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, RandomNoise, SignFlip
 from dimargin.simulation.liars import lying
 

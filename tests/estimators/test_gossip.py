@@ -19,6 +19,8 @@ from sklearn.svm import LinearSVC
 
 from dimargin import GossipSVMClassifier, load, save
 from dimargin.estimators.progress import Monitor
+from dimargin.model_files.model_format import ModelFileError
+from dimargin.network import rivals
 from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 
 ALPHA = 1e-2
@@ -292,6 +294,39 @@ def test_models_are_pickled_cloned_and_saved(rows, tmp_path):
     assert loaded.history_ == machine.history_ and loaded.get_params() == machine.get_params()
     with pytest.raises(TypeError, match="conditions"):
         save(quick(conditions=Conditions()).fit(X, y), tmp_path / "no")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        rivals.ChocoSGD(rivals.Quantised(7), merge=rivals.TrimmedMean(1)),
+        rivals.RobustGossip(rivals.NearestMixing(1, rivals.ClippedMean(1))),
+        rivals.ConsensusADMM(rho=0.1),
+        rivals.MoMDSVM(),
+        rivals.GossipLearning(),
+        rivals.UniformGadget(),
+        rivals.SetGossip("ranked", share=0.1),
+    ],
+    ids=lambda algorithm: type(algorithm).__name__,
+)
+def test_machines_of_rivals_are_saved_and_pickled(rows, algorithm, tmp_path):
+    X, y = rows
+    machine = small(algorithm=algorithm, share_rows=True, max_iter=5).fit(X, y)
+    save(machine, tmp_path / "model")
+    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(machine))):
+        assert again.algorithm == algorithm
+        assert_array_equal(again.decision_function(X), machine.decision_function(X))
+
+
+def test_a_file_with_an_algorithm_out_of_its_range_is_refused(rows, tmp_path, monkeypatch):
+    machine = small(algorithm=rivals.ConsensusADMM(), max_iter=5)
+    with pytest.warns(ConvergenceWarning):
+        machine.fit(*rows)
+    machine.algorithm = rivals.ConsensusADMM(over_relaxation=2.4)
+    save(machine, tmp_path / "model")
+    with pytest.raises(ModelFileError, match="over_relaxation"):
+        load(tmp_path / "model")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

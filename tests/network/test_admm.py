@@ -13,10 +13,10 @@ from sklearn.svm import SVC
 
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.programs.consensus_admm import ConsensusADMM
-from dimargin.network.programs.linear_rounds import Iterate
-from dimargin.network.programs.mom_dsvm import MoMDSVM
-from dimargin.network.programs.turns import Turn
+from dimargin.network.rivals.consensus_admm import ConsensusADMM
+from dimargin.network.rivals.linear_rounds import Iterate
+from dimargin.network.rivals.mom_dsvm import MoMDSVM
+from dimargin.network.rivals.turns import Turn
 from dimargin.network.topology import make_graph
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, NetworkSplit, Outage

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.programs.choco import ChocoSGD, Difference, decentralised_sgd
-from dimargin.network.programs.compression import Code, Identity, Quantised, RandomK, TopK
-from dimargin.network.programs.merging import Mean
-from dimargin.network.programs.turns import Turn
+from dimargin.network.rivals.choco import ChocoSGD, Difference, decentralised_sgd
+from dimargin.network.rivals.compression import Code, Identity, Quantised, RandomK, TopK
+from dimargin.network.rivals.merging import Mean
+from dimargin.network.rivals.turns import Turn
 from dimargin.network.topology import metropolis_weights
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, Outage

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.network.messages import Message, UnsoundError, decoder, encode
-from dimargin.network.programs.compression import Code, Identity, Quantised, RandomK, TopK
+from dimargin.network.rivals.compression import Code, Identity, Quantised, RandomK, TopK
 
 OPERATORS = [Identity(), TopK(0.1), TopK(0.01), TopK(1.0), RandomK(0.3), Quantised(1), Quantised(4), Quantised(200)]
 vectors = arrays(

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from dimargin.network.messages import UnsoundError, decoder, encode, pack, unpack
 from dimargin.network.program import Report, Send
-from dimargin.network.programs.consensus_filter import ConsensusFilter, FilterValues, filter_rounds, largest_step
+from dimargin.network.rivals.consensus_filter import ConsensusFilter, FilterValues, filter_rounds, largest_step
 from dimargin.network.topology import TOPOLOGIES, make_graph, metropolis_weights
 from dimargin.simulation.conditions import Conditions, Outage
 from dimargin.simulation.simulator import Simulator

@@ -12,7 +12,7 @@ from dimargin import GossipSVMClassifier
 from dimargin.network.messages import UnsoundError, decoder, encode, pack, unpack
 from dimargin.network.program import Report, Send
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.programs.gossip_learning import GossipLearning, WalkingModel
+from dimargin.network.rivals.gossip_learning import GossipLearning, WalkingModel
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, Outage
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.svm import LinearSVC
 
-from dimargin.network.programs.hinge_machine import HingeMachine
+from dimargin.network.rivals.hinge_machine import HingeMachine
 from dimargin.problems.hinge import HingeRows
 
 

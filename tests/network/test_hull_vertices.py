@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy.optimize import linprog
 
-from dimargin.network.programs.hull_vertices import check_hull, hull_vertices
+from dimargin.network.rivals.hull_vertices import check_hull, hull_vertices
 
 
 def is_inside(point, others):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import Bounds, minimize
 
-from dimargin.network.programs.local_svm import LocalSVM
+from dimargin.network.rivals.local_svm import LocalSVM
 from dimargin.problems.hinge import HingeRows
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import trim_mean
 
-from dimargin.network.programs.merging import ClippedMean, Mean, MergeRule, NearestMixing, TrimmedMean
+from dimargin.network.rivals.merging import ClippedMean, Mean, MergeRule, NearestMixing, TrimmedMean
 from dimargin.network.topology import make_graph, metropolis_weights
 
 ROBUST = [TrimmedMean(2), ClippedMean(2), NearestMixing(2), NearestMixing(2, ClippedMean(2))]

@@ -14,8 +14,8 @@ from dimargin import GossipSVMClassifier
 from dimargin.network.messages import pack, unpack
 from dimargin.network.program import Send
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.programs.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
-from dimargin.network.programs.robust import Proposal, RobustGossip
+from dimargin.network.rivals.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
+from dimargin.network.rivals.robust import Proposal, RobustGossip
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dimargin.network.programs.hinge_machine import HingeMachine
-from dimargin.network.programs.hull_vertices import hull_vertices
-from dimargin.network.programs.row_selection import RowSelection, codes_of, signs_of
+from dimargin.network.rivals.hinge_machine import HingeMachine
+from dimargin.network.rivals.hull_vertices import hull_vertices
+from dimargin.network.rivals.row_selection import RowSelection, codes_of, signs_of
 from dimargin.problems.hinge import HingeRows
 
 

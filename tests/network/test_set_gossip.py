@@ -19,8 +19,8 @@ from dimargin.network.messages import UnsoundError, decoder, encode, pack, unpac
 from dimargin.network.program import Report, Send
 from dimargin.network.programs.algorithm import Problem
 from dimargin.network.programs.candidates import Named
-from dimargin.network.programs.set_gossip import SetGossip
-from dimargin.network.programs.shared_rows import SharedRows, parcel_fields
+from dimargin.network.rivals.set_gossip import SetGossip
+from dimargin.network.rivals.shared_rows import SharedRows, parcel_fields
 from dimargin.network.topology import make_graph
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, LinkFaults, Outage

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dimargin.network.messages import decoder, encode
 from dimargin.network.programs.candidates import Named
-from dimargin.network.programs.shared_rows import ANSWERS, RowEdge, SharedRows, parcel_fields
+from dimargin.network.rivals.shared_rows import ANSWERS, RowEdge, SharedRows, parcel_fields
 
 ROWS = Named.of("a", 0, np.arange(12.0)[:, None], np.ones(12))
 

@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dimargin.network.messages import Array, Numbers, pack, unpack
 from dimargin.network.program import Report, Send
 from dimargin.network.programs.learner import LearnerSettings
-from dimargin.network.programs.merging import Mean
-from dimargin.network.programs.synchronous import Synchronous
-from dimargin.network.programs.turns import Step, Turn, Waiting
+from dimargin.network.rivals.merging import Mean
+from dimargin.network.rivals.synchronous import Synchronous
+from dimargin.network.rivals.turns import Step, Turn, Waiting
 from dimargin.network.topology import make_graph, metropolis_weights
 from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.simulation.simulator import Simulator

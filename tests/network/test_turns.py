@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dimargin.network.messages import pack, unpack
-from dimargin.network.programs.turns import Edge, Step, Turn, Waiting
+from dimargin.network.rivals.turns import Edge, Step, Turn, Waiting
 
 
 class Plain(Step, frozen=True, tag="plain"):

@@ -16,10 +16,10 @@ from dimargin import GossipSVMClassifier
 from dimargin.network.messages import MessageError, decoder, encode, pack, unpack
 from dimargin.network.program import Report, Send
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.programs.uniform_gossip import UniformGadget
-from dimargin.network.programs.uniform_mended import Half, Heard
-from dimargin.network.programs.uniform_printed import Given
 from dimargin.network.push_sum import Mass
+from dimargin.network.rivals.uniform_gossip import UniformGadget
+from dimargin.network.rivals.uniform_mended import Half, Heard
+from dimargin.network.rivals.uniform_printed import Given
 from dimargin.network.topology import make_graph
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, LinkFaults, Outage

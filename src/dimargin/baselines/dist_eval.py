@@ -4,7 +4,7 @@ No gossip takes place in training. For a query x all sites compute their decisio
 and run a consensus filter on them, ``v_i <- v_i + beta sum_j w_ij (v_j - v_i)``, after which each answers ``sign v_i``
 (the GADGET paper's rival of this name, with beta = 1; after Wang et al. 2010, whose sites train by an algorithm of
 their own and filter decision values). So it is the *queries* that cost messages, of one number each, and every site
-gets to see them. See `dimargin.network.programs.consensus_filter`.
+gets to see them. See `dimargin.network.rivals.consensus_filter`.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class DistEval(BinaryClassifier):
 
     def _filtered(self, values: Floats) -> Floats:
         """Run the filter on the values of all sites, of shape (n_sites, n_queries); return those of the first site."""
-        from dimargin.network.programs.consensus_filter import ConsensusFilter
+        from dimargin.network.rivals.consensus_filter import ConsensusFilter
         from dimargin.simulation.run import site_names
         from dimargin.simulation.simulator import Simulator
 
@@ -215,7 +215,7 @@ class DistEval(BinaryClassifier):
 
     def _check_filter(self) -> None:
         """Raise ValueError where the filter does not lead to the mean, and set its number of rounds."""
-        from dimargin.network.programs.consensus_filter import filter_rounds, largest_step
+        from dimargin.network.rivals.consensus_filter import filter_rounds, largest_step
 
         if self._graph.is_directed():
             raise ValueError("topology must be undirected: the filter has the same weight in both directions")

@@ -15,14 +15,14 @@ from dimargin.baselines import DistEval, Pegasos, PseudoDistributed, SVMPerf
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.experiments.declarations import Method
 from dimargin.experiments.examine_sites import ALPHA
-from dimargin.network.programs.choco import ChocoSGD, decentralised_sgd
-from dimargin.network.programs.compression import Quantised, TopK
-from dimargin.network.programs.gossip_learning import GossipLearning
-from dimargin.network.programs.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
-from dimargin.network.programs.robust import RobustGossip
-from dimargin.network.programs.row_selection import Rule
-from dimargin.network.programs.set_gossip import SetGossip
-from dimargin.network.programs.uniform_gossip import UniformGadget
+from dimargin.network.rivals.choco import ChocoSGD, decentralised_sgd
+from dimargin.network.rivals.compression import Quantised, TopK
+from dimargin.network.rivals.gossip_learning import GossipLearning
+from dimargin.network.rivals.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
+from dimargin.network.rivals.robust import RobustGossip
+from dimargin.network.rivals.row_selection import Rule
+from dimargin.network.rivals.set_gossip import SetGossip
+from dimargin.network.rivals.uniform_gossip import UniformGadget
 from dimargin.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, SignFlip
 from dimargin.simulation.liars import lying
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
@@ -45,6 +46,7 @@ from dimargin.model_files.soundness import (
     check_step,
 )
 from dimargin.model_files.table_steps import TABLE_STEPS, restored, stored, widths
+from dimargin.network import rivals
 from dimargin.partition import KernelClusters, Split
 from dimargin.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
@@ -83,6 +85,7 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "FourierFeatures": (FourierFeatures, ("frequencies_",)),
     **{name: (step, ()) for name, step in TABLE_STEPS.items()},
 }
+_ALGORITHMS = frozenset(name for name in vars(rivals)["__all__"] if name[0].isupper())
 _OPTIONS: dict[str, type[Options]] = {
     options.__name__: options for options in (*STRATEGIES.values(), *LINEAR_SOLVERS.values())
 }
@@ -278,6 +281,9 @@ def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, Options) and _OPTIONS.get(type(value).__name__) is type(value):
         parameters = value.get_params(deep=False)
         return {"strategy": type(value).__name__, "parameters": encode(parameters, where, arrays, _encode_other)}
+    if type(value).__name__ in _ALGORITHMS and type(value) is getattr(rivals, type(value).__name__):
+        known = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {"algorithm": type(value).__name__, "parameters": encode(known, where, arrays, _encode_other)}
     if isinstance(value, BaseEstimator):
         inner = _plain_step(where, value)
         parts = {"parameters": inner.parameters, "attributes": inner.attributes}
@@ -306,4 +312,15 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         return _decode_step(value["step"], arrays)
     if "strategy" in value:
         return _OPTIONS[value["strategy"]](**decode(value["parameters"], arrays, _decode_other))
+    if "algorithm" in value:
+        return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)
+
+
+def _algorithm(name: str, parameters: dict[str, Any]) -> Any:
+    """Return an algorithm of gossip, or a part of one, whose parameters are in their ranges."""
+    if name not in _ALGORITHMS:
+        raise ValueError(f"there is no algorithm {name!r}")
+    made = getattr(rivals, name)(**parameters)
+    made.validate()
+    return made

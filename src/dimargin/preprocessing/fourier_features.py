@@ -54,9 +54,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     >>> from sklearn.datasets import make_moons
     >>> from sklearn.pipeline import make_pipeline
     >>> X, y = make_moons(400, noise=0.1, random_state=0)
-    >>> sites = GossipSVMClassifier(n_sites=4, alpha=1e-3, shards="sorted", random_state=0)
+    >>> sites = GossipSVMClassifier(n_sites=4, alpha=1e-2, shards="sorted", tol=0.01, random_state=0)
     >>> machine = make_pipeline(FourierFeatures(gamma=2.0, n_components=100), sites).fit(X[:300], y[:300])
-    >>> machine.score(X[300:], y[300:]) > 0.97
+    >>> machine.score(X[300:], y[300:]) > 0.95
     True
     """
 

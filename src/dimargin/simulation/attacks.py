@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dimargin.network.programs.parameter_checks import check_between
+from dimargin.network.rivals.parameter_checks import check_between
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 

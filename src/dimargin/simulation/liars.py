@@ -202,8 +202,8 @@ def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
     >>> import warnings
     >>> from sklearn.datasets import make_classification
     >>> from dimargin import GossipSVMClassifier
-    >>> from dimargin.network.programs.merging import Mean, TrimmedMean
-    >>> from dimargin.network.programs.robust import RobustGossip
+    >>> from dimargin.network.rivals.merging import Mean, TrimmedMean
+    >>> from dimargin.network.rivals.robust import RobustGossip
     >>> from dimargin.simulation.attacks import SignFlip
     >>> X, y = make_classification(1000, 8, class_sep=2.0, random_state=0)
     >>> def honest_accuracy(merge):

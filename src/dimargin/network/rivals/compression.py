@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from dimargin.network import limits
 from dimargin.network.messages import Array, Numbers
-from dimargin.network.programs.parameter_checks import check_between, check_whole
+from dimargin.network.rivals.parameter_checks import check_between, check_whole
 from dimargin.system.arrays import Floats
 
 _LARGEST = 1e38  # number in single precision, about

@@ -11,9 +11,9 @@ import numpy as np
 from dimargin.network.messages import Array, Numbers
 from dimargin.network.programs.algorithm import Problem
 from dimargin.network.programs.learner import LearnerSettings
-from dimargin.network.programs.local_svm import LocalSVM
-from dimargin.network.programs.synchronous import Synchronous
-from dimargin.network.programs.turns import Step
+from dimargin.network.rivals.local_svm import LocalSVM
+from dimargin.network.rivals.synchronous import Synchronous
+from dimargin.network.rivals.turns import Step
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 

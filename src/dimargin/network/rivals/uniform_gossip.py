@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dimargin.network.programs.algorithm import LinearSite, Problem, SiteAlgorithm
-from dimargin.network.programs.uniform_mended import MendedSite
-from dimargin.network.programs.uniform_printed import PrintedSite
-from dimargin.network.programs.uniform_site import UniformParameters, UniformSite
+from dimargin.network.rivals.uniform_mended import MendedSite
+from dimargin.network.rivals.uniform_printed import PrintedSite
+from dimargin.network.rivals.uniform_site import UniformParameters, UniformSite
 from dimargin.problems.hinge import HingeRows
 
 

@@ -26,7 +26,7 @@ from typing import Literal
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from dimargin.network.programs.parameter_checks import check_between, check_whole
+from dimargin.network.rivals.parameter_checks import check_between, check_whole
 from dimargin.system.arrays import Floats
 
 _TINY = 1e-300  # a distance that is none

@@ -28,11 +28,11 @@ import numpy as np
 
 from dimargin.network.messages import Array, Numbers
 from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
-from dimargin.network.programs.compression import Code, Compression, Identity, TopK
-from dimargin.network.programs.linear_rounds import LinearRounds
-from dimargin.network.programs.merging import Mean, MergeRule
-from dimargin.network.programs.parameter_checks import check_between, check_whole
-from dimargin.network.programs.turns import Step
+from dimargin.network.rivals.compression import Code, Compression, Identity, TopK
+from dimargin.network.rivals.linear_rounds import LinearRounds
+from dimargin.network.rivals.merging import Mean, MergeRule
+from dimargin.network.rivals.parameter_checks import check_between, check_whole
+from dimargin.network.rivals.turns import Step
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
@@ -51,7 +51,7 @@ class ChocoSGD(SiteAlgorithm):
     Attributes
     ----------
     compression : Compression, default=TopK(0.1)
-        Operator of `dimargin.network.programs.compression`.
+        Operator of `dimargin.network.rivals.compression`.
     gamma : float in (0, 1], default=0.2
         Step of the consensus; 1 without compression, and less the coarser it is.
     step_size : float, default=0.1

@@ -33,7 +33,7 @@ from dimargin.network import limits
 from dimargin.network.messages import Array, Message, Numbers
 from dimargin.network.program import Action, Send
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.programs.uniform_site import UniformParameters, UniformSite
+from dimargin.network.rivals.uniform_site import UniformParameters, UniformSite
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 

@@ -38,10 +38,10 @@ from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
 from dimargin.network.programs.candidates import Name, Named, points_of
-from dimargin.network.programs.hinge_machine import HingeMachine
-from dimargin.network.programs.hull_vertices import check_hull
-from dimargin.network.programs.row_selection import RULES, RowSelection, Rule, codes_of, signs_of
-from dimargin.network.programs.shared_rows import RowEdge, SharedRows, parcel_fields, read_parcel
+from dimargin.network.rivals.hinge_machine import HingeMachine
+from dimargin.network.rivals.hull_vertices import check_hull
+from dimargin.network.rivals.row_selection import RULES, RowSelection, Rule, codes_of, signs_of
+from dimargin.network.rivals.shared_rows import RowEdge, SharedRows, parcel_fields, read_parcel
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 

@@ -30,10 +30,10 @@ import numpy as np
 from dimargin.network.messages import Array, Numbers
 from dimargin.network.program import Action, Report
 from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
-from dimargin.network.programs.linear_rounds import LinearRounds
-from dimargin.network.programs.merging import MergeRule, NearestMixing
-from dimargin.network.programs.parameter_checks import check_between, check_whole
-from dimargin.network.programs.turns import Step
+from dimargin.network.rivals.linear_rounds import LinearRounds
+from dimargin.network.rivals.merging import MergeRule, NearestMixing
+from dimargin.network.rivals.parameter_checks import check_between, check_whole
+from dimargin.network.rivals.turns import Step
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 

@@ -32,8 +32,8 @@ from dimargin.network import limits
 from dimargin.network.messages import Count, Message
 from dimargin.network.program import Action, Report, Send
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.programs.uniform_site import UniformParameters, UniformSite
 from dimargin.network.push_sum import Life, Mass, PushSum
+from dimargin.network.rivals.uniform_site import UniformParameters, UniformSite
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 

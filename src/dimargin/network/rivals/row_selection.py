@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from dimargin.network.programs.hinge_machine import HingeMachine
-from dimargin.network.programs.hull_vertices import hull_vertices
+from dimargin.network.rivals.hinge_machine import HingeMachine
+from dimargin.network.rivals.hull_vertices import hull_vertices
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats, Indices
 

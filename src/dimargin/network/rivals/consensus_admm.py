@@ -29,8 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
-from dimargin.network.programs.linear_rounds import LocalSolves
-from dimargin.network.programs.parameter_checks import check_between, check_whole
+from dimargin.network.rivals.linear_rounds import LocalSolves
+from dimargin.network.rivals.parameter_checks import check_between, check_whole
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 

@@ -34,7 +34,7 @@ from dimargin.network import limits
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Wake
 from dimargin.network.programs.learner import LearnerSettings, Listener
-from dimargin.network.programs.turns import Edge, Step, Turn, Waiting
+from dimargin.network.rivals.turns import Edge, Step, Turn, Waiting
 
 _PATIENCE = 3  # leases without a new message of a neighbour that is heard
 
