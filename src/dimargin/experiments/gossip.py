@@ -45,15 +45,20 @@ def _middle(found: PartResults, metric: str, method: str, case: str = "", data: 
 
 
 def _which_points_are_best(found: PartResults) -> str:
-    """Say which point of every grid is nearest to the optimum."""
-    said = []
-    for line in dict.fromkeys(method.line for method in found.part.methods):
-        names = [method.name for method in found.part.methods if method.line == line]
-        points = [(excess, name) for name in names if (excess := _middle(found, "worst_excess", name)) is not None]
-        if points:
-            excess, name = min(points)
-            said.append(f"{line}: {name.removeprefix(f'{line}, ')} ({100 * excess:.2g}% above)")
-    return f"Nearest to the optimum, by the worst site: {'; '.join(said)}." if said else ""
+    """Say which point of every grid is nearest to the optimum, for each deal of the rows."""
+    texts = []
+    for case in found.part.cases:
+        said = []
+        for line in dict.fromkeys(method.line for method in found.part.methods):
+            names = [method.name for method in found.part.methods if method.line == line]
+            points = [(excess, name) for name in names
+                      if (excess := _middle(found, "worst_excess", name, case)) is not None]  # fmt: skip
+            if points:
+                excess, name = min(points)
+                said.append(f"{line}: {name.removeprefix(f'{line}, ')} ({100 * excess:.2g}% above)")
+        if said:
+            texts.append(f"Rows {case}, nearest to the optimum by the worst site: {'; '.join(said)}.")
+    return " ".join(texts)
 
 
 def _what_a_percent_costs(found: PartResults) -> str:
@@ -151,6 +156,7 @@ _PARTS = (
         data=(Sample("a9a", 5000),),
         methods=methods.GRID,
         parameters=_rounds(300),
+        cases=_DEALS,
         seeds=(0,),
         examine=of_sites,
         tables=(Table("Points of the grids", ("worst_excess", "worst_accuracy", "bytes", "seconds")),),

@@ -15,14 +15,23 @@ from dimargin.baselines import DistEval, Pegasos, PseudoDistributed, SVMPerf
 from dimargin.estimators import GossipSVMClassifier
 from dimargin.experiments.declarations import Method
 from dimargin.experiments.examine_sites import ALPHA
-from dimargin.network.rivals.choco import ChocoSGD, decentralised_sgd
-from dimargin.network.rivals.compression import Quantised, TopK
-from dimargin.network.rivals.gossip_learning import GossipLearning
-from dimargin.network.rivals.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
-from dimargin.network.rivals.robust import RobustGossip
+from dimargin.network.rivals import (
+    ChocoSGD,
+    ClippedMean,
+    ConsensusADMM,
+    GossipLearning,
+    Mean,
+    MoMDSVM,
+    NearestMixing,
+    Quantised,
+    RobustGossip,
+    SetGossip,
+    TopK,
+    TrimmedMean,
+    UniformGadget,
+    decentralised_sgd,
+)
 from dimargin.network.rivals.row_selection import Rule
-from dimargin.network.rivals.set_gossip import SetGossip
-from dimargin.network.rivals.uniform_gossip import UniformGadget
 from dimargin.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, SignFlip
 from dimargin.simulation.liars import lying
 
@@ -89,6 +98,10 @@ def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
 # ---- with the parameters that the part "tuning" finds best -----------------------------------------------------------
 
 TRACKED = _sites("tracked", "gadget", "dimargin's default: the gradient of all rows, tracked by Push-Sum")
+QUANTISED = _sites(
+    "tracked, quantised", "gadget", "the same, whose messages are differences in a byte or less a number",
+    compression="quantised",
+)  # fmt: skip
 LOCAL = _sites(
     "gadget, all neighbours", "gadget", "steps along each site's own gradient, and Push-Sum to all neighbours",
     gradient="local", step_size="pegasos", projection=True,
@@ -109,6 +122,8 @@ CHOCO_QUANTISED = _sites(
     "choco, quantised", ChocoSGD(Quantised(7), gamma=0.5, step_size=1.0), "CHOCO-SGD, which sends four bits a number"
 )
 WALKS = _sites("gossip learning", GossipLearning(batch_size=100), "models that walk at random, merge and are updated")
+ADMM = _sites("admm", ConsensusADMM(rho=0.03, over_relaxation=1.6), "consensus ADMM between neighbours")
+MOM = _sites("mom-dsvm", MoMDSVM(eta=0.015), "the method of multipliers of MoM-DSVM")
 _SETS: tuple[tuple[str, Rule, str], ...] = (
     ("msg-svm", "support", "their support vectors"), ("asg-svm", "ranked", "those that are ranked best"),
 )  # fmt: skip
@@ -162,47 +177,49 @@ QUIET = tuple(
 # ---- grids -----------------------------------------------------------------------------------------------------------
 
 
-def _tried(line: str, kind: Any, grid: Mapping[str, Mapping[str, Any]], **parameters: Any) -> tuple[Method, ...]:
-    """Return a method for each point of a grid, by what it is called."""
-    return tuple(
-        Method(f"{line}, {point}", partial(gossip, kind(**of), **parameters), f"{line} with {point}", threads="one",
-               simulated=_NETWORK, line=line, ends_early=True)
-        for point, of in grid.items()
-    )  # fmt: skip
+def _tried(line: str, kind: Any, grid: Mapping[str, Mapping[str, Any]]) -> tuple[Method, ...]:
+    """Return a method for each point of a grid of an algorithm's parameters."""
+    return tuple(_point(line, point, partial(gossip, kind(**of))) for point, of in grid.items())
 
 
-def _plain(line: str, grid: Mapping[str, Mapping[str, Any]]) -> tuple[Method, ...]:
-    return tuple(
-        Method(f"{line}, {point}", partial(gossip, "gadget", gradient="local", step_size="pegasos", **of),
-               f"{line} with {point}", threads="one", simulated=_NETWORK, line=line, ends_early=True)
-        for point, of in grid.items()
-    )  # fmt: skip
+def _point(line: str, point: str, make: Any) -> Method:
+    about = f"{line} with {point}"
+    return Method(f"{line}, {point}", make, about, threads="one", simulated=_NETWORK, line=line, ends_early=True)
 
 
-_BATCHES = {"1 row": 1, "100 rows": 100, "all rows": None}
-_ROUNDS = (1, 4)
+_SIZES = {"1 row": 1, "100 rows": 100, "all rows": None}
 _GADGET_GRID = {
     f"{batch}, B={rounds}{', projected' if projection else ''}": {
         "batch_size": size, "gossip_rounds": rounds, "projection": projection
     }
-    for batch, size in _BATCHES.items() for rounds in _ROUNDS for projection in (False, True)
+    for batch, size in _SIZES.items() for rounds in (1, 4) for projection in (False, True)
 }  # fmt: skip
-_STEPS = (0.1, 0.3, 1.0, 3.0)
-_STEP_GRID = {f"eta={step:g}": {"step_size": step} for step in _STEPS}
+_STEP_GRID = {
+    f"eta={step:g}, decay={decay:g}": {"step_size": step, "decay": decay}
+    for step in (0.3, 1.0, 3.0) for decay in (100.0, 300.0)
+}  # fmt: skip
 _CHOCO_GRID = {
-    f"gamma={gamma:g}, eta={step:g}": {"gamma": gamma, "step_size": step}
-    for gamma in (0.1, 0.2, 0.5) for step in _STEPS
+    f"gamma={gamma:g}, {point}": {"gamma": gamma, **of} for gamma in (0.1, 0.3, 0.9) for point, of in _STEP_GRID.items()
+}
+_WALKS_GRID = {
+    f"{variant}, {batch}": {"variant": variant, "batch_size": size}
+    for variant in ("mu", "um", "rw") for batch, size in {"1 row": 1, "100 rows": 100}.items()
 }  # fmt: skip
+_ADMM_GRID = {
+    f"rho={rho:g}, a={relaxation:g}": {"rho": rho, "over_relaxation": relaxation}
+    for rho in (0.01, 0.03, 0.1, 0.3, 1.0) for relaxation in (1.0, 1.6)
+}  # fmt: skip
+_MOM_GRID = {f"eta={eta:g}": {"eta": eta} for eta in (0.005, 0.015, 0.05, 0.15, 0.5)}
 GRID = (
-    *_plain(LOCAL.name, _GADGET_GRID),
+    *(_point(LOCAL.name, point, partial(gossip, "gadget", gradient="local", step_size="pegasos", **of))
+      for point, of in _GADGET_GRID.items()),
     *_tried(UNIFORM.name, UniformGadget, _GADGET_GRID),
     *_tried(DSGD.name, decentralised_sgd, _STEP_GRID),
     *_tried(CHOCO_TOP.name, partial(ChocoSGD, TopK(0.1)), _CHOCO_GRID),
     *_tried(CHOCO_QUANTISED.name, partial(ChocoSGD, Quantised(7)), _CHOCO_GRID),
-    *_tried(WALKS.name, GossipLearning, {
-        f"{variant}, {batch}": {"variant": variant, "batch_size": size}
-        for variant in ("mu", "um", "rw") for batch, size in {"1 row": 1, "100 rows": 100}.items()
-    }),
+    *_tried(WALKS.name, GossipLearning, _WALKS_GRID),
+    *_tried(ADMM.name, ConsensusADMM, _ADMM_GRID),
+    *_tried(MOM.name, MoMDSVM, _MOM_GRID),
 )  # fmt: skip
 
 # ---- liars -----------------------------------------------------------------------------------------------------------
