@@ -95,49 +95,72 @@ def _sites(name: str, algorithm: Any, about: str, **parameters: Any) -> Method:
     return Method(name, make, about, threads="one", simulated=_NETWORK, ends_early=True)
 
 
-# ---- with the parameters that the part "tuning" finds best -----------------------------------------------------------
+# ---- gossip, with the parameters that the part "tuning" finds best ---------------------------------------------------
 
 TRACKED = _sites("tracked", "gadget", "dimargin's default: the gradient of all rows, tracked by Push-Sum")
 QUANTISED = _sites(
     "tracked, quantised", "gadget", "the same, whose messages are differences in a byte or less a number",
     compression="quantised",
 )  # fmt: skip
-LOCAL = _sites(
-    "gadget, all neighbours", "gadget", "steps along each site's own gradient, and Push-Sum to all neighbours",
-    gradient="local", step_size="pegasos", projection=True,
+LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
+    "gadget, all neighbours", "gadget, mended", "d-sgd", "choco, top 10%", "choco, quantised", "gossip learning",
+    "admm", "mom-dsvm",
 )  # fmt: skip
-UNIFORM = _sites(
-    "gadget, mended", UniformGadget(batch_size=None, projection=True),
-    "the paper's own form, half of the mass to one random neighbour, with its errors put right",
-)  # fmt: skip
+_ABOUT = {
+    LOCAL: "steps along each site's own gradient, and Push-Sum to all neighbours",
+    UNIFORM: "the paper's own form, half of the mass to one random neighbour, with its errors put right",
+    DSGD: "decentralised gradient descent, without compression",
+    CHOCO_TOP: "CHOCO-SGD, which sends a tenth of the numbers",
+    CHOCO_QUANTISED: "CHOCO-SGD, which sends four bits a number",
+    WALKS: "models that walk at random, merge and are updated",
+    ADMM: "consensus ADMM between neighbours",
+    MOM: "the method of multipliers of MoM-DSVM",
+}
+
+
+def _tuned(local: Mapping[str, Any], **algorithms: Any) -> tuple[Method, ...]:
+    """Return our method and its rivals, with the parameters of plain GADGET and the algorithms of the others."""
+    plain = _sites(LOCAL, "gadget", _ABOUT[LOCAL], gradient="local", step_size="pegasos", **local)
+    names = dict(zip(algorithms, (UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM), strict=True))
+    others = (_sites(names[key], algorithm, _ABOUT[names[key]]) for key, algorithm in algorithms.items())
+    return TRACKED, QUANTISED, plain, *others
+
+
+AT_RANDOM = _tuned(
+    {"batch_size": None, "gossip_rounds": 1, "projection": True},
+    uniform=UniformGadget(batch_size=None, gossip_rounds=1, projection=True),
+    dsgd=decentralised_sgd(step_size=1.0, decay=300.0),
+    choco_top=ChocoSGD(TopK(0.1), gamma=0.3, step_size=1.0, decay=300.0),
+    choco_quantised=ChocoSGD(Quantised(7), gamma=0.9, step_size=1.0, decay=300.0),
+    walks=GossipLearning("mu", batch_size=100),
+    admm=ConsensusADMM(rho=0.03, over_relaxation=1.6),
+    mom=MoMDSVM(eta=0.015),
+)
+SORTED = _tuned(
+    {"batch_size": None, "gossip_rounds": 1, "projection": True},
+    uniform=UniformGadget(batch_size=None, gossip_rounds=1, projection=True),
+    dsgd=decentralised_sgd(step_size=1.0, decay=300.0),
+    choco_top=ChocoSGD(TopK(0.1), gamma=0.3, step_size=1.0, decay=300.0),
+    choco_quantised=ChocoSGD(Quantised(7), gamma=0.9, step_size=1.0, decay=300.0),
+    walks=GossipLearning("mu", batch_size=100),
+    admm=ConsensusADMM(rho=0.3, over_relaxation=1.6),
+    mom=MoMDSVM(eta=0.15),
+)
+
+# ---- other ways to learn apart ---------------------------------------------------------------------------------------
+
 PRINTED = _sites(
     "gadget, printed", UniformGadget(batch_size=None, form="printed"),
-    "the same as its pseudo-code is printed, with all of a site's rows",
+    "the paper's own form as its pseudo-code is printed, with all of a site's rows",
 )  # fmt: skip
-DSGD = _sites("d-sgd", decentralised_sgd(step_size=1.0), "decentralised gradient descent, without compression")
-CHOCO_TOP = _sites(
-    "choco, top 10%", ChocoSGD(TopK(0.1), step_size=1.0), "CHOCO-SGD, which sends a tenth of the numbers"
-)
-CHOCO_QUANTISED = _sites(
-    "choco, quantised", ChocoSGD(Quantised(7), gamma=0.5, step_size=1.0), "CHOCO-SGD, which sends four bits a number"
-)
-WALKS = _sites("gossip learning", GossipLearning(batch_size=100), "models that walk at random, merge and are updated")
-ADMM = _sites("admm", ConsensusADMM(rho=0.03, over_relaxation=1.6), "consensus ADMM between neighbours")
-MOM = _sites("mom-dsvm", MoMDSVM(eta=0.015), "the method of multipliers of MoM-DSVM")
 _SETS: tuple[tuple[str, Rule, str], ...] = (
     ("msg-svm", "support", "their support vectors"), ("asg-svm", "ranked", "those that are ranked best"),
 )  # fmt: skip
-SETS = tuple(
-    _sites(name, SetGossip(rule), f"sites that send rows, {what}")
-    for name, rule, what in _SETS
-)  # fmt: skip
+SETS = tuple(_sites(name, SetGossip(rule), f"sites that send rows, {what}") for name, rule, what in _SETS)
 DIST_EVAL = Method(
     "dist-eval", filtered, "LIBLINEAR at each site alone, and a consensus filter for every query", simulated=_NETWORK,
     threads="one", ends_early=True,
 )  # fmt: skip
-GADGETS = (LOCAL, UNIFORM, PRINTED)
-RIVALS = (DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, *SETS, DIST_EVAL)
-
 SEPARATE = tuple(
     Method(f"{name}, each site", partial(at_sites, estimator), f"{what} at each site alone, and the mean of all", "one")
     for name, estimator, what in (
@@ -211,15 +234,15 @@ _ADMM_GRID = {
 }  # fmt: skip
 _MOM_GRID = {f"eta={eta:g}": {"eta": eta} for eta in (0.005, 0.015, 0.05, 0.15, 0.5)}
 GRID = (
-    *(_point(LOCAL.name, point, partial(gossip, "gadget", gradient="local", step_size="pegasos", **of))
+    *(_point(LOCAL, point, partial(gossip, "gadget", gradient="local", step_size="pegasos", **of))
       for point, of in _GADGET_GRID.items()),
-    *_tried(UNIFORM.name, UniformGadget, _GADGET_GRID),
-    *_tried(DSGD.name, decentralised_sgd, _STEP_GRID),
-    *_tried(CHOCO_TOP.name, partial(ChocoSGD, TopK(0.1)), _CHOCO_GRID),
-    *_tried(CHOCO_QUANTISED.name, partial(ChocoSGD, Quantised(7)), _CHOCO_GRID),
-    *_tried(WALKS.name, GossipLearning, _WALKS_GRID),
-    *_tried(ADMM.name, ConsensusADMM, _ADMM_GRID),
-    *_tried(MOM.name, MoMDSVM, _MOM_GRID),
+    *_tried(UNIFORM, UniformGadget, _GADGET_GRID),
+    *_tried(DSGD, decentralised_sgd, _STEP_GRID),
+    *_tried(CHOCO_TOP, partial(ChocoSGD, TopK(0.1)), _CHOCO_GRID),
+    *_tried(CHOCO_QUANTISED, partial(ChocoSGD, Quantised(7)), _CHOCO_GRID),
+    *_tried(WALKS, GossipLearning, _WALKS_GRID),
+    *_tried(ADMM, ConsensusADMM, _ADMM_GRID),
+    *_tried(MOM, MoMDSVM, _MOM_GRID),
 )  # fmt: skip
 
 # ---- liars -----------------------------------------------------------------------------------------------------------
