@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from dimargin.estimators import CoreSetSVMClassifier, GossipSVMClassifier, minimum_enclosing_ball
 from dimargin.experiments.declarations import Method
+from dimargin.network.rivals import ChocoSGD, ConsensusADMM, Quantised, SetGossip
 from dimargin.preprocessing import FourierFeatures
 from dimargin.system.arrays import Floats
 
@@ -172,3 +173,21 @@ KERNEL_GADGET = tuple(
     for rounds in _ROUNDS[:3]
 )  # fmt: skip
 CORE_SETS = tuple(method for kernel in ("linear", "rbf") for method in _machines(kernel))
+
+
+def rival(algorithm: Any, random_state: int, max_iter: int, **parameters: Any) -> GossipSVMClassifier:
+    """Make a machine of sites that learn by one of GADGET's rivals."""
+    share_rows = isinstance(algorithm, SetGossip)
+    return gadget(random_state, max_iter, algorithm=algorithm, share_rows=share_rows, **parameters)
+
+
+RIVALS = tuple(
+    Method(f"{name}, {rounds} rounds", partial(rival, algorithm, max_iter=rounds), f"{what}: {rounds} rounds",
+           simulated=_NETWORK, problem="hinge", line=name, ends_early=True)
+    for name, algorithm, what in (
+        ("admm", ConsensusADMM(rho=0.3, over_relaxation=1.6), "consensus ADMM"),
+        ("choco", ChocoSGD(Quantised(7), gamma=0.9, step_size=1.0, decay=300.0), "CHOCO-SGD, four bits a number"),
+        ("msg-svm", SetGossip(), "gossip of support vectors, which leave their sites"),
+    )
+    for rounds in _ROUNDS
+)  # fmt: skip
