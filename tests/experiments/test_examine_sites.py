@@ -31,9 +31,17 @@ def by_hand(coefficients, intercepts, split):
     return total
 
 
-def test_objectives_and_the_worst_site_are_those_by_hand(split):
+@pytest.mark.parametrize("average", [False, True])
+def test_objectives_and_the_worst_site_are_those_by_hand(split, average):
     machine = GossipSVMClassifier(
-        n_sites=5, topology="ring", alpha=ALPHA, fit_intercept=True, shards="sorted", max_iter=30, random_state=0
+        n_sites=5,
+        topology="ring",
+        alpha=ALPHA,
+        fit_intercept=True,
+        shards="sorted",
+        average=average,
+        max_iter=30,
+        random_state=0,
     )
     machine.fit(split.X, split.y)
     found = of_sites(machine, split)
@@ -43,12 +51,14 @@ def test_objectives_and_the_worst_site_are_those_by_hand(split):
     assert found["rounds"] == 30
     assert found["excess"] == pytest.approx(by_hand(machine.coef_, machine.intercept_, split) / optimum - 1, abs=1e-4)
     shape = (5, len(machine.coef_))
-    sites = zip(machine.site_coef_.reshape(*shape, -1), machine.site_intercept_.reshape(shape), strict=True)
+    each = machine.site_average_coef_ if average else machine.site_coef_
+    shifts = machine.site_average_intercept_ if average else machine.site_intercept_
+    sites = [*zip(each.reshape(*shape, -1), shifts.reshape(shape), strict=True)]
     worst = max(by_hand(coefficients, intercepts, split) for coefficients, intercepts in sites)
     assert found["worst_excess"] == pytest.approx(worst / optimum - 1, abs=1e-4)
     assert -1e-3 < found["excess"] < found["worst_excess"]
     predicted = []
-    for w, b in zip(machine.site_coef_.reshape(*shape, -1), machine.site_intercept_.reshape(shape), strict=True):
+    for w, b in sites:
         values = split.X_test @ w.T + b
         codes = (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else values.argmax(axis=1)
         predicted.append(np.mean(machine.classes_[codes] == split.y_test))

@@ -132,8 +132,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Zero without `fit_intercept`.
     site_coef_, site_average_coef_ : ndarray of shape (n_sites, n_features_in_)
         Last and averaged weights of every site; of shape (n_sites, n_outputs, n_features_in_) for more classes.
-    site_intercept_ : ndarray of shape (n_sites,), or (n_sites, n_outputs) for more than two classes
-        Intercepts of the last weights.
+    site_intercept_, site_average_intercept_ : ndarray of shape (n_sites,)
+        Intercepts of the last and of the averaged weights; of shape (n_sites, n_outputs) for more than two classes.
     site_of_rows_ : ndarray of shape (n_samples,)
         Site that every row was dealt to.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
@@ -385,7 +385,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         if status == "converged" and (objectives.rounding > self.tol).any():
             status = "precision"
         each, intercepts = self._split(run.weights())
-        averages, _ = self._split(run.weights(average=True))
+        averages, average_intercepts = self._split(run.weights(average=True))
         sites = np.empty(data.n_given, dtype=np.int64)
         sites[data.kept] = run.site
         single = len(data.labels) == 1
@@ -394,6 +394,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             "site_coef_": each[:, 0] if single else each,
             "site_average_coef_": averages[:, 0] if single else averages,
             "site_intercept_": intercepts[:, 0] if single else intercepts,
+            "site_average_intercept_": average_intercepts[:, 0] if single else average_intercepts,
             "site_of_rows_": sites,
             **self._certificate_attributes(objectives, "global"),
             "status_": status,

@@ -38,8 +38,9 @@ def of_sites(machine: Any, split: Split) -> dict[str, float]:
     found["excess"] = float(own[0]) / optimum - 1
     if hasattr(machine, "site_coef_"):
         n_sites, n_features = len(machine.site_coef_), split.X.shape[1]
-        coefficients = machine.site_coef_.reshape(n_sites, -1, n_features)
-        intercepts = machine.site_intercept_.reshape(n_sites, -1)
+        kind = "site_average" if machine.average else "site"
+        coefficients = getattr(machine, f"{kind}_coef_").reshape(n_sites, -1, n_features)
+        intercepts = getattr(machine, f"{kind}_intercept_").reshape(n_sites, -1)
         found["worst_excess"] = float(_objectives(coefficients, intercepts, split).max()) / optimum - 1
         accuracies = _accuracies(coefficients, intercepts, machine.classes_, split)
         liars = getattr(machine.algorithm, "sites", ())

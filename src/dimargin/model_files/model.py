@@ -60,7 +60,8 @@ _MACHINE = (
 )  # fmt: skip
 _LINEAR = ("classes_", "coef_", "intercept_", *_CERTIFICATE, "_partial")
 _GOSSIP = (
-    "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_", "site_of_rows_",
+    "classes_", "coef_", "intercept_", "site_coef_", "site_average_coef_", "site_intercept_",
+    "site_average_intercept_", "site_of_rows_",
     *_CERTIFICATE,
 )  # fmt: skip
 _DETECTOR = (
