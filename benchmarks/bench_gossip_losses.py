@@ -101,7 +101,7 @@ def kernels(n):
         A, B = scaled(A, B) if name != "ijcnn1" else (A, B)
         exact = dm.SVMClassifier(C=C, gamma=gamma, loss="squared_hinge", random_state=0).fit(A, a)
         machine = make_pipeline(
-            FourierFeatures(gamma=gamma, n_components=features // 2, seed=0),
+            FourierFeatures(gamma=gamma, n_components=features // 2, random_state=0),
             dm.GossipSVMClassifier(loss_function="squared_hinge", compression="quantised", shards="sorted",
                                    alpha=1 / (2 * C * n), tol=1e-12, max_iter=1000, random_state=0),
         )  # fmt: skip

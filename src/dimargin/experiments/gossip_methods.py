@@ -107,7 +107,7 @@ LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
     "admm", "mom-dsvm",
 )  # fmt: skip
 _ABOUT = {
-    LOCAL: "steps along each site's own gradient, and Push-Sum to all neighbours; averaged iterates",
+    LOCAL: "steps along each site's own gradient, and Push-Sum to all neighbours",
     UNIFORM: "the paper's own form, half of the mass to one random neighbour, its errors put right; averaged iterates",
     DSGD: "decentralised gradient descent, without compression",
     CHOCO_TOP: "CHOCO-SGD, which sends a tenth of the numbers",
@@ -120,14 +120,14 @@ _ABOUT = {
 
 def _tuned(local: Mapping[str, Any], **algorithms: Any) -> tuple[Method, ...]:
     """Return our method and its rivals, with the parameters of plain GADGET and the algorithms of the others."""
-    plain = _sites(LOCAL, "gadget", _ABOUT[LOCAL], gradient="local", step_size="pegasos", average=True, **local)
+    plain = _sites(LOCAL, "gadget", _ABOUT[LOCAL], gradient="local", step_size="pegasos", **local)
     names = dict(zip(algorithms, (UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM), strict=True))
     others = (_sites(name, algorithms[key], _ABOUT[name], average=name == UNIFORM) for key, name in names.items())
     return TRACKED, QUANTISED, plain, *others
 
 
 AT_RANDOM = _tuned(
-    {"batch_size": 100, "gossip_rounds": 1},
+    {"batch_size": 100, "gossip_rounds": 1, "projection": True, "average": True},
     uniform=UniformGadget(batch_size=None, gossip_rounds=1, projection=True),
     dsgd=decentralised_sgd(step_size=1.0, decay=300.0),
     choco_top=ChocoSGD(TopK(0.1), gamma=0.3, step_size=3.0, decay=100.0),
@@ -200,9 +200,9 @@ QUIET = tuple(
 # ---- grids -----------------------------------------------------------------------------------------------------------
 
 
-def _tried(line: str, kind: Any, grid: Mapping[str, Mapping[str, Any]], **parameters: Any) -> tuple[Method, ...]:
+def _tried(line: str, kind: Any, grid: Mapping[str, Mapping[str, Any]]) -> tuple[Method, ...]:
     """Return a method for each point of a grid of an algorithm's parameters."""
-    return tuple(_point(line, point, partial(gossip, kind(**of), **parameters)) for point, of in grid.items())
+    return tuple(_point(line, point, partial(gossip, kind(**of))) for point, of in grid.items())
 
 
 def _point(line: str, point: str, make: Any) -> Method:
@@ -217,6 +217,7 @@ _GADGET_GRID = {
     }
     for batch, size in _SIZES.items() for rounds in (1, 4) for projection in (False, True)
 }  # fmt: skip
+_ITERATES = {"": {}, ", averaged": {"average": True}}
 _STEP_GRID = {
     f"eta={step:g}, decay={decay:g}": {"step_size": step, "decay": decay}
     for step in (0.3, 1.0, 3.0) for decay in (100.0, 300.0)
@@ -234,9 +235,10 @@ _ADMM_GRID = {
 }  # fmt: skip
 _MOM_GRID = {f"eta={eta:g}": {"eta": eta} for eta in (0.005, 0.015, 0.05, 0.15, 0.5)}
 GRID = (
-    *(_point(LOCAL, point, partial(gossip, "gadget", gradient="local", step_size="pegasos", average=True, **of))
-      for point, of in _GADGET_GRID.items()),
-    *_tried(UNIFORM, UniformGadget, _GADGET_GRID, average=True),
+    *(_point(LOCAL, f"{point}{said}", partial(gossip, "gadget", gradient="local", step_size="pegasos", **of, **way))
+      for said, way in _ITERATES.items() for point, of in _GADGET_GRID.items()),
+    *(_point(UNIFORM, f"{point}{said}", partial(gossip, UniformGadget(**of), **way))
+      for said, way in _ITERATES.items() for point, of in _GADGET_GRID.items()),
     *_tried(DSGD, decentralised_sgd, _STEP_GRID),
     *_tried(CHOCO_TOP, partial(ChocoSGD, TopK(0.1)), _CHOCO_GRID),
     *_tried(CHOCO_QUANTISED, partial(ChocoSGD, Quantised(7)), _CHOCO_GRID),
