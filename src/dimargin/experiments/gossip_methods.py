@@ -211,13 +211,13 @@ def _point(line: str, point: str, make: Any) -> Method:
 
 
 _SIZES = {"1 row": 1, "100 rows": 100, "all rows": None}
-_GADGET_GRID = {
+_GADGET_GRID: dict[str, dict[str, Any]] = {
     f"{batch}, B={rounds}{', projected' if projection else ''}": {
         "batch_size": size, "gossip_rounds": rounds, "projection": projection
     }
     for batch, size in _SIZES.items() for rounds in (1, 4) for projection in (False, True)
 }  # fmt: skip
-_ITERATES = {"": {}, ", averaged": {"average": True}}
+_ITERATES: dict[str, dict[str, Any]] = {"": {}, ", averaged": {"average": True}}
 _STEP_GRID = {
     f"eta={step:g}, decay={decay:g}": {"step_size": step, "decay": decay}
     for step in (0.3, 1.0, 3.0) for decay in (100.0, 300.0)
