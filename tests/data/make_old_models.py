@@ -18,6 +18,7 @@ import dimargin as dm
 from dimargin.engines.packing import Packing
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import RowTransform
+from dimargin.preprocessing import FourierFeatures
 
 HERE = Path(__file__).parent / "old_models"
 TWO, SIDES = make_moons(60, noise=0.2, random_state=0)
@@ -68,6 +69,8 @@ def machines():
     scaled = dm.ODMClassifier(**fixed)
     yield "scaled_standard", make_pipeline(StandardScaler(), scaled), "two", SIDES
     yield "scaled_minmax", make_pipeline(MinMaxScaler(), scaled), "two", TEXTS
+    fourier = FourierFeatures(gamma=0.5, n_components=20)
+    yield "features_fourier", make_pipeline(fourier, dm.LinearODMClassifier(random_state=0)), "two", SIDES
     yield "scaled_maxabs", make_pipeline(MaxAbsScaler(), dm.LinearODMClassifier(random_state=0)), "sparse", KINDS
 
 

@@ -96,5 +96,6 @@ def test_more_rounds_bring_sites_nearer_to_the_optimum_and_cost_more(moons, tmp_
     few = replace(part, quick_data=(Sample("svmguide1"),), quick_cases=("10 rounds", "300 rounds"))
     found = run_experiment(replace(declared, parts=(few,)), tmp_path, Options(quick=True, only=["tracked"]))
     first, last = (record.outcome.metrics for record in found.records)
-    assert 0 < last["worst_excess"] < first["worst_excess"] and last["bytes"] == 30 * first["bytes"]
+    assert 0 < last["worst_excess"] < first["worst_excess"]
+    assert last["bytes"] == pytest.approx(30 * first["bytes"], rel=0.05)  # numbers of rounds have more digits later
     assert (first["rounds"], last["rounds"]) == (10, 300)
