@@ -58,7 +58,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     ----------
     algorithm : "gadget" or SiteAlgorithm, default="gadget"
         GADGET, of which the parameters below are, or one of its rivals with its own, from
-        `dimargin.network.rivals`: these take `alpha`, and stop after `max_iter` rounds at the latest.
+        ``dimargin.network.rivals``: these take `alpha`, and stop after `max_iter` rounds at the latest.
     share_rows : bool, default=False
         Whether rows may leave their sites, for algorithms that need it.
     n_sites : int, default=10

@@ -51,7 +51,7 @@ class ChocoSGD(SiteAlgorithm):
     Attributes
     ----------
     compression : Compression, default=TopK(0.1)
-        Operator of `dimargin.network.rivals.compression`.
+        Operator of ``dimargin.network.rivals.compression``.
     gamma : float in (0, 1], default=0.2
         Step of the consensus; 1 without compression, and less the coarser it is.
     step_size : float, default=0.1
