@@ -21,6 +21,7 @@ _LINE_OF_LEGEND, _LETTERS, _MOST_LINES = 0.17, 60, 5
 _MARKERS = "osD^vPX*<>h"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
                 "bound", "distance", "partitions", "gap", "rounds", "excess", "worst_excess")  # fmt: skip
+_LONG = 10**2.5  # beyond which numbers at 1, 2 and 5 times every power of ten would cover one another
 Points = dict[str, list[tuple[float, float]]]
 
 
@@ -202,7 +203,9 @@ def _plotted(figure: Figure | Curves, title: str, points: Points, name: str) -> 
     for axis, own in ((ax.xaxis, x), (ax.yaxis, y)):
         if own.logarithmic:
             getattr(ax, f"set_{axis.axis_name}scale")("log", base=own.base)
-            subs = (1.0,) if own.wide or own.base == 2 else (1, 2, 5)
+            low, high = axis.get_view_interval()
+            is_long = high > _LONG * low
+            subs = (1.0,) if own.wide or own.base == 2 or is_long else (1, 2, 5)
             axis.set_major_locator(LogLocator(own.base, subs=subs))
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter("")
