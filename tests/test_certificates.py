@@ -401,14 +401,16 @@ STEEP = np.array([[1e4], [0.0], [-1e4], [-1e4]]), np.array([0, 1, 0, 0]), np.one
 @given(
     data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(),
     st.sampled_from(["objective", "quiet"]), st.booleans(), st.sampled_from([1e-1, 1e-3]),
+    st.sampled_from(["hinge", "squared_hinge", "odm"]),
 )  # fmt: skip
-@example(STEEP, 1.0, 1, False, "quiet", False, 0.1)
-def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol):
+@example(STEEP, 1.0, 1, False, "quiet", False, 0.1, "hinge")
+def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, loss_function):
     X, y, _ = data
     given_X = sp.csr_array(X) if sparse else X
     machine = dimargin.GossipSVMClassifier(
-        n_sites=n_sites, alpha=alpha, fit_intercept=intercept, stop=stop, tol=tol, max_iter=30, random_state=0
-    )
+        n_sites=n_sites, alpha=alpha, fit_intercept=intercept, stop=stop, tol=tol, max_iter=30, random_state=0,
+        loss_function=loss_function, theta=0.3, upsilon=0.6,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
@@ -419,9 +421,10 @@ def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol):
     ones = np.ones((len(X), 1))
     wide = np.hstack([X, ones]) if intercept else X
     w = np.column_stack([machine.coef_, machine.intercept_]) if intercept else machine.coef_
-    C = 1 / (alpha * len(X))  # 1 / alpha times the objective of a hinge machine
-    problem = Problem(wide, labels_of(y), np.ones(len(X)), Hinge(C), {"kernel": "linear", "gamma": 1.0})
-    exact = reached(problem, Hinge(C), {"kernel": "linear"}, False, wide, y, np.ones(len(X)))
+    C = 1 / (alpha * len(X))  # 1 / alpha times the objective of such a machine
+    loss = {"hinge": Hinge(C), "squared_hinge": SquaredHinge(C), "odm": Odm(1 / alpha, 0.6, 0.3)}[loss_function]
+    problem = Problem(wide, labels_of(y), np.ones(len(X)), loss, {"kernel": "linear", "gamma": 1.0})
+    exact = reached(problem, loss, {"kernel": "linear"}, False, wide, y, np.ones(len(X)))
     for name in ("objective_", "dual_objective_"):
         setattr(machine, name, np.asarray(getattr(machine, name)) / alpha)
     machine.tol = np.inf  # its own rule has stopped it

@@ -28,7 +28,7 @@ _QUERIES = 2**17  # that sites filter together: messages of a megabyte
 
 @dataclass
 class QueryCosts:
-    """What the queries to a machine have cost so far, in all, and how far sites were apart at the end of the last."""
+    """Costs of the queries to a machine so far, in all, and how far sites were apart at the end of the last."""
 
     bytes: int = 0
     messages: int = 0

@@ -186,7 +186,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Traces:
-    """What every site of a run has come to, against time: a line for each, a picture for each data set and method.
+    """Traces of every site of a run against time: a line for each, a picture for each data set and method.
 
     It is of the first seed that has the trace.
 

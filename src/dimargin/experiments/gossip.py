@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dimargin.experiments import gossip_methods as methods
-from dimargin.experiments.declarations import Comparison, Experiment, Figure, Part, Sample, Table
+from dimargin.experiments.declarations import Comparison, Experiment, Figure, Method, Part, Sample, Table
 from dimargin.experiments.examine_sites import of_sites
 from dimargin.experiments.gossip_published import WARNING, tables
 from dimargin.experiments.run import PartResults
@@ -94,56 +94,51 @@ def _what_liars_cost(found: PartResults) -> str:
     return f"Worst honest site, over all attacks (median of the data sets): {', '.join(said)}." if said else ""
 
 
+def _along_bytes(name: str, title: str, about: str, of: tuple[Method, ...], parameters: Any) -> Part:
+    """Return a part in which methods run for more and more rounds."""
+    return Part(
+        name=name,
+        title=title,
+        about=about,
+        data=(_A9A, _COVTYPE, Sample("usps, 4 or 9"), _SMALL),
+        quick_data=_QUICK,
+        takes_files=True,
+        methods=of,
+        parameters=parameters,
+        cases=_ROUNDS,
+        quick_cases=("10 rounds", "100 rounds", "300 rounds"),
+        seeds=(0,),
+        examine=of_sites,
+        figures=(
+            Figure("The worst site's objective above the optimum, against bytes", "bytes", "worst_excess", joined=True,
+                   note="Lines join runs of 10, 30, 100, 300 and 1,000 rounds."),
+            Figure("The same against rounds", "rounds", "worst_excess", joined=True),
+            Figure("The worst site's accuracy against bytes", "bytes", "worst_accuracy", joined=True),
+        ),
+        tables=(Comparison("The worst site's objective above the optimum", "worst_excess", "case"),
+                Comparison("Bytes of all messages", "bytes", "case")),
+        answer=_what_a_percent_costs,
+    )  # fmt: skip
+
+
 _MEASURED = ("accuracy", "worst_accuracy", "excess", "worst_excess", "rounds", "messages", "bytes", "rows_shared",
              "seconds")  # fmt: skip
 
 _PARTS = (
-    Part(
-        name="bytes",
-        title="Figures 1, 3 to 5: what bytes and rounds buy",
-        about="Every method after more and more rounds, from rows that are dealt at random.",
-        data=(_A9A, _COVTYPE, Sample("usps, 4 or 9"), _SMALL),
-        quick_data=_QUICK,
-        takes_files=True,
-        methods=methods.AT_RANDOM,
-        parameters=_nothing,
-        cases=_ROUNDS,
-        quick_cases=("10 rounds", "100 rounds", "300 rounds"),
-        seeds=(0,),
-        examine=of_sites,
-        figures=(
-            Figure("The worst site's objective above the optimum, against bytes", "bytes", "worst_excess", joined=True,
-                   note="Lines join runs of 10, 30, 100, 300 and 1,000 rounds."),
-            Figure("The same against rounds", "rounds", "worst_excess", joined=True),
-            Figure("The worst site's accuracy against bytes", "bytes", "worst_accuracy", joined=True),
-        ),
-        tables=(Comparison("The worst site's objective above the optimum", "worst_excess", "case"),
-                Comparison("Bytes of all messages", "bytes", "case")),
-        answer=_what_a_percent_costs,
+    _along_bytes(
+        "bytes",
+        "Figures 1, 3 to 5: what bytes and rounds buy",
+        "Every method after more and more rounds, from rows that are dealt at random.",
+        methods.AT_RANDOM,
+        _nothing,
     ),
-    Part(
-        name="bytes-sorted",
-        title="The same, where sites hold different classes",
-        about="Every method after more and more rounds, from rows that are sorted by label, with the parameters that "
-        "are best for them.",
-        data=(_A9A, _COVTYPE, Sample("usps, 4 or 9"), _SMALL),
-        quick_data=_QUICK,
-        takes_files=True,
-        methods=methods.SORTED,
-        parameters=_sorted,
-        cases=_ROUNDS,
-        quick_cases=("10 rounds", "100 rounds", "300 rounds"),
-        seeds=(0,),
-        examine=of_sites,
-        figures=(
-            Figure("The worst site's objective above the optimum, against bytes", "bytes", "worst_excess", joined=True,
-                   note="Lines join runs of 10, 30, 100, 300 and 1,000 rounds."),
-            Figure("The same against rounds", "rounds", "worst_excess", joined=True),
-            Figure("The worst site's accuracy against bytes", "bytes", "worst_accuracy", joined=True),
-        ),
-        tables=(Comparison("The worst site's objective above the optimum", "worst_excess", "case"),
-                Comparison("Bytes of all messages", "bytes", "case")),
-        answer=_what_a_percent_costs,
+    _along_bytes(
+        "bytes-sorted",
+        "The same, where sites hold different classes",
+        "Every method after more and more rounds, from rows that are sorted by label, with the parameters that are "
+        "best for them.",
+        methods.SORTED,
+        _sorted,
     ),
     Part(
         name="tables-2-to-4",

@@ -67,7 +67,7 @@ class Liar(SiteProgram):
 
     @property
     def weights(self) -> Floats:
-        """What it has learnt itself."""
+        """Weights that it has learnt itself."""
         return np.asarray(self.honest.weights)
 
     @property

@@ -12,7 +12,7 @@ from dimargin.system.arrays import Floats
 
 @dataclass(frozen=True)
 class Problem:
-    """What all sites know before they begin: ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` and the network."""
+    """Knowledge of all sites before they begin: ``alpha/2 |w|^2 + 1/N sum_i max(0, 1 - y_i w.x_i)`` and the network."""
 
     alpha: float
     n_sites: int
@@ -22,7 +22,7 @@ class Problem:
 
 
 class LinearSite(Protocol):
-    """What is asked of the program of a site that learns a linear machine, beside `SiteProgram`."""
+    """Attributes of the program of a site that learns a linear machine, beside those of `SiteProgram`."""
 
     rows: HingeRows
     rounds: int  # that the site has run

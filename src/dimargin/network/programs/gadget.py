@@ -321,7 +321,7 @@ class Gadget(Learner):
 
     @property
     def _is_linear(self) -> bool:
-        """Whether steps need not become shorter, as the gradient has a Lipschitz constant and nothing is drawn."""
+        """Return whether steps may stay as long: the gradient has a Lipschitz constant, and nothing is drawn."""
         return self.rows.loss.smooth and self.settings.batch_size is None and self.settings.gradient == "tracked"
 
     @property
@@ -331,7 +331,7 @@ class Gadget(Learner):
 
     @property
     def _shrinkage(self) -> float:
-        """What is added to the curvature of the losses in the steps."""
+        """Return what is added to the curvature of the losses in the steps."""
         return self.settings.alpha * (1 if self._is_linear else self.steps)
 
     def _step_size(self) -> Floats:

@@ -196,7 +196,7 @@ class SetGossipSite(SiteProgram):
 
     @property
     def average(self) -> Floats:
-        """The same weights; nothing is averaged."""
+        """Weights of the last machine, since nothing is averaged."""
         return self.machine.weights
 
     @property
