@@ -1,6 +1,6 @@
 """Learning without a centre: a9a with a constant feature, alpha=1e-4, ten sites, beside LIBLINEAR and plain GADGET.
 
-Usage: bench_gossip.py [accuracy] [speed] [mixing] [real] [--repeats R] [--processes N ...]
+Usage: bench_gossip.py [accuracy] [speed] [mixing] [real] [--repeats R] [--processes N ...] [--compression C]
 
 accuracy: GossipSVMClassifier as it is by default (at most 2,000 rounds, it stops by itself), on a complete graph and a
 ring, with shards of equal and very unequal sizes, random and sorted by label; without faults, with a fifth of all
@@ -154,7 +154,7 @@ def memory_of(process):
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
-def real(n_sites, steps, interval):
+def real(n_sites, steps, interval, compression):
     """Random shards; the first site listens, all others connect to it."""
     (X, y), site = rows("a9a"), None
     site = np.random.default_rng(0).permutation(len(y)) % n_sites
@@ -167,7 +167,7 @@ def real(n_sites, steps, interval):
             dump_svmlight_file(X[site == k][:, :-1], y[site == k], f"{folder}/{name}.libsvm", zero_based=False)
             commands.append([sys.executable, "-m", "dimargin", "site", "--data", f"{folder}/{name}.libsvm",
                              "--name", name, "--folder", f"{folder}/{name}", "--log", f"{folder}/{name}.log",
-                             "--sites", str(n_sites), "--interval", str(interval),
+                             "--sites", str(n_sites), "--interval", str(interval), "--compression", compression,
                              "--lease", str(max(2.0, 20 * interval)),
                              "--listen" if k == 0 else "--connect", address])  # fmt: skip
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -192,7 +192,10 @@ def real(n_sites, steps, interval):
         for process in running:
             process.wait()
         models = [dm.load(f"{folder}/{name}/model.dimargin")[-1] for name in names]
-    simulated = dm.GossipSVMClassifier(n_sites=n_sites, alpha=ALPHA, shards=site, random_state=0).fit(X, y)
+    simulated = dm.GossipSVMClassifier(
+        n_sites=n_sites, alpha=ALPHA, shards=site, compression=compression, random_state=0
+    )
+    simulated.fit(X, y)
     expected = objective(X, y, simulated.coef_[0])
     found = [objective(X, y, np.append(model.coef_[0], model.intercept_)) / expected - 1 for model in models]
     least = objective(X, y, central(X, y))
@@ -208,6 +211,7 @@ def main():
     parser.add_argument("parts", nargs="*", default=["accuracy", "speed", "mixing", "real"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--processes", type=int, nargs="+", default=[5])
+    parser.add_argument("--compression", default="none", help="of the messages of real processes")
     options = parser.parse_args()
     heading(__doc__)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -219,7 +223,8 @@ def main():
         accuracy(options.repeats)
     if "real" in options.parts:
         for n_sites in options.processes:
-            real(n_sites, 600 if n_sites <= 5 else 400, 0.02 if n_sites <= 5 else 0.5)
+            steps, interval = (600, 0.02) if n_sites <= 5 else (400, 0.5)
+            real(n_sites, steps, interval, options.compression)
 
 
 if __name__ == "__main__":
