@@ -28,7 +28,7 @@ from sklearn.svm import SVC
 
 import dimargin as dm
 from dimargin import _core
-from dimargin.baselines import BaggedSVM, SingleCoordinateODM
+from dimargin.baselines import BaggedSVM, SingleCoordinateODM, SVMPerf
 from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
@@ -380,6 +380,16 @@ def rivals_on_ijcnn1():
     machines = bag.fit(X, y).estimators_  # they vote: scikit-learn would add up probabilities, which these lack
     votes = sum(np.sign(machine.decision_function(X_test)) for machine in machines)
     yield "16 of LIBSVM's, with one", f"{100 * np.mean((votes > 0) == (y_test == y.max())):.2f}%"
+
+
+@cited("baselines/svm_perf.py")
+def planes():
+    """Cutting planes of SVMPerf on a9a with a constant feature, alpha = 1e-4."""
+    X, y = load("a9a")
+    machine = SVMPerf(alpha=1e-4, fit_intercept=True).fit(X, y)
+    yield "planes", f"{np.max(machine.n_iter_)}"
+    longest = (X**2).sum(axis=1).max() + 1
+    yield "bound, 8 R^2 / (alpha tol^2)", f"{8 * longest / (1e-4 * machine.tol**2):.1e}"
 
 
 @cited("experiments/diodm_published.py")

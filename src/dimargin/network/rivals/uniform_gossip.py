@@ -6,8 +6,9 @@ weight, for one neighbour.
 
 "printed" is the pseudo-code with what its errors do (uniform_printed.py), "mended" puts them right (uniform_mended.py).
 The default, ``GossipSVMClassifier(algorithm="gadget")``, sends more to all neighbours, and is far nearer the optimum
-after as many bytes: on a9a, ten sites on a ring, its worst is 4.5% above it after 11 MB, that of the mended form at
-least 400%, since steps of ``1/(alpha t)`` begin as long as ``1/alpha``, and that of the printed form 670%, for good.
+after as many bytes: on a9a, ten sites on a ring, its worst site is 5.3% above it after 10 MB, that of the mended form
+420% after 11, since steps of ``1/(alpha t)`` begin as long as ``1/alpha``, and that of the printed form 670% after 10
+(``dimargin bench gossip --part bytes --part tables-2-to-4``).
 """
 
 from __future__ import annotations
