@@ -56,7 +56,26 @@ class _Kept:
         return unpickler.load()
 
 
-class World:
+class Renewable:
+    """Two honest sites, which can be brought back to what they were when they were kept."""
+
+    def keep(self):
+        """From here on."""
+        self._kept = [_Kept((site.program, site.site._timers, site.now)) for site in self.sites]
+        self.begin_anew()
+
+    def begin_anew(self):
+        """As if nothing had been heard."""
+        for site, kept in zip(self.sites, self._kept, strict=True):
+            site.program, site.site._timers, site.now = kept.copy()
+            site.site._program = site.program
+            site.said.clear()
+            site.taken()
+            for table in ("_traffic", "_heard", "_lines"):
+                getattr(site.site, table).clear()
+
+
+class World(Renewable):
     """Two honest sites that learn together, and a third whose genuine messages hostile ones are made of."""
 
     def __init__(self, options, scaling, sparse, settled, signed=False):
@@ -86,19 +105,8 @@ class World:
         card = next(iter(eve.program._show(["north"])))
         assert isinstance(card, Send)
         self.genuine = list({**said, "card": encode(card.message)}.values())
-        self._kept = [_Kept((site.program, site.site._timers, site.now)) for site in self.sites]
-        self.begin_anew()
+        self.keep()
         self.before = [_known(site) for site in self.sites]
-
-    def begin_anew(self):
-        """As if nothing had been heard."""
-        for site, kept in zip(self.sites, self._kept, strict=True):
-            site.program, site.site._timers, site.now = kept.copy()
-            site.site._program = site.program
-            site.said.clear()
-            site.taken()
-            for table in ("_traffic", "_heard", "_lines"):
-                getattr(site.site, table).clear()
 
 
 def _known(site):

@@ -55,13 +55,13 @@ INTEGERS = (-1, 2**31, 2**32, 2**53, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 -
 
 def arrays_of(fields):
     """Paths of the arrays in a message."""
-    found = [(fields, name) for name, value in fields.items() if _is_array(value)]
+    found = [(fields, name) for name, value in fields.items() if is_array(value)]
     if "mass" in fields:
         found += [(fields["mass"], "sent")]
     return found
 
 
-def _is_array(value):
+def is_array(value):
     return isinstance(value, list) and len(value) == 3 and isinstance(value[0], str) and isinstance(value[2], bytes)
 
 
@@ -409,7 +409,7 @@ def _rows_of_another(fields, rng):
 
 def with_digest(fields):
     """The message with the digest of its points."""
-    values = {name: values_of(field) if _is_array(field) else field for name, field in fields.items()}
+    values = {name: values_of(field) if is_array(field) else field for name, field in fields.items()}
     return {**fields, "digest": points_of(values, 10**4).digest}
 
 
@@ -447,11 +447,11 @@ SIGNED = {
     "no-certificates": _signatures(lambda fields, rng: {**fields, "certificates": []}),
 }  # of core-sets whose rows are signed
 
-_FLAT = ("other-type", "field-missing", "bits-flipped", "cut", "noise", "stranger", "unknown-kind", "deep", "bomb",
-         "field-twice")  # fmt: skip
+FLAT = ("other-type", "field-missing", "bits-flipped", "cut", "noise", "stranger", "unknown-kind", "deep", "bomb",
+        "field-twice")  # fmt: skip
 KINDS = {
     "card": {**ANY, **CARD}, "exchange": {**ANY, **EXCHANGE}, "candidates": {**ANY, **CANDIDATES},
-    "difference": {**{name: ANY[name] for name in _FLAT}, **DIFFERENCE},
+    "difference": {**{name: ANY[name] for name in FLAT}, **DIFFERENCE},
 }  # fmt: skip
 
 

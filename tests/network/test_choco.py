@@ -192,8 +192,14 @@ def test_messages_of_no_site_are_refused(parts, reason):
         ({"step_size": -1.0}, "step_size must be a number above 0, got -1.0"),
         ({"decay": 0}, "decay must be a number above 0, got 0"),
         ({"batch_size": 0}, "batch_size must be a whole number not below 1, got 0"),
-        ({"compression": "top"}, "compression must be a Compression, got 'top'"),
-        ({"merge": None}, "merge must be a MergeRule, got None"),
+        (
+            {"compression": "top"},
+            "compression must be an operator such as Identity(), TopK(), RandomK() or Quantised(), got 'top'",
+        ),
+        (
+            {"merge": None},
+            "merge must be a rule such as Mean(), TrimmedMean(f), ClippedMean(f) or NearestMixing(f), got None",
+        ),
         ({"compression": TopK(2.0)}, "share must be a number in (0, 1], got 2.0"),
     ],
 )

@@ -121,6 +121,7 @@ def test_what_no_sender_says_is_a_fault_and_what_is_not_known_is_none():
 WHAT = ["share", "share", "deliver", "deliver", "repeat", "lose", "forget", "change"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(WHAT), st.integers(0, 3), st.integers(0, 3)), max_size=60))
 @settings(max_examples=100)
 def test_mass_is_conserved_though_messages_are_rounded(events):

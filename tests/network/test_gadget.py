@@ -224,6 +224,7 @@ def test_a_late_site_is_brought_up_to_date(rows, optimum):
     assert max(objective(*rows, w[0]) for w in found.weights()) <= optimum * 1.01
 
 
+@pytest.mark.slow
 def test_halves_that_were_cut_apart_agree_again(rows, optimum):
     apart = NetworkSplit((frozenset({"site0", "site1", "site2"}),), at=100.2, until=300.2)
     run = learning(rows, shards="sorted", conditions=Conditions(splits=(apart,)), lease=5.0)

@@ -83,7 +83,14 @@ def test_refusals_say_why(data, text):
 def test_arrays_that_lie_about_their_shape_are_refused():
     import msgspec
 
-    for fields in (["<f8", [2], b"1234567"], ["<f8", [-1], b""], ["object", [1], b"12345678"], ["<f8", 3, b""], 5):
+    for fields in (
+        ["<f8", [2], b"1234567"],
+        ["<f8", [-1], b""],
+        ["object", [1], b"12345678"],
+        ["<f8", 3, b""],
+        5,
+        ["<f8", [2**27, 0], b""],
+    ):
         data = (
             b"dm"
             + bytes([PROTOCOL_VERSION])

@@ -1,10 +1,13 @@
 """Decentralised subgradient descent with merge rules; members who lie are in tests/simulation/test_liars.py."""
 
+import msgspec
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from fuzz.listening import heard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -15,7 +18,7 @@ from dimargin.network.messages import pack, unpack
 from dimargin.network.program import Send
 from dimargin.network.programs.algorithm import Problem
 from dimargin.network.rivals.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
-from dimargin.network.rivals.robust import Proposal, RobustGossip
+from dimargin.network.rivals.robust import Proposal, RobustGossip, TrackedProposal
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 
@@ -76,12 +79,9 @@ def test_without_liars_every_site_is_near_the_optimum_of_liblinear(rule, topolog
 
 
 def test_a_rule_that_hears_too_few_says_so_once_and_learns_alone():
-    machine = fit(RobustGossip(TrimmedMean(1), step_size=0.5), topology="ring")
-    for site, w in enumerate(machine.site_coef_):
-        own = machine.site_of_rows_ == site
-        assert_allclose(w, descent(30, 0.5, X=X[own], signs=SIGNS[own]), rtol=1e-9, atol=1e-12)
     problem = Problem(ALPHA, 3, 6)
-    program = RobustGossip(TrimmedMean(1)).program(problem, "a", HingeRows(X[:2], SIGNS[None, :2]), (0,))
+    algorithm = RobustGossip(TrimmedMean(1), step_size=0.5)
+    program = algorithm.program(problem, "a", HingeRows(X[:2], SIGNS[None, :2]), (0,))
     list(program.start(0.0, ["b", "c"]))
     said = []
     for now in range(1, 4):
@@ -96,6 +96,108 @@ def test_a_rule_that_hears_too_few_says_so_once_and_learns_alone():
         said += list(program.wake(now + 0.5, "round"))
     reports = [action for action in said if getattr(action, "what", "") == "too few for the merge rule"]
     assert [report.facts for report in reports] == [{"neighbours": 2, "least": 3}]
+    assert program.rounds == 3
+    assert_allclose(program.weights[0], descent(3, 0.5, X=X[:2], signs=SIGNS[:2]), rtol=1e-9, atol=1e-12)
+
+
+def tracking(matrix, rounds, first, sites):
+    """Gradient tracking from its equations: ``y <- W y + new gradients - old ones``, all sites at once."""
+    m, weights = len(matrix), np.zeros((len(matrix), X.shape[1]))
+
+    def gradients(weights):
+        found = []
+        for site, w in enumerate(weights):
+            own = sites == site
+            short = SIGNS[own] * (X[own] @ w) < 1
+            found.append(ALPHA * w - m / len(X) * (SIGNS[own][short] @ X[own][short]))
+        return np.array(found)
+
+    before = gradients(weights)
+    tracked = before
+    for t in range(1, rounds + 1):
+        weights = weights - tracked / (ALPHA * t + 1 / first)
+        weights = weights * np.minimum(1, ALPHA**-0.5 / np.linalg.norm(weights, axis=1))[:, None]
+        weights = matrix @ weights
+        now = gradients(weights)
+        tracked, before = matrix @ tracked + now - before, now
+    return weights
+
+
+def test_with_flows_that_are_not_clipped_it_is_gradient_tracking():
+    matrix = np.full((8, 8), 0.0)
+    for i, j in nx.cycle_graph(8).edges:
+        matrix[i, j] = matrix[j, i] = 1 / 3
+    matrix += np.diag(1 - matrix.sum(axis=1))
+    algorithm = RobustGossip(Mean(), step_size=0.5, gradient="tracked", flow=np.inf)
+    machine = fit(algorithm, topology="ring", shards="sorted")
+    assert_allclose(machine.site_coef_, tracking(matrix, 30, 0.5, machine.site_of_rows_), rtol=1e-9, atol=1e-12)
+
+
+def in_common_rounds(algorithm, graph, rounds, tamper=lambda sender, message: message):
+    """Run programs of sites in common rounds, all messages in time, and yield them before each round is finished."""
+    m, names = len(graph), [f"site{i}" for i in graph]
+    problem = Problem(ALPHA, m, len(X), lease=20.0)
+    programs = {
+        name: algorithm.program(problem, name, HingeRows(X[i::m], SIGNS[None, i::m]), (0,))
+        for i, name in enumerate(names)
+    }
+    near = {f"site{i}": [f"site{j}" for j in graph[i]] for i in graph}
+    actions = {name: list(program.start(0.0, near[name])) for name, program in programs.items()}
+    for t in range(rounds):
+        for sender, sent in actions.items():
+            for action in sent:
+                if isinstance(action, Send):
+                    assert not list(heard(programs[action.to], t + 0.1, sender, tamper(sender, action.message)))
+        yield programs
+        actions = {name: list(program.wake(t + 1.0, "round")) for name, program in programs.items()}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1e-3, 10), st.sampled_from(["ring", "regular", "star"]), st.integers(1, 15))
+def test_both_ends_of_an_edge_hold_the_same_flow_and_no_more_than_is_allowed(flow, shape, rounds):
+    graph = {"ring": nx.cycle_graph(6), "regular": REGULAR, "star": nx.star_graph(4)}[shape]
+    for programs in in_common_rounds(RobustGossip(TrimmedMean(0), gradient="tracked", flow=flow), graph, rounds):
+        gradients = [p.gradient(p.weights) for p in programs.values()]
+        assert_allclose(sum(p.tracked for p in programs.values()), sum(gradients), atol=1e-9)
+        for name, program in programs.items():
+            for other, phi in program.flows.items():
+                assert_array_equal(phi, -programs[other].flows[name])
+                lengths = [np.linalg.norm(p.rows.X, axis=1) for p in (program, programs[other])]
+                units = [np.sqrt(len(graph) / len(X) * (one**2).mean()) for one in lengths]
+                assert np.linalg.norm(phi) <= flow * min(units) * (1 + 1e-12)
+
+
+def test_a_liar_moves_the_mean_gradient_of_the_others_by_what_its_edges_allow_at_most():
+    lie = np.full((1, 7), 1e6)
+
+    def tamper(sender, message):
+        given = {"tracked": lie, "largest_flow": 1e9}
+        return msgspec.structs.replace(message, **given) if sender == "site0" else message
+
+    algorithm, edges = RobustGossip(TrimmedMean(1), gradient="tracked", flow=0.1), len(REGULAR[0])
+    moved = []
+    for programs in in_common_rounds(algorithm, REGULAR, 10, tamper):
+        honest = [p for name, p in programs.items() if name != "site0"]
+        off = np.mean([p.tracked - p.gradient(p.weights) for p in honest], axis=0)
+        largest = max(0.1 * np.sqrt(8 / len(X) * (np.linalg.norm(p.rows.X, axis=1) ** 2).mean()) for p in honest)
+        assert np.linalg.norm(off) <= edges * largest / len(honest) * (1 + 1e-9)
+        moved.append(float(np.linalg.norm(off)))
+    assert moved[-1] > 0.5 * edges * largest / len(honest)  # the bound is not far off
+
+
+def test_where_sites_have_one_class_each_flows_undo_what_merging_leaves_out():
+    optimum = objective(descent(3000, 0.5))
+
+    def excess(algorithm):
+        machine = fit(algorithm, 100, topology="complete", shards="sorted")
+        return max(objective(w) for w in machine.site_average_coef_) / optimum - 1
+
+    rule = NearestMixing(2)
+    local, clipped, free = (
+        excess(RobustGossip(rule, gradient=gradient, flow=flow))
+        for gradient, flow in (("local", 1.0), ("tracked", 0.1), ("tracked", 1.0))
+    )
+    assert 3 * free < clipped and 3 * clipped < local
 
 
 def program_of(problem=None, **settings):
@@ -128,6 +230,22 @@ def test_what_no_correct_site_would_send(weights, reason):
     assert program.rounds == 3 and np.isfinite(program.weights).all()
 
 
+def test_estimates_of_gradients_that_no_correct_site_would_send():
+    for fields, reason in (
+        ({"tracked": np.zeros((1, 3))}, "shape (1, 3), expected (1, 7)"),
+        ({"tracked": np.full((1, 7), np.inf)}, "infinite"),
+        ({"weights": np.full((1, 7), 10.0)}, "norm of 26.5, expected at most 10"),
+        ({"largest_flow": -1.0}, "largest_flow"),
+        ({"largest_flow": float("nan")}, "largest_flow"),
+    ):
+        program = program_of(gradient="tracked")
+        list(program.start(0.0, ["b"]))
+        sound = {"weights": np.zeros((1, 7)), "tracked": np.zeros((1, 7)), "largest_flow": 1.0}
+        message = TrackedProposal(turn=program.edges["b"].turn(1), round=0, degree=1, schema="", **(sound | fields))
+        list(heard(program, 0.5, "b", message))
+        assert reason in program.neighbourhood.refused["b"]
+
+
 def test_the_longest_vector_that_is_allowed():
     program = program_of(merge=Mean())
     list(program.start(0.0, ["b"]))
@@ -146,10 +264,12 @@ CONDITIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("gradient", ["local", "tracked"])
 @pytest.mark.parametrize("conditions", CONDITIONS.values(), ids=CONDITIONS)
-def test_faults_of_the_network(conditions):
-    given = {"topology": REGULAR, "conditions": conditions, "rounds": 100}
-    machine, again = (fit(RobustGossip(TrimmedMean(1), batch_size=20, momentum=0.9), **given) for _ in range(2))
+def test_faults_of_the_network(conditions, gradient):
+    parameters = {"topology": REGULAR, "conditions": conditions, "rounds": 100}
+    algorithm = RobustGossip(TrimmedMean(1), batch_size=20, momentum=0.9, gradient=gradient)
+    machine, again = (fit(algorithm, **parameters) for _ in range(2))
     assert_array_equal(machine.site_coef_, again.site_coef_)
     best = min(objective(w) for w in machine.site_average_coef_)
     up = [w for site, w in enumerate(machine.site_average_coef_) if site != 2]
@@ -168,8 +288,9 @@ def test_three_classes_sparse_rows_and_a_site_without_rows():
     assert_allclose(dense.site_coef_, sparse.site_coef_, rtol=1e-9, atol=1e-12)
 
 
-def test_a_checkpoint_holds_everything():
-    first, second = (program_of(batch_size=10, momentum=0.5) for _ in range(2))
+@pytest.mark.parametrize("gradient", ["local", "tracked"])
+def test_a_checkpoint_holds_everything(gradient):
+    first, second = (program_of(batch_size=10, momentum=0.5, gradient=gradient) for _ in range(2))
     list(first.start(0.0, []))
     for now in range(1, 6):
         list(first.wake(float(now), "round"))
@@ -186,13 +307,16 @@ def test_a_checkpoint_holds_everything():
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"merge": "mean"}, "merge must be a MergeRule, got 'mean'"),
+        ({"merge": "mean"}, "merge must be a rule such as .* got 'mean'"),
         ({"merge": TrimmedMean(-1)}, "f must be"),
         ({"step_size": 0.0}, "step_size must be a number above 0, got 0.0"),
         ({"step_size": "pegasos"}, "step_size must be .* got 'pegasos'"),
         ({"batch_size": 0}, "batch_size must be a whole number not below 1, got 0"),
         ({"batch_size": True}, "batch_size must be .* got True"),
         ({"momentum": 1.0}, r"momentum must be in \[0, 1\), got 1.0"),
+        ({"gradient": "all"}, "gradient must be 'local' or 'tracked', got 'all'"),
+        ({"gradient": "tracked", "flow": 0.0}, "flow must be a number above 0, got 0.0"),
+        ({"flow": float("nan")}, "flow must be a number above 0, got nan"),
     ],
 )
 def test_parameters_out_of_range(parameters, text):

@@ -353,13 +353,13 @@ def test_three_classes_and_an_intercept():
 @pytest.mark.parametrize(
     ("algorithm", "others", "text"),
     [
-        (SetGossip("all"), {}, "selection must be 'support', 'hull', 'ranked', got 'all'"),
+        (SetGossip("all"), {}, "selection must be 'support' or 'hull' or 'ranked', got 'all'"),
         (SetGossip(share=0), {}, r"share must be a number in \(0, 1\], got 0"),
         (SetGossip(tol=2.0), {}, r"tol must be a number in \(0, 1\], got 2.0"),
         (
             SetGossip(),
             {"topology": nx.cycle_graph(10, create_using=nx.DiGraph)},
-            "needs a topology of undirected edges",
+            "topology must have undirected edges",
         ),
     ],
 )

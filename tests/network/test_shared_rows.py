@@ -1,5 +1,7 @@
 """What a site knows of the rows that its neighbour has, whatever happens to their messages."""
 
+from itertools import combinations
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,10 +51,18 @@ def test_nobody_is_thought_to_have_rows_that_it_has_not(rounds):
 
 
 def test_many_answers_go_in_several_messages():
-    edge = RowEdge()
-    for k in range(ANSWERS + 3):
-        edge.hear(SharedRows(0), ROWS.take([k % 12]))
-    assert [len(message(edge, ROWS.take([])).acknowledged) for _ in range(3)] == [ANSWERS, 3, 0]
+    edge, parcels = RowEdge(), list(combinations(range(12), 2))
+    assert len(parcels) == ANSWERS + 2
+    for parcel in parcels * 2:  # each comes again before it is answered
+        edge.hear(SharedRows(0), ROWS.take(list(parcel)))
+    assert [len(message(edge, ROWS.take([])).acknowledged) for _ in range(3)] == [ANSWERS, 2, 0]
+
+
+def test_answers_that_wait_do_not_pile_up():
+    edge, rows = RowEdge(), Named.of("a", 0, np.arange(13.0)[:, None], np.ones(13))
+    for k in range(1, 2**13):
+        edge.hear(SharedRows(0), rows.take([i for i in range(13) if k >> i & 1]))
+    assert len(edge.to_answer) == 64 * ANSWERS
 
 
 def test_a_neighbour_that_begins_anew_has_nothing():

@@ -374,7 +374,7 @@ def test_more_than_two_classes_and_the_rule_for_stopping(rows):
     machine.fit(X, y)
     assert machine.status_ == "converged" and machine.n_iter_ < 2000
     assert machine.coef_.shape == (3, 7) and machine.score(X, y) > 0.8
-    one = GossipSVMClassifier(algorithm=UniformGadget(batch_size=None), n_sites=1, alpha=ALPHA, max_iter=100)
+    one = GossipSVMClassifier(algorithm=UniformGadget(batch_size=None), n_sites=1, alpha=ALPHA, max_iter=100, tol=1e-9)
     with pytest.warns(match="max_iter"):
         one.fit(X, y)
     for k, label in enumerate(one.classes_):

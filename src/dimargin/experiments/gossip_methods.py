@@ -254,13 +254,15 @@ ATTACKS = {
     "label flip": LabelFlip(),
 }  # fmt: skip
 MERGES = {
-    "mean": Mean(), "trimmed": TrimmedMean(2), "clipped": ClippedMean(2), "nearest, trimmed": NearestMixing(2),
+    "mean": RobustGossip(Mean()), "trimmed": RobustGossip(TrimmedMean(2)), "clipped": RobustGossip(ClippedMean(2)),
+    "nearest, trimmed": RobustGossip(NearestMixing(2)),
+    "nearest, trimmed; tracked": RobustGossip(NearestMixing(2), gradient="tracked"),
 }  # fmt: skip
 
 
 def merged(merge: str, attack: str, **parameters: Any) -> GossipSVMClassifier:
     """Make the machine of sites on a complete graph that merge by a rule, while two lie by an attack."""
-    return attacked(RobustGossip(MERGES[merge]), ATTACKS[attack], topology="complete", **parameters)
+    return attacked(MERGES[merge], ATTACKS[attack], topology="complete", **parameters)
 
 
 ROBUST = tuple(

@@ -97,6 +97,8 @@ def _array_in(kind: Any, value: Any) -> NDArray[Any]:
             raise ValueError(f"dtype {dtype!r} and shape {shape!r} are no array's")
         if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
             raise ValueError(f"{len(raw)} bytes for an array of shape {tuple(shape)}")
+        if max(shape, default=0) > LARGEST:  # of an array without values, whose norms would still take memory
+            raise ValueError(f"shape {tuple(shape)} is no array's of a message of {LARGEST} bytes")
         return np.frombuffer(raw, dtype).reshape(shape)
     except TypeError as error:
         raise ValueError(f"expected an array, got {type(value).__name__}") from error

@@ -5,7 +5,7 @@ Push-Sum (Kempe, Dobra, Gehrke, FOCS 2003; GADGET paper, section 3): site i hold
 The sum of all masses is the sum of all contributions, and everywhere the ratio of both parts tends to the weighted mean
 ``sum_i n_i q_i / sum_i n_i``, on any connected graph, directed or not.
 
-As in the paper, a lost message is mass lost for ever. Here a message carries the *sum* of all shares that one site ever
+In the paper a lost message is mass lost for ever. Here a message carries the *sum* of all shares that one site ever
 gave the other (running sums; Hadjicostis, Vaidya, Dominguez-Garcia, IEEE TAC 2016); the receiver takes the difference
 from what it has had. A lost message is made good by the next, a repeated one gives nothing. Both ends of an edge
 can undo what went over it (`PushSum.forget`): the mean of the remaining sites is then exact, so that a site that has

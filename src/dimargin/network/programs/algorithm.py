@@ -50,10 +50,18 @@ class SiteAlgorithm(ABC):
     vectors : tuple of str
         Names of the fields of its messages that hold what was learnt, as arrays, which `dimargin.simulation.liars`
         lies about.
+    needs_answers : bool
+        Whether edges must be undirected, since sites wait for messages of those to whom they send.
     """
 
     shares: ClassVar[Literal["parameters", "rows"]] = "parameters"
     vectors: ClassVar[tuple[str, ...]] = ()
+    needs_answers: ClassVar[bool] = True
+
+    @property
+    def least_neighbours(self) -> int:
+        """Number of neighbours that every site must have; with fewer it would learn alone."""
+        return 0
 
     @abstractmethod
     def validate(self) -> None:

@@ -30,7 +30,7 @@ from dimargin.network.messages import Array, Numbers
 from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
 from dimargin.network.rivals.compression import Code, Compression, Identity, TopK
 from dimargin.network.rivals.linear_rounds import LinearRounds
-from dimargin.network.rivals.merging import Mean, MergeRule
+from dimargin.network.rivals.merging import Mean, MergeRule, check_merge
 from dimargin.network.rivals.parameter_checks import check_between, check_whole
 from dimargin.network.rivals.turns import Step
 from dimargin.problems.hinge import HingeRows
@@ -53,11 +53,11 @@ class ChocoSGD(SiteAlgorithm):
     compression : Compression, default=TopK(0.1)
         Operator of ``dimargin.network.rivals.compression``.
     gamma : float in (0, 1], default=0.2
-        Step of the consensus; 1 without compression, and less the coarser it is.
+        Step of the consensus. Use 1 without compression, and smaller values for coarser compression.
     step_size : float, default=0.1
         First step eta, positive.
     decay : float, default=100.0
-        Rounds in which steps shrink to one half.
+        Number of rounds after which a step is half as long as the first: step t is ``eta / (1 + t/decay)``.
     batch_size : int or None, default=None
         Rows that a site looks at in a round, drawn with replacement; None is all.
     merge : MergeRule, default=Mean()
@@ -66,6 +66,7 @@ class ChocoSGD(SiteAlgorithm):
     Examples
     --------
     >>> from dimargin import GossipSVMClassifier
+    >>> from dimargin.network.rivals import ChocoSGD
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, 10, class_sep=2.0, random_state=0)
     >>> machine = GossipSVMClassifier(ChocoSGD(), n_sites=5, topology="ring", alpha=1e-2, max_iter=300, random_state=0)
@@ -84,13 +85,20 @@ class ChocoSGD(SiteAlgorithm):
     batch_size: int | None = None
     merge: MergeRule = field(default_factory=Mean)
 
+    @property
+    def least_neighbours(self) -> int:
+        """Number of neighbours without which the rule of merging does nothing."""
+        return self.merge.least
+
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range."""
-        for name, kind in (("compression", Compression), ("merge", MergeRule)):
-            if not isinstance(getattr(self, name), kind):
-                raise ValueError(f"{name} must be a {kind.__name__}, got {getattr(self, name)!r}")
+        if not isinstance(self.compression, Compression):
+            raise ValueError(
+                "compression must be an operator such as Identity(), TopK(), RandomK() or Quantised(), got "
+                f"{self.compression!r}"
+            )
         self.compression.validate()
-        self.merge.validate()
+        check_merge(self.merge)
         check_between("gamma", self.gamma, 0, 1, high_included=True)
         check_between("step_size", self.step_size, 0)
         check_between("decay", self.decay, 0)
@@ -109,6 +117,7 @@ def decentralised_sgd(
 
     Examples
     --------
+    >>> from dimargin.network.rivals import decentralised_sgd
     >>> decentralised_sgd(step_size=0.5).gamma
     1.0
     """
@@ -161,14 +170,14 @@ class ChocoSite(LinearRounds):
         """Update the neighbours' copies, and mix."""
         for name, message in messages.items():
             if message.whole is not None:
-                self._copies[name] = message.whole
+                self._copies[name] = self.bounded(message.whole)
             elif message.code is not None:
                 change = self.algorithm.compression.restore(message.code, self.weights.size)
                 before = self._copies[name] if name in self._copies else np.zeros(self.weights.shape)
-                self._copies[name] = before + change.reshape(self.weights.shape)
+                self._copies[name] = self.bounded(before + change.reshape(self.weights.shape))
         copies = {name: self._copies[name] for name in messages}
         mixed = self.algorithm.merge(self._public, copies, self.metropolis(messages))
-        self.weights = self._stepped + self.algorithm.gamma * (mixed - self._public)
+        self.weights = self.bounded(self._stepped + self.algorithm.gamma * (mixed - self._public))
         self.mean = self.mean + (self.weights - self.mean) * (2 / (self.rounds + 2))
 
     def left(self, name: str) -> None:

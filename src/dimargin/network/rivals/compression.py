@@ -79,6 +79,8 @@ class Identity(Compression):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from dimargin.network.rivals import Identity
     >>> rng = np.random.default_rng(0)
     >>> Identity().restore(Identity().compress(np.array([1.0, 2.0]), rng), 2)
     array([1., 2.])
@@ -161,8 +163,15 @@ class _Chosen(Compression):
 class TopK(_Chosen):
     """The share of the numbers that are largest in size, at least one.
 
+    Attributes
+    ----------
+    share : float in (0, 1], default=0.1
+        Fraction of the numbers that is sent, rounded up: at least one number.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from dimargin.network.rivals import TopK
     >>> rng, top = np.random.default_rng(0), TopK(0.5)
     >>> top.restore(top.compress(np.array([1.0, -3.0, 2.0, 0.0]), rng), 4)
     array([ 0., -3.,  2.,  0.])
@@ -178,8 +187,15 @@ class TopK(_Chosen):
 class RandomK(_Chosen):
     """A share of the numbers, drawn at random, at least one.
 
+    Attributes
+    ----------
+    share : float in (0, 1], default=0.1
+        Fraction of the numbers that is sent, rounded up: at least one number.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from dimargin.network.rivals import RandomK
     >>> rng, some = np.random.default_rng(0), RandomK(0.5)
     >>> int(np.count_nonzero(some.restore(some.compress(np.ones(8), rng), 8)))
     4
@@ -194,8 +210,15 @@ class RandomK(_Chosen):
 class Quantised(Compression):
     """QSGD with `levels` levels beside zero, divided by tau.
 
+    Attributes
+    ----------
+    levels : int in [1, 32768], default=7
+        Number s of positive levels. With their signs and zero there are 2s + 1 values, by default of 4 bits each.
+
     Examples
     --------
+    >>> import numpy as np
+    >>> from dimargin.network.rivals import Quantised
     >>> rng, coarse = np.random.default_rng(0), Quantised(levels=3)
     >>> x = np.array([3.0, -4.0, 0.0, 0.0])
     >>> (coarse.restore(coarse.compress(x, rng), 4) * coarse.tau(4)).round(3)

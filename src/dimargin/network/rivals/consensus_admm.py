@@ -41,9 +41,10 @@ class ConsensusADMM(SiteAlgorithm):
 
     Attributes
     ----------
-    rho : float, default=0.02
-        Weight of the distance from the neighbours, positive.
+    rho : float, default=0.1
+        Penalty on the distance from the neighbours, positive; in the units of `alpha`.
     over_relaxation : float in (0, 2), default=1.6
+        a; 1 is plain ADMM, and 1.5 to 1.8 are usual.
     tol : float, default=1e-5
         Relative duality gap of a site's own problem up to which it solves it in a round.
     max_steps : int, default=100
@@ -52,6 +53,7 @@ class ConsensusADMM(SiteAlgorithm):
     Examples
     --------
     >>> from dimargin import GossipSVMClassifier
+    >>> from dimargin.network.rivals import ConsensusADMM
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, 10, class_sep=2.0, random_state=0)
     >>> machine = GossipSVMClassifier(

@@ -31,7 +31,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,7 @@ from dimargin.system.arrays import Floats
 Variant = Literal["mu", "um", "rw"]
 VARIANTS: tuple[Variant, ...] = ("mu", "um", "rw")
 WEIGHTINGS = ("rows", "sites")
+_OLDEST = limits.COUNT // 2  # updates of a model, which take longer than any run
 
 
 class WalkingModel(Message, frozen=True, tag="walking model"):
@@ -89,10 +90,11 @@ class GossipLearning(SiteAlgorithm):
     --------
     >>> import warnings
     >>> from dimargin import GossipSVMClassifier
+    >>> from dimargin.network.rivals import GossipLearning
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(2000, 10, class_sep=2.0, random_state=0)
     >>> machine = GossipSVMClassifier(algorithm=GossipLearning(), alpha=1e-2, max_iter=300, random_state=0)
-    >>> with warnings.catch_warnings():  # it knows no end but the last round
+    >>> with warnings.catch_warnings():  # it has no rule for stopping
     ...     warnings.simplefilter("ignore")
     ...     machine = machine.fit(X[:1000], y[:1000])
     >>> machine.score(X[1000:], y[1000:]) > 0.9
@@ -103,11 +105,13 @@ class GossipLearning(SiteAlgorithm):
     batch_size: int = 1
     weighting: Literal["rows", "sites"] = "rows"
 
+    needs_answers: ClassVar[bool] = False
+
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range; the message names it."""
         for name, known in (("variant", VARIANTS), ("weighting", WEIGHTINGS)):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be {', '.join(map(repr, known))}, got {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}")
         if isinstance(self.batch_size, bool) or not isinstance(self.batch_size, int) or self.batch_size < 1:
             raise ValueError(f"batch_size must be a whole number of 1 or more, got {self.batch_size!r}")
 
@@ -158,8 +162,8 @@ class GossipLearningSite(SiteProgram):
         if len(near.spoken_to):
             to = near.spoken_to[int(self._rng.integers(len(near.spoken_to)))]
             yield Send(to, WalkingModel(self.model.weights, self.model.age))
-        elif not near.names:  # with nobody to walk to, the model learns where it is
-            self._keep(self._updated(self.model))
+        if (not near.heard and now - self._began > self._problem.lease) or not near.names:
+            self._keep(self._updated(self.model))  # the model learns where it is, since none comes
         yield Wake(self._problem.interval)
 
     def receive(self, now: float, sender: str, message: Message) -> Iterator[Action]:
@@ -170,7 +174,8 @@ class GossipLearningSite(SiteProgram):
         if (fault := self.neighbourhood.hear(now, sender) or self._fault(message)) is not None:
             yield from self.refuse(now, sender, fault)
             return
-        came, before = AgedModel(message.weights, message.age), self._received
+        # not older than others believe: a model that is told as that old would be refused after one more update
+        came, before = AgedModel(message.weights, min(message.age, _OLDEST - 1)), self._received
         if self._settings.variant == "rw":
             self._keep(self._updated(came))
         elif self._settings.variant == "mu":
@@ -188,7 +193,7 @@ class GossipLearningSite(SiteProgram):
         """Return why a message cannot come from a correct site; None if it can."""
         if message.weights.shape != self._shape:
             return f"its model has shape {message.weights.shape}, expected {self._shape}"
-        if message.age > limits.COUNT // 2:
+        if message.age > _OLDEST:
             return f"its model has had {message.age} updates, which take longer than any run"
         return None
 

@@ -17,6 +17,8 @@ from dimargin.network.rivals.turns import Step
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
+_LONGEST = 1e6  # norm of weights that are used, in those of the longest optimum
+
 
 class Iterate(Step, frozen=True, tag="iterate"):
     """Message with the weights of its sender."""
@@ -70,6 +72,14 @@ class LinearRounds(Synchronous):
         if vectors.shape != self.weights.shape:
             return f"its weights have shape {vectors.shape}, expected {self.weights.shape}"
         return None
+
+    def bounded(self, vectors: Floats) -> Floats:
+        """Return vectors that are shortened where they are far longer than any optimum.
+
+        So no neighbour can bring this site to send what others refuse.
+        """
+        length, longest = float(np.linalg.norm(vectors)), _LONGEST * self.problem.alpha**-0.5
+        return vectors if length <= longest else np.asarray(vectors * (longest / length))
 
 
 class LocalSolves(LinearRounds):
@@ -125,7 +135,7 @@ class LocalSolves(LinearRounds):
         curvature, slope = self.distance()
         if self._local is None or not np.array_equal(curvature, self._local.curvature):
             self._local = LocalSVM(self.rows, self.row_weight, curvature, self.row_weight * self.dual)
-        self.weights = self._local.solve(slope / curvature, *self._accuracy)
+        self.weights = self.bounded(self._local.solve(slope / curvature, *self._accuracy))
         self.dual = np.clip(self._local.dual / self.row_weight, 0.0, 1.0)
 
     def outgoing(self, neighbour: str) -> Iterate:
@@ -139,4 +149,4 @@ class LocalSolves(LinearRounds):
     def advance(self, messages: Mapping[str, Iterate]) -> None:
         """Exchange solutions."""
         for name, message in messages.items():
-            self.exchange(name, message.weights)
+            self.exchange(name, self.bounded(message.weights))

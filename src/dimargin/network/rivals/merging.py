@@ -1,12 +1,12 @@
 r"""Rules by which a site merges its vector with those of its neighbours, of whom some may lie within all bounds.
 
 A rule gets the site's own vector ``x_i``, the vectors ``x_j`` that it has received, by the senders' names, and the
-senders' weights ``w_j`` (not negative, at most one together; `metropolis_weights` of `dimargin.network.topology` are
-such). Where all vectors are equal it returns them unchanged. With at most f liars among the neighbours, and D the
-distance from x_i of the farthest vector of an honest neighbour:
+senders' weights ``w_j`` (not negative; `metropolis_weights` of `dimargin.network.topology` are such, and are at most
+one together but in a round in which neighbours join). Where all vectors are equal it returns them unchanged. With at
+most f liars among the neighbours, and D the distance from x_i of the farthest vector of an honest neighbour:
 
 ============================  ==========================================================================================
-`Mean`                        one liar takes the site anywhere
+`Mean`                        one liar can move the site to any vector
 `TrimmedMean`                 every coordinate stays between the least and the largest of the honest sites
 `ClippedMean`                 liars move the site by at most D times the sum of their weights
 `NearestMixing` of another    vectors farther off than the honest ones are not mixed in at all; then as that rule
@@ -63,6 +63,15 @@ class MergeRule(ABC):
         return
 
 
+def check_merge(merge: object) -> None:
+    """Raise ValueError unless a parameter is a rule of merging whose own parameters are in their ranges."""
+    if not isinstance(merge, MergeRule):
+        raise ValueError(
+            f"merge must be a rule such as Mean(), TrimmedMean(f), ClippedMean(f) or NearestMixing(f), got {merge!r}"
+        )
+    merge.validate()
+
+
 @dataclass(frozen=True)
 class Mean(MergeRule):
     """Weighted mean ``x_i + sum_j w_j (x_j - x_i)``, which trusts everybody.
@@ -70,6 +79,7 @@ class Mean(MergeRule):
     Examples
     --------
     >>> import numpy as np
+    >>> from dimargin.network.rivals import Mean
     >>> received = {"a": np.array([4.0]), "b": np.array([-8.0])}
     >>> Mean()(np.zeros(1), received, {"a": 0.25, "b": 0.25})
     array([-1.])
@@ -95,12 +105,13 @@ class TrimmedMean(MergeRule):
     Attributes
     ----------
     f : int
-        Liars among the neighbours that are survived. More than 2f neighbours must be heard; else the site keeps its own
-        vector.
+        Largest number of lying neighbours that the rule tolerates. At least 2f + 1 neighbours must be heard;
+        otherwise the site keeps its own vector.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from dimargin.network.rivals import TrimmedMean
     >>> received = {name: np.array([value]) for name, value in zip("abc", (1.0, 2.0, 1e9))}
     >>> TrimmedMean(1)(np.zeros(1), received, {})
     array([1.])
@@ -110,7 +121,7 @@ class TrimmedMean(MergeRule):
 
     @property
     def least(self) -> int:
-        """One more than twice as many as liars."""
+        """Return 2f + 1."""
         return 2 * self.f + 1
 
     def validate(self) -> None:
@@ -142,13 +153,15 @@ class ClippedMean(MergeRule):
     Attributes
     ----------
     f : int
-        Liars among the neighbours that are survived. More than f neighbours must be heard for the radius "auto"; else
-        the site keeps its own vector.
+        Largest number of lying neighbours that the rule tolerates. Only the radius "auto" uses it, for which at least
+        f + 1 neighbours must be heard; otherwise the site keeps its own vector.
     radius : "auto" or float, default="auto"
+        tau, the largest distance that is not clipped; "auto" is the (f+1)-th largest distance in this round.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from dimargin.network.rivals import ClippedMean
     >>> received = {"a": np.array([1.0]), "b": np.array([1e9])}
     >>> ClippedMean(1)(np.zeros(1), received, {"a": 0.25, "b": 0.25})
     array([0.5])
@@ -159,7 +172,7 @@ class ClippedMean(MergeRule):
 
     @property
     def least(self) -> int:
-        """One more than liars, since the radius is the largest distance but f."""
+        """Return f + 1, or zero with a fixed radius."""
         return self.f + 1 if self.radius == "auto" else 0
 
     def validate(self) -> None:
@@ -194,13 +207,15 @@ class NearestMixing(MergeRule):
     Attributes
     ----------
     f : int
-        Liars among the neighbours that are survived.
+        Largest number of lying neighbours that the rule tolerates. At least f + 1 neighbours must be heard, and as many
+        as `rule` needs, which by default are 2f + 1. Otherwise the site keeps its own vector.
     rule : MergeRule, optional
-        The trimmed mean for as many liars, if it is left out.
+        Rule that merges the mixed vectors; None is ``TrimmedMean(f)``.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from dimargin.network.rivals import NearestMixing
     >>> received = {name: np.array([value]) for name, value in zip("abc", (1.0, 2.0, 1e9))}
     >>> NearestMixing(1)(np.zeros(1), received, {})
     array([1.])
@@ -215,7 +230,7 @@ class NearestMixing(MergeRule):
 
     @property
     def least(self) -> int:
-        """As many as the other rule needs, and one more than liars."""
+        """Return the larger of f + 1 and what the other rule needs."""
         return max(self._then.least, self.f + 1)
 
     def validate(self) -> None:

@@ -40,11 +40,12 @@ class MoMDSVM(SiteAlgorithm):
 
     Attributes
     ----------
-    eta : float, default=0.01
+    eta : float, default=0.05
         Weight of the distance from the neighbours, positive.
     free_intercept : bool, default=False
-        Whether the coefficient of the last feature, a constant, is not regularised, as in the paper. A site that is
-        alone regularises it by ``alpha / 1000``.
+        Whether the coefficient of the last feature, a constant, is not regularised, as in the paper. Set
+        ``fit_intercept=True`` on the classifier, which appends the constant. A site that is alone regularises it by
+        ``alpha / 1000``.
     tol : float, default=1e-5
         Relative duality gap of a site's own problem up to which it solves it in a round.
     max_steps : int, default=100
@@ -53,6 +54,7 @@ class MoMDSVM(SiteAlgorithm):
     Examples
     --------
     >>> from dimargin import GossipSVMClassifier
+    >>> from dimargin.network.rivals import MoMDSVM
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, 10, class_sep=2.0, random_state=0)
     >>> machine = GossipSVMClassifier(MoMDSVM(), n_sites=5, topology="ring", alpha=1e-2, max_iter=100, random_state=0)

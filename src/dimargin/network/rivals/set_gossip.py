@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dimargin.network import limits
 from dimargin.network.messages import Message
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
@@ -56,12 +57,12 @@ class SetGossip(SiteAlgorithm):
     Parameters
     ----------
     selection : {"support", "hull", "ranked"}, default="support"
-        What a site tells its neighbours of the rows that it holds. The support vectors of its machine (MSG-SVM); the
-        vertices of the convex hull of each class (SSG-SVM), of which there are many, nearly all rows in ten dimensions;
-        or the support vectors, and of either side a share of the rows that are nearest to the plane (ASG-SVM, whose own
-        ranking is not known).
+        Which of the rows that it holds a site sends to its neighbours: the support vectors of its machine (MSG-SVM);
+        the vertices of the convex hull of each class (SSG-SVM), of which there are many, nearly all rows in ten
+        dimensions; or the support vectors, and on either side a share of the rows that are nearest to the hyperplane
+        (ASG-SVM, whose own ranking is not known). Rows are not signed: members are trusted to tell rows of their own.
     share : float, default=0.01
-        The share of "ranked", in (0, 1], of the rows on a side that a site holds; one row at least.
+        For "ranked": the fraction, in (0, 1], of the rows that a site holds on either side; at least one row.
     tol : float, default=1e-4
         Relative duality gap of every machine that a site trains.
 
@@ -72,6 +73,7 @@ class SetGossip(SiteAlgorithm):
     Examples
     --------
     >>> from dimargin import GossipSVMClassifier
+    >>> from dimargin.network.rivals import SetGossip
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, 5, class_sep=1.5, random_state=0)
     >>> machine = GossipSVMClassifier(
@@ -90,7 +92,7 @@ class SetGossip(SiteAlgorithm):
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range; the message names it."""
         if self.selection not in RULES:
-            raise ValueError(f"selection must be {', '.join(map(repr, RULES))}, got {self.selection!r}")
+            raise ValueError(f"selection must be {' or '.join(map(repr, RULES))}, got {self.selection!r}")
         for name, most in (("share", 1.0), ("tol", 1.0)):
             if not 0 < getattr(self, name) <= most:
                 raise ValueError(f"{name} must be a number in (0, {most:g}], got {getattr(self, name)!r}")
@@ -271,7 +273,8 @@ class SetGossipSite(SiteProgram):
         """Number of rows that fit into a message."""
         X = self.points.X
         values = 8 * X.size if isinstance(X, np.ndarray) else _PRESENT * X.nnz
-        return max(1, int(_PARCEL // (values / max(1, X.shape[0]) + 1)))
+        label, name = 8, limits.NAME + 8  # with the number of the row
+        return max(1, int(_PARCEL // (values / max(1, X.shape[0]) + label + name)))
 
     # ---- checkpoints ---------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from dimargin.problems.losses import MOST
 
 ANSWERS = 64  # parcels that one message acknowledges at most; more wait for the next
 _PATIENCE = 4  # rounds in which the answer to a parcel may come before its rows are sent again
+_MOST_ANSWERS = 64 * ANSWERS  # that wait
 _MEMORY = 64  # rounds after which an answer is expected no more
 
 _Places = Annotated[Array, Numbers(low=0, high=limits.COUNT, dtype="<i8")]
@@ -138,7 +139,8 @@ class RowEdge:
             self.known.update(self.on_the_way.pop(digest, ((), 0))[0])
         if points is not None:
             self.known.update(points.names)
-            self.to_answer.append(points.digest)
+            if points.digest not in self.to_answer and len(self.to_answer) < _MOST_ANSWERS:
+                self.to_answer.append(points.digest)  # others come again, as they are not answered
 
     def answers(self) -> list[str]:
         """Return digests to acknowledge now, and forget them; a parcel that comes again is answered again."""

@@ -11,7 +11,8 @@ network may be as many apart as the path between them has edges.
   up to which it has each neighbour's messages. A neighbour sends it again what it lacks, so that a lost message costs
   one more message and one short one; until then the neighbours hear that it lives.
 * A neighbour that is silent for a lease is left out (`left`), and sites go on without it, alone if need be. One that
-  lives but brings no message for three leases is left out, too, for two leases, and twice as long every further time.
+  lives but finishes no turn for three leases, in which it may open the edge anew, is left out, too, for two leases, and
+  twice as long every further time.
 * A neighbour that comes late, or returns, takes part at once (`joined`): both ends send each other the message of their
   present round and wait for the other's. That happens in the middle of a round, since a message that one end sends
   only after its round could close a circle of sites that all wait for one another. A site that begins or was
@@ -37,6 +38,8 @@ from dimargin.network.programs.learner import LearnerSettings, Listener
 from dimargin.network.rivals.turns import Edge, Step, Turn, Waiting
 
 _PATIENCE = 3  # leases without a new message of a neighbour that is heard
+_LIVES_A_SECOND = 100  # of an edge, at most
+LONGEST_RUN = 10**7  # rounds that a site which begins believes others to have run
 
 
 class Synchronous(Listener):
@@ -192,14 +195,15 @@ class Synchronous(Listener):
         edge = self._edge(name)
         was_open = edge.is_open
         edge.close()
+        edge.excuse()
         if was_open:
             self.left(name)
 
     # ---- rounds --------------------------------------------------------------------------------------------------
 
     def _edge(self, name: str) -> Edge:
-        if name not in self.edges:
-            self.edges[name] = Edge()
+        if name not in self.edges:  # in a life that none before a crash has had, if that has left no memory
+            self.edges[name] = Edge(life=min(1 + int(_LIVES_A_SECOND * self._now), limits.LIVES // 2))
         return self.edges[name]
 
     @property
@@ -212,7 +216,7 @@ class Synchronous(Listener):
         if messages and all(self.edges[name].sent == 1 for name in messages):  # it has begun, or was alone
             theirs = sorted(message.round for message in messages.values())
             lead = theirs[(len(theirs) - 1) // 2]  # of two, the one that a single liar cannot raise
-            self.rounds = max(self.rounds, min(lead, limits.COUNT // 2))
+            self.rounds = max(self.rounds, min(lead, LONGEST_RUN))
         self.advance(messages)
         self.rounds += 1
         yield from self._next_round()

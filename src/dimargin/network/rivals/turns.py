@@ -62,7 +62,8 @@ class Edge:
     kept: dict[int, Step] = field(default_factory=dict)  # the last two messages sent
     inbox: dict[int, Step] = field(default_factory=dict)  # messages that the site has not used yet
     sent_at: dict[int, float] = field(default_factory=dict)  # when each of `kept` was sent last
-    waits_since: float = 0.0  # for the other end's message of this turn
+    waits_since: float = 0.0  # for the other end's message of this turn, however often the edge was opened since
+    owes: bool = False  # whether the other end has brought no message of a turn since then
     stuck: int = 0  # times that the edge was closed as the other end did not move, though it was heard
     closed_until: float = 0.0
 
@@ -74,7 +75,18 @@ class Edge:
     def open(self, now: float) -> None:
         """Begin to count at one."""
         self._forget()
-        self.is_open, self.waits_since = True, now
+        self.is_open = True
+        self._wait(now)
+
+    def _wait(self, now: float) -> None:
+        """Wait for the other end's message of this turn; one that opens the edge anew and again gains no time."""
+        if not self.owes:
+            self.waits_since = now
+        self.owes = not self.is_complete
+
+    def excuse(self) -> None:
+        """Forget for how long the other end has brought nothing, as it is left out for that."""
+        self.owes = False
 
     def _forget(self) -> None:
         self.is_open, self.sent, self.received = False, 0, 0
@@ -86,7 +98,8 @@ class Edge:
         """Give the next message its number, and return it as it is to be sent."""
         self.sent += 1
         self.kept = {number: old for number, old in self.kept.items() if number == self.sent - 1}
-        self.kept[self.sent], self.waits_since = message, now
+        self.kept[self.sent] = message
+        self._wait(now)
         return self.stamped(self.sent, now)
 
     def stamped(self, number: int, now: float) -> Step:
@@ -136,6 +149,7 @@ class Edge:
             self.inbox[number] = message
             while self.received + 1 in self.inbox:
                 self.received += 1
+            self.owes = self.owes and not self.is_complete
         return None
 
     def is_new(self, turn: Turn) -> bool:

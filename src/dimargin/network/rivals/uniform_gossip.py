@@ -14,6 +14,7 @@ after as many bytes: on a9a, ten sites on a ring, its worst site is 5.3% above i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dimargin.network.programs.algorithm import LinearSite, Problem, SiteAlgorithm
 from dimargin.network.rivals.uniform_mended import MendedSite
@@ -26,7 +27,8 @@ from dimargin.problems.hinge import HingeRows
 class UniformGadget(UniformParameters, SiteAlgorithm):
     """GADGET by uniform gossip, for `dimargin.GossipSVMClassifier`: the paper's own form, printed or mended.
 
-    See the module for the equations.
+    See the module for the equations. Members are trusted: one that gives nothing back, though it acknowledges all that
+    it is given, takes the mass of its neighbours, which then stand still.
 
     Parameters
     ----------
@@ -37,7 +39,7 @@ class UniformGadget(UniformParameters, SiteAlgorithm):
     projection : bool, default=True
         Whether weights are projected on ``|w| <= 1/sqrt(alpha)``, where the optimum is.
     form : {"mended", "printed"}, default="mended"
-        "printed" is as the paper's pseudo-code has it: see what it costs, and do not use it.
+        "printed" follows the paper's pseudo-code with its errors; it is for comparison only.
     tol : float or None, default=None
         The paper's rule for stopping, which measures the step and not the error: `n_quiet` iterations running have
         moved the weights by less than this, in the Euclidean norm. None is never.
@@ -46,6 +48,7 @@ class UniformGadget(UniformParameters, SiteAlgorithm):
     Examples
     --------
     >>> from dimargin import GossipSVMClassifier
+    >>> from dimargin.network.rivals import UniformGadget
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(2000, 10, class_sep=2.0, random_state=0)
     >>> algorithm = UniformGadget(batch_size=None, tol=0.03)
@@ -53,6 +56,8 @@ class UniformGadget(UniformParameters, SiteAlgorithm):
     >>> bool(machine.fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.9)
     True
     """
+
+    needs_answers: ClassVar[bool] = False
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
         """Return the program of a site, whose batches and neighbours are drawn from the seed."""

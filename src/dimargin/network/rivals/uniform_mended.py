@@ -28,12 +28,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.network import limits
 from dimargin.network.messages import Count, Message
 from dimargin.network.program import Action, Report, Send
 from dimargin.network.programs.algorithm import Problem
 from dimargin.network.push_sum import Life, Mass, PushSum
-from dimargin.network.rivals.uniform_site import UniformParameters, UniformSite
+from dimargin.network.rivals.synchronous import LONGEST_RUN
+from dimargin.network.rivals.uniform_site import LARGEST_SUM, LEAST_WEIGHT, UniformParameters, UniformSite
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
@@ -78,7 +78,7 @@ class MendedSite(UniformSite):
     def weights(self) -> Floats:
         """Mass over its weight; while an undone edge has left no weight, those before."""
         mass = self._push_sum.mass
-        return (mass[:-1] / mass[-1]).reshape(self._shape) if mass[-1] > 0 else self._last
+        return (mass[:-1] / mass[-1]).reshape(self._shape) if mass[-1] > LEAST_WEIGHT else self._last
 
     @property
     def dual(self) -> Floats:
@@ -107,8 +107,8 @@ class MendedSite(UniformSite):
             self._waiting_since = None
             leads = sorted(self._leads.values()) or [0]
             lead = leads[(len(leads) - 1) // 2]  # of two, the one that a single liar cannot raise
-            self.steps = max(self.steps, min(lead, limits.COUNT // 2))
-        return float(self._push_sum.mass[-1]) > 0
+            self.steps = max(self.steps, min(lead, LONGEST_RUN))
+        return float(self._push_sum.mass[-1]) > LEAST_WEIGHT
 
     def _step(self, chosen: NDArray[np.intp] | None) -> None:
         n, weight, eta = self.rows.n_rows, float(self._push_sum.mass[-1]), 1 / (self.problem.alpha * self.steps)
@@ -224,9 +224,9 @@ class MendedSite(UniformSite):
             return f"its message takes {-news[-1]:.3g} rows away, which no site does"
         if news is not None and news[-1] > self.problem.n_sites * self.problem.n_rows:
             return f"its message brings {news[-1]:.3g} rows, and all sites have {self.problem.n_rows}"
-        if news is not None and np.abs(news).max() > limits.NUMBER:
-            return f"its message adds {np.abs(news).max():.3g} to a sum, expected at most {limits.NUMBER:g}"
-        lives, weights, had_mass = (edge.life, edge.knows), self.weights, self._push_sum.mass[-1] > 0
+        if news is not None and np.abs(news).max() > LARGEST_SUM:
+            return f"its message adds {np.abs(news).max():.3g} to a sum, expected at most {LARGEST_SUM:g}"
+        lives, weights, had_mass = (edge.life, edge.knows), self.weights, self._push_sum.mass[-1] > LEAST_WEIGHT
         is_new = self._push_sum.take(sender, mass)
         is_undone = lives[1] > 0 and lives != (edge.life, edge.knows)
         if is_undone or not had_mass:  # sums of earlier iterations

@@ -33,7 +33,7 @@ from dimargin.network import limits
 from dimargin.network.messages import Array, Message, Numbers
 from dimargin.network.program import Action, Send
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.rivals.uniform_site import UniformParameters, UniformSite
+from dimargin.network.rivals.uniform_site import LARGEST_SUM, LEAST_WEIGHT, UniformParameters, UniformSite
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
@@ -57,7 +57,7 @@ class PrintedSite(UniformSite):
     @property
     def weights(self) -> Floats:
         """Line (h): mass over its weight, projected; the last ones where there is no weight."""
-        if self._weight <= 0:
+        if self._weight <= LEAST_WEIGHT:
             return self._last
         weights = self._vector / self._weight
         return np.asarray(weights * self._shrinkage(weights))
@@ -94,6 +94,10 @@ class PrintedSite(UniformSite):
             return
         if message.vector.shape != self._shape:
             yield from self.refuse(now, sender, f"its vector has shape {message.vector.shape}, expected {self._shape}")
+            return
+        largest = float(np.abs(message.vector).max(initial=0.0))
+        if largest > LARGEST_SUM:
+            yield from self.refuse(now, sender, f"it gives {largest:.3g}, expected at most {LARGEST_SUM:g}")
             return
         self._vector, self._weight = self._vector + message.vector, self._weight + message.weight
 

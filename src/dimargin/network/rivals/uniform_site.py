@@ -17,6 +17,9 @@ from dimargin.network.programs.algorithm import Problem
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
+LARGEST_SUM = 1e60  # size of a number that a neighbour may add to the mass
+LEAST_WEIGHT = 1e-60  # of the mass, below which it tells no weights: sums over it are finite, as are their squares
+
 
 @dataclass(frozen=True)
 class UniformParameters:
