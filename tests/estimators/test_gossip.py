@@ -21,9 +21,11 @@ from dimargin import GossipSVMClassifier, load, save
 from dimargin.estimators.progress import Monitor
 from dimargin.model_files.model_format import ModelFileError
 from dimargin.network import rivals
+from dimargin.network.rivals import ChocoSGD, ClippedMean, ConsensusADMM, RobustGossip, TrimmedMean
 from dimargin.simulation.conditions import Conditions, LinkFaults, Outage
 
 ALPHA = 1e-2
+CIRCLE = nx.cycle_graph(5, create_using=nx.DiGraph)
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +239,32 @@ def test_verbose_tells(rows, capsys):
 @pytest.mark.parametrize(
     "parameters, error, text",
     [
-        ({"algorithm": "gossip"}, ValueError, "algorithm must be 'gadget' or a SiteAlgorithm, got 'gossip'"),
+        (
+            {"algorithm": "gossip"},
+            ValueError,
+            "algorithm must be 'gadget' or an instance of .* got 'gossip'",
+        ),
+        ({"algorithm": ChocoSGD(), "batch_size": 3}, ValueError, "batch_size was set, but ChocoSGD does not use it"),
+        (
+            {"algorithm": ConsensusADMM(), "compression": "quantised"},
+            ValueError,
+            "compression was set, but Con",
+        ),
+        (
+            {"algorithm": RobustGossip(TrimmedMean(1)), "topology": "ring"},
+            ValueError,
+            "3 neighbours or more .* has 2",
+        ),
+        (
+            {"algorithm": ChocoSGD(merge=ClippedMean(3)), "n_sites": 4},
+            ValueError,
+            "4 neighbours or more .* has 3",
+        ),
+        (
+            {"algorithm": ChocoSGD(), "topology": CIRCLE},
+            ValueError,
+            "topology must have undirected edges",
+        ),
         ({"n_sites": 0}, ValueError, r"n_sites must be a whole number in \[1, inf\), got 0"),
         ({"topology": "circle"}, ValueError, "topology must be one of complete, ring"),
         ({"alpha": 0}, ValueError, r"alpha must be a finite number in \(0, inf\), got 0"),

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from fuzz.listening import heard
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_svmlight_file
+from sklearn.datasets import load_svmlight_file, make_classification
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
@@ -16,6 +16,7 @@ from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
 from dimargin.network.rivals.choco import decentralised_sgd
 from dimargin.network.rivals.merging import ClippedMean, Mean, NearestMixing, TrimmedMean
 from dimargin.network.rivals.robust import Proposal, RobustGossip
+from dimargin.network.rivals.set_gossip import SetGossip
 from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.attacks import InnerProduct, LabelFlip, LittleIsEnough, RandomNoise, SignFlip
 from dimargin.simulation.conditions import Conditions, Outage
@@ -238,10 +239,24 @@ def test_attacks_out_of_range(sites, text):
 
 def test_liars_that_do_not_exist_or_have_nothing_to_lie_about():
     algorithm = lying(RobustGossip(), {"site10": SignFlip()})
-    with pytest.raises(ValueError, match=r"there are 10 sites, site0 to site9; got \['site10'\]"):
+    with pytest.raises(ValueError, match=r"site0 to site9, there are 10; got \['site10'\]"):
         GossipSVMClassifier(algorithm, max_iter=1).fit(np.eye(20), np.arange(20) % 2)
-    with pytest.raises(ValueError, match="sites that run Silent send no vectors to lie about"):
+    with pytest.raises(ValueError, match="SignFlip is an attack on RobustGossip only"):
         lying(Silent(), {"site0": SignFlip()})
     lying(Silent(), {"site0": LabelFlip()})
+    with pytest.raises(ValueError, match=r"algorithm must be a SiteAlgorithm such as RobustGossip.*got 'gadget'"):
+        lying("gadget", {})
+    with pytest.raises(ValueError, match="sites must be a mapping from the names of sites to attacks"):
+        lying(RobustGossip(), ["site0"])
     with pytest.raises(ValueError, match="batch_size"):
         lying(RobustGossip(batch_size=0), {})
+
+
+def test_liars_share_rows_only_where_that_is_allowed():
+    X, y = make_classification(60, 4, class_sep=2.0, random_state=0)
+    algorithm = lying(SetGossip(), {"site1": LabelFlip()})
+    given = {"n_sites": 3, "alpha": 1e-2, "max_iter": 10, "random_state": 0}
+    with pytest.raises(ValueError, match="sends rows of every site to others; say share_rows=True"):
+        GossipSVMClassifier(algorithm, **given).fit(X, y)
+    machine = GossipSVMClassifier(algorithm, share_rows=True, **given).fit(X, y)
+    assert machine.history_[-1]["rows_shared"] > 0

@@ -42,7 +42,8 @@ from dimargin.estimators import GossipSVMClassifier
 from dimargin.estimators.sites import PACKAGES
 from dimargin.system.extras import require
 
-_OWN = ("conditions", "verbose")  # what the command line does in its own way
+# what the command line does in its own way; and rivals, which are objects of Python
+_OWN = ("conditions", "verbose", "algorithm", "share_rows")
 _IN_PYTHON_ONLY = (
     ", or a graph of n_sites nodes, directed or not",
     " or array-like of shape (n_samples,)",

@@ -38,6 +38,9 @@ if TYPE_CHECKING:  # the network needs an extra
 
 _ARRAYS = 19  # numbers for every column and output that a site has at a time, its messages included
 _KEPT = 160  # likewise, of the last messages to and from one neighbour, where differences from them are sent
+_OF_GADGET = (
+    "gradient", "batch_size", "gossip_rounds", "step_size", "projection", "compression", "stop", "n_quiet"
+)  # fmt: skip
 
 
 @documented
@@ -57,8 +60,10 @@ class GossipSVMClassifier(LinearMarginClassifier):
     Parameters
     ----------
     algorithm : "gadget" or SiteAlgorithm, default="gadget"
-        GADGET, of which the parameters below are, or one of its rivals with its own, from
-        ``dimargin.network.rivals``: these take `alpha`, and stop after `max_iter` rounds at the latest.
+        GADGET, or an instance of one of its rivals from ``dimargin.network.rivals``, which has parameters of its own.
+        Rivals need ``loss_function="hinge"``, and do not use `gradient`, `batch_size`, `gossip_rounds`, `step_size`,
+        `projection`, `compression`, `stop` and `n_quiet`. Except for `SetGossip` and `UniformGadget` with a `tol` of
+        their own they have no rule for stopping: they run `max_iter` rounds.
     share_rows : bool, default=False
         Whether rows may leave their sites, for algorithms that need it.
     n_sites : int, default=10
@@ -78,7 +83,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     upsilon : float, default=0.5
         Weight of margins beyond ``1 + theta``, of "odm", in (0, 1].
     n_quiet : int, default=3
-        How many steps running the rule for stopping must hold; the paper's number.
+        Number of successive steps for which the rule for stopping must hold; 3 is the paper's number.
     gradient : {"tracked", "local"}, default="tracked"
         What a site follows: the gradient of all rows, which it tracks by gossip, or as in the paper that of its own
         rows, so that its weights are drawn to them. Tracked gradients reach the optimum where sites hold different
@@ -87,8 +92,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         Rows that a site looks at in a step, drawn with replacement. None is all: a step costs as much as the message
         that follows it takes, or less, and the certificate comes with it.
     gossip_rounds : int or float, default=1
-        Rounds for every step. A number below one is a tolerance: until a round changes the site's estimate by a smaller
-        share.
+        Rounds for every step. A number below one is a tolerance: rounds go on until one changes the site's estimate by
+        a smaller share.
     step_size : {"auto", "pegasos"} or float, default="auto"
         Step t is ``1 / (alpha t + p)``, or with tracked gradients of a smooth loss, of all rows, ``1 / (alpha + p)``.
         "pegasos" has ``p = 0``; "auto" a p for every feature and, for tracked gradients, one for the direction of the
@@ -114,14 +119,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
         `tol` in the second half of the steps, which is about how far it is from the optimum, or the dual objective is
         that close; or the paper's rule, when a step is shorter than `tol`, which measures the step and not the error.
     tol : float, default=2e-3
-        See `stop`.
+        See `stop`. A rival that has run `max_iter` rounds has converged if its relative duality gap is at most this.
     max_iter : int, default=2000
         Rounds.
     %(max_time)s
     random_state : int, RandomState or None, default=None
         Of the deal, the network and the batches.
     verbose : int, default=0
-        1 prints a line at the end, 2 one an entry of the history.
+        1 prints a line at the end, 2 also one for every entry of the history.
 
     Attributes
     ----------
@@ -147,12 +152,12 @@ class GossipSVMClassifier(LinearMarginClassifier):
     n_iter_ : int
         Rounds.
     history_ : list of dict
-        Ever fewer entries, each with ``level`` (0), ``partitions`` (the sites), ``round``, ``seconds``, ``objective``
-        (of the consensus of the last iterates), ``average_objective``, ``worst_objective`` (of the worst site),
-        ``consensus_spread`` (largest relative distance of a site from the consensus), ``relative_gap`` (to the dual
-        objective of the sites' dual coefficients), ``messages``, ``bytes`` (all that were sent so far, as encoded) and
-        ``kernel_evaluations``, which are none; where rows leave their sites also ``rows_shared``, the number of those
-        that have.
+        Entries of rounds that lie farther and farther apart, each with ``level`` (0), ``partitions`` (the sites),
+        ``round``, ``seconds``, ``objective`` (of the consensus of the last iterates), ``average_objective``,
+        ``worst_objective`` (of the worst site), ``consensus_spread`` (largest relative distance of a site from the
+        consensus), ``relative_gap`` (to the dual objective of the sites' dual coefficients), ``messages``, ``bytes``
+        (all that were sent so far, as encoded) and ``kernel_evaluations``, which are none; where rows leave their sites
+        also ``rows_shared``, the number of those that have.
 
     See Also
     --------
@@ -303,6 +308,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         make = None
         X, conditions = self._with_constant(data.X), self.conditions or Conditions()
         if self.algorithm != "gadget":
+            self._check_graph(graph)
             problem = Problem(settings.alpha, n_sites, len(site), settings.lease)
             settings, make = problem, partial(self.algorithm.program, problem)
         evaluate = self._accuracies_of_sites()
@@ -359,14 +365,37 @@ class GossipSVMClassifier(LinearMarginClassifier):
         from dimargin.network.programs.algorithm import SiteAlgorithm
 
         if not isinstance(self.algorithm, SiteAlgorithm):
-            raise ValueError(f"algorithm must be 'gadget' or a SiteAlgorithm, got {self.algorithm!r}")
+            raise ValueError(
+                "algorithm must be 'gadget' or an instance of a class of dimargin.network.rivals, such as "
+                f"ConsensusADMM(), got {self.algorithm!r}"
+            )
         self.algorithm.validate()
+        name = type(self.algorithm).__name__
         if self.loss_function != "hinge":
-            raise ValueError(f"loss_function must be 'hinge' with {self.algorithm!r}, got {self.loss_function!r}")
+            raise ValueError(
+                f"loss_function must be 'hinge' with {name}, got {self.loss_function!r}: rivals have the hinge only"
+            )
+        for unused in _OF_GADGET:
+            if getattr(self, unused) != getattr(type(self), unused):
+                raise ValueError(
+                    f"{unused} was set, but {name} does not use it; {name} has parameters of its own, if any"
+                )
         if self.algorithm.shares == "rows" and not self.share_rows:
             raise ValueError(
                 f"algorithm={self.algorithm!r} sends rows of every site to others; say share_rows=True if they may "
                 "leave it"
+            )
+
+    def _check_graph(self, graph: Any) -> None:
+        """Raise ValueError for a network on which the algorithm of the sites cannot run, or could do nothing."""
+        name, (site, degree) = type(self.algorithm).__name__, min(graph.degree, key=lambda pair: pair[1])
+        if graph.is_directed() and self.algorithm.needs_answers:
+            raise ValueError(f"topology must have undirected edges: sites that run {name} wait for answers")
+        least = self.algorithm.least_neighbours
+        if degree < least:
+            raise ValueError(
+                f"topology must give every site {least} neighbours or more for {self.algorithm!r}, but site{site} has "
+                f"{degree}: choose a smaller f, or a topology with more edges"
             )
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
@@ -382,6 +411,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         objectives, status = hinge_certificate(rows, consensus, primal, run.dual_objective()), run.status
         if status in ("converged", "max_iter"):
             objectives = objectives.better(self._objectives(run.X, run.signs, consensus, deadline))
+        if status == "max_iter" and self.algorithm != "gadget" and objectives.worst_gap <= self.tol:
+            status = "converged"  # though most rivals have no rule for stopping
         if status == "converged" and (objectives.rounding > self.tol).any():
             status = "precision"
         each, intercepts = self._split(run.weights())

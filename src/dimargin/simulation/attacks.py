@@ -45,16 +45,19 @@ class Attack(ABC):
 
 @dataclass(frozen=True)
 class SignFlip(Attack):
-    """The own vector, turned round: ``-scale x_i``.
+    """The site's own vector with its sign changed: ``-scale x_i``.
 
     L. Li et al., "RSA: Byzantine-robust stochastic aggregation methods", AAAI 2019, whose liars lengthen it as well.
 
     Attributes
     ----------
     scale : float, default=4.0
+        Factor, positive; 1 keeps the norm of the vector.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from dimargin.simulation import SignFlip
     >>> SignFlip()(np.ones(2), [], np.random.default_rng(0))
     array([-4., -4.])
     """
@@ -85,6 +88,8 @@ class LittleIsEnough(Attack):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from dimargin.simulation import LittleIsEnough
     >>> LittleIsEnough(1.0)(np.zeros(1), [np.array([1.0]), np.array([3.0])], np.random.default_rng(0))
     array([1.])
     """
@@ -111,9 +116,12 @@ class InnerProduct(Attack):
     Attributes
     ----------
     scale : float, default=0.5
+        Factor, positive.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from dimargin.simulation import InnerProduct
     >>> InnerProduct()(np.zeros(1), [np.array([1.0]), np.array([3.0])], np.random.default_rng(0))
     array([-1.])
     """
@@ -136,6 +144,7 @@ class RandomNoise(Attack):
     Attributes
     ----------
     scale : float, default=3.0
+        Ratio of the lengths, positive.
     """
 
     scale: float = 3.0
@@ -151,7 +160,7 @@ class RandomNoise(Attack):
 
 @dataclass(frozen=True)
 class LabelFlip(Attack):
-    """Labels turned round, of which the liar learns honestly (first: B. Biggio et al., ACML 2011)."""
+    """Inverted labels, from which the liar learns by the honest program (first: B. Biggio et al., ACML 2011)."""
 
     def rows(self, rows: HingeRows) -> HingeRows:
         """Return the rows with the other labels."""

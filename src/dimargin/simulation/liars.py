@@ -1,11 +1,11 @@
-"""Members who lie within all bounds: the attacks of the literature, as programs of simulated sites.
+"""Byzantine sites: members that send false vectors which pass every check, by the attacks of the literature.
 
-A liar keeps to the protocol, in time and in form. It runs the program of an honest site, and replaces the vectors in
-what this sends by those of an attack (attacks.py), shortened to the norm ``1/sqrt(alpha)`` that no optimum exceeds;
-nobody who checks messages one by one can tell. It knows what its honest neighbours have told it until then, and who the
-other liars are. The papers' liars also know what honest sites are about to send in the same round.
+A liar follows the protocol. It runs the program of an honest site, and replaces the vectors in its messages by those of
+an attack (attacks.py), shortened to the norm ``1/sqrt(alpha)``, which no optimum exceeds; no check of single messages
+can detect it. It knows what its honest neighbours have sent it so far, and which other sites lie. The liars of the
+papers also know what honest sites are about to send in the same round.
 
-`lying` makes of any algorithm of sites one in which some of them lie.
+`lying` wraps an algorithm. `RobustGossip` can be attacked by every attack, other algorithms by `LabelFlip` only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -74,6 +74,11 @@ class Liar(SiteProgram):
     def average(self) -> Floats:
         """Average of what it has learnt itself."""
         return np.asarray(self.honest.average)
+
+    @property
+    def rows_shared(self) -> int:
+        """Number of its rows that have left it, of programs that share rows."""
+        return int(self.honest.rows_shared)
 
     @property
     def dual(self) -> None:
@@ -151,6 +156,21 @@ class Lying(SiteAlgorithm):
     algorithm: SiteAlgorithm
     sites: Mapping[str, Attack]
 
+    @property
+    def shares(self) -> Literal["parameters", "rows"]:  # type: ignore[override]
+        """What leaves a site, which is what the algorithm that sites seem to run lets leave it."""
+        return self.algorithm.shares
+
+    @property
+    def needs_answers(self) -> bool:  # type: ignore[override]
+        """Whether edges must be undirected."""
+        return self.algorithm.needs_answers
+
+    @property
+    def least_neighbours(self) -> int:
+        """Number of neighbours that every site must have."""
+        return self.algorithm.least_neighbours
+
     def validate(self) -> None:
         """Raise ValueError for an attack or a parameter that is none."""
         self.algorithm.validate()
@@ -159,7 +179,10 @@ class Lying(SiteAlgorithm):
                 raise ValueError(f"sites must map names to attacks, got {attack!r} for {name!r}")
             attack.validate()
             if not (self.algorithm.vectors or isinstance(attack, LabelFlip)):
-                raise ValueError(f"sites that run {type(self.algorithm).__name__} send no vectors to lie about")
+                raise ValueError(
+                    f"{type(attack).__name__} is an attack on RobustGossip only: sites that run "
+                    f"{type(self.algorithm).__name__} can lie by LabelFlip"
+                )
 
     def program(self, problem: Problem, name: str, rows: HingeRows, seed: tuple[int, ...]) -> LinearSite:
         """Return the program of a site, honest or not.
@@ -168,7 +191,9 @@ class Lying(SiteAlgorithm):
         """
         unknown = sorted(self.sites.keys() - set(site_names(problem.n_sites)))
         if unknown:
-            raise ValueError(f"there are {problem.n_sites} sites, site0 to site{problem.n_sites - 1}; got {unknown}")
+            raise ValueError(
+                f"sites must be some of site0 to site{problem.n_sites - 1}, there are {problem.n_sites}; got {unknown}"
+            )
         attack = self.sites.get(name)
         if attack is None:
             return self.algorithm.program(problem, name, rows, seed)
@@ -178,12 +203,12 @@ class Lying(SiteAlgorithm):
 
 
 def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
-    """Return an algorithm in which some sites lie.
+    """Return an algorithm in which some sites lie; for simulations only.
 
     Parameters
     ----------
     algorithm : SiteAlgorithm
-        What honest sites do, and liars pretend to do.
+        Algorithm that honest sites run, and that liars seem to run: `RobustGossip`, unless every attack is `LabelFlip`.
     sites : mapping from name to Attack
         The liars, of "site0", "site1", ...
 
@@ -197,11 +222,17 @@ def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
         An attack or a parameter is out of its range, or the algorithm's messages have no vectors to lie about. For the
         name of a site that does not exist, it is raised as the run begins.
 
+    Notes
+    -----
+    The weights of a liar are those of its honest program, and ``coef_``, ``score`` and the certificate include them and
+    its rows. The honest sites have their own rows of ``site_coef_``.
+
     Examples
     --------
     >>> import warnings
     >>> from sklearn.datasets import make_classification
     >>> from dimargin import GossipSVMClassifier
+    >>> from dimargin.simulation import lying
     >>> from dimargin.network.rivals.merging import Mean, TrimmedMean
     >>> from dimargin.network.rivals.robust import RobustGossip
     >>> from dimargin.simulation.attacks import SignFlip
@@ -216,6 +247,10 @@ def lying(algorithm: SiteAlgorithm, sites: Mapping[str, Attack]) -> Lying:
     >>> honest_accuracy(Mean()) < 0.6, honest_accuracy(TrimmedMean(2)) > 0.9
     (True, True)
     """
+    if not isinstance(algorithm, SiteAlgorithm):
+        raise ValueError(f"algorithm must be a SiteAlgorithm such as RobustGossip(), got {algorithm!r}")
+    if not isinstance(sites, Mapping):
+        raise ValueError(f"sites must be a mapping from the names of sites to attacks, got {sites!r}")
     found = Lying(algorithm, dict(sites))
     found.validate()
     return found
