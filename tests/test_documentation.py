@@ -1,9 +1,15 @@
-"""References from one page to another, and from the code to a page, lead somewhere."""
+"""References of pages and code lead somewhere, and docstrings tell the defaults of the code."""
 
+import ast
+import importlib
+import inspect
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
+
+import dimargin
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")])
@@ -43,3 +49,34 @@ def test_citations_in_code_lead_somewhere():
     words = ("hand" + "book", "design" + ".md")  # pages that are not in the repository
     sources = {path.name: path.read_text(encoding="utf-8") for path in CODE}
     assert [(name, word) for name, text in sources.items() for word in words if word in text] == []
+
+
+# ---- docstrings ------------------------------------------------------------------------------------------------------
+
+
+def described_defaults():
+    """Objects of all modules with a parameter, its default in the docstring, where that is a literal, and its own."""
+    seen = set()
+    for module in pkgutil.walk_packages(dimargin.__path__, "dimargin."):
+        if module.name.startswith(("dimargin.__main__", "dimargin._core")):  # which runs; and has no signatures
+            continue
+        for kind in vars(importlib.import_module(module.name)).values():
+            if not (inspect.isclass(kind) or inspect.isfunction(kind)) or not kind.__doc__ or kind in seen:
+                continue
+            if kind.__module__ != module.name or (inspect.isclass(kind) and issubclass(kind, BaseException)):
+                continue
+            seen.add(kind)
+            for name, parameter in inspect.signature(kind).parameters.items():
+                said = re.search(rf"^ *(?:\w+, )*{name}(?:, \w+)* : .*\bdefault=(.+)$", kind.__doc__, re.MULTILINE)
+                try:
+                    value = said and ast.literal_eval(said[1])
+                except (SyntaxError, ValueError):  # such as 2 GiB
+                    continue
+                if said and parameter.default is not parameter.empty:
+                    yield kind, name, value, parameter.default
+
+
+def test_docstrings_tell_the_defaults_of_the_code():
+    found = list(described_defaults())
+    wrong = [(kind.__qualname__, name, said, value) for kind, name, said, value in found if said != value]
+    assert not wrong and len(found) > 300

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 import dimargin as dm
+from dimargin.network import rivals
 from dimargin.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.simulation import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
@@ -28,6 +29,18 @@ FAULTS = Conditions(
     LinkFaults(loss=0.1),
     outages=(Outage("site1", at=2.0, until=3.0),),
     splits=(NetworkSplit((frozenset({"site0"}),), at=3.0, until=5.0),),
+)
+ALGORITHMS = (
+    rivals.ChocoSGD(rivals.RandomK(0.5), merge=rivals.ClippedMean(0)),
+    rivals.ChocoSGD(rivals.TopK(0.5), merge=rivals.TrimmedMean(0)),
+    rivals.ChocoSGD(rivals.Quantised(16)),
+    rivals.decentralised_sgd(),
+    rivals.ConsensusADMM(),
+    rivals.MoMDSVM(),
+    rivals.GossipLearning(),
+    rivals.RobustGossip(rivals.NearestMixing(0), gradient="tracked", flow=np.inf),
+    rivals.SetGossip(),
+    rivals.UniformGadget(),
 )
 
 
@@ -54,6 +67,8 @@ def all_estimators():
         yield dm.ODMClassifier(strategy=dm.DivideAndConquer(prediction=prediction), n_levels=1, stop_level=1)
     yield dm.SVMClassifier(kernel="precomputed")
     yield dm.GossipSVMClassifier(conditions=FAULTS, **QUICK[dm.GossipSVMClassifier])
+    for algorithm in ALGORITHMS:
+        yield dm.GossipSVMClassifier(algorithm, share_rows=True, **QUICK[dm.GossipSVMClassifier])
     yield dm.ODMClassifierCV(dm.LinearODMClassifier(), **QUICK[dm.ODMClassifierCV])
     if find_spec("sklearn.callback"):
         yield dm.SVMClassifier().set_callbacks(dm.LevelScores(X, y))

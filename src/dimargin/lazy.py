@@ -28,7 +28,7 @@ def lazily(
         ...
     AttributeError: module 'dimargin' has no attribute 'no_such_name'
     """
-    home = _imported(package)
+    home = homes(package)
     parts = {module.removeprefix(f"{package}.") for module in home.values()}.union(modules)
 
     def load(name: str) -> Any:
@@ -51,8 +51,8 @@ def lazily(
     return sorted(home), load, listed
 
 
-def _imported(package: str) -> dict[str, str]:
-    """Return the names that a package imports under ``if TYPE_CHECKING``, as themselves, each with its module."""
+def homes(package: str) -> dict[str, str]:
+    """Return the names that an imported package imports under ``if TYPE_CHECKING``, each with its module."""
     spec: Any = sys.modules[package].__spec__
     source = spec.loader.get_data(spec.origin).decode()  # get_source would import a tokenizer
     imports = re.findall(r"^    from (\S+) import (\w+) as \2$", source, flags=re.MULTILINE)

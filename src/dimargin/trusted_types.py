@@ -9,6 +9,8 @@ from dimargin.estimators import MACHINES, CoreSetSVDD, CoreSetSVMClassifier, Gos
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
+from dimargin.lazy import homes
+from dimargin.network import rivals
 from dimargin.partition import KernelClusters, Split
 from dimargin.preprocessing import CalendarFeatures, FourierFeatures
 from dimargin.search import ODMClassifierCV
@@ -24,9 +26,11 @@ _PARAMETERS = (
     *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit, frozenset
 )  # fmt: skip
 _FITTED = (Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array)
+# by name, since their modules need the extra "peers"; functions, which have small letters, make them
+_ALGORITHMS = {f"{module}.{name}" for name, module in homes(rivals.__name__).items() if name[0].isupper()}
 
 TRUSTED_TYPES: tuple[str, ...] = tuple(
-    sorted({f"{kind.__module__}.{kind.__qualname__}" for kind in (*_ESTIMATORS, *_PARAMETERS, *_FITTED)})
+    sorted(_ALGORITHMS | {f"{kind.__module__}.{kind.__qualname__}" for kind in (*_ESTIMATORS, *_PARAMETERS, *_FITTED)})
 )
 """Full names of all classes that a fitted estimator may hold, parameters included, as skops and mlflow take them.
 
