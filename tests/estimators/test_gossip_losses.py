@@ -66,6 +66,7 @@ def test_the_rate_is_linear(rows):
     assert errors[1] < 1e-3 * errors[0] < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ONE_COMPUTER)
 def test_batches_and_the_paper_s_form_take_them_too(rows, name):
     X, y = rows

@@ -88,8 +88,9 @@ def has_ended(pid):
 def test_no_process_outlives_the_run(moons, tmp_path, number):
     """Neither after Ctrl-C nor when the process of the run is killed."""
     script = f"""
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 sys.path.insert(0, {os.path.dirname(experiment_methods.__file__)!r})
 from experiment_methods import experiment
 from dimargin.experiments.run import Options, run_experiment
