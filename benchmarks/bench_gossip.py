@@ -1,6 +1,6 @@
 """Learning without a centre: a9a with a constant feature, alpha=1e-4, ten sites, beside LIBLINEAR and plain GADGET.
 
-Usage: bench_gossip.py [accuracy] [speed] [mixing] [real] [--repeats R] [--processes N ...] [--compression C]
+Usage: bench_gossip.py [accuracy] [speed] [mixing] [real] [--repeats R] [--processes N ...] [--compression C] [--liar]
 
 accuracy: GossipSVMClassifier as it is by default (at most 2,000 rounds, it stops by itself), on a complete graph and a
 ring, with shards of equal and very unequal sizes, random and sorted by label; without faults, with a fifth of all
@@ -9,7 +9,8 @@ of LIBLINEAR (hinge loss, tol=1e-8), last iterate and average over all steps, an
 a9a.t is below LIBLINEAR's. Plain GADGET (local gradients, one round, Pegasos steps) for 2,000 rounds beside it. speed:
 messages of two numbers a second that the simulator carries, encoded and decoded. mixing: rounds of Push-Sum to a
 millionth beside the mixing time. real: processes on loopback, one of them killed and started again, beside the
-simulator with the same shards; seconds, bytes and memory of a process.
+simulator with the same shards; seconds, bytes and memory of a process. With --liar the last process lies from its
+100th step on (lying_site.py); the others are then compared with a simulation of their own rows.
 """
 
 import argparse
@@ -154,8 +155,8 @@ def memory_of(process):
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
-def real(n_sites, steps, interval, compression):
-    """Random shards; the first site listens, all others connect to it."""
+def real(n_sites, steps, interval, compression, has_liar):
+    """Random shards; the first site listens, all others connect to it; the last may be one that lies."""
     (X, y), site = rows("a9a"), None
     site = np.random.default_rng(0).permutation(len(y)) % n_sites
     with tempfile.TemporaryDirectory() as folder, socket.socket() as sock:
@@ -165,17 +166,22 @@ def real(n_sites, steps, interval, compression):
         commands, names = [], [f"s{k}" for k in range(n_sites)]
         for k, name in enumerate(names):
             dump_svmlight_file(X[site == k][:, :-1], y[site == k], f"{folder}/{name}.libsvm", zero_based=False)
-            commands.append([sys.executable, "-m", "dimargin", "site", "--data", f"{folder}/{name}.libsvm",
+            lies = has_liar and k == n_sites - 1
+            program = [str(Path(__file__).with_name("lying_site.py"))] if lies else ["-m", "dimargin", "site"]
+            commands.append([sys.executable, *program, "--data", f"{folder}/{name}.libsvm",
                              "--name", name, "--folder", f"{folder}/{name}", "--log", f"{folder}/{name}.log",
-                             "--sites", str(n_sites), "--interval", str(interval), "--compression", compression,
+                             "--sites", str(n_sites), "--interval", str(interval),
+                             "--compression", "none" if lies else compression,
                              "--lease", str(max(2.0, 20 * interval)),
                              "--listen" if k == 0 else "--connect", address])  # fmt: skip
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         began = time.perf_counter()
         running = [subprocess.Popen(command, env=environment) for command in commands]
 
+        honest = names[: n_sites - has_liar]
+
         def wait(least):
-            while min(status(f"{folder}/{name}")["steps"] for name in names) < least:
+            while min(status(f"{folder}/{name}")["steps"] for name in honest) < least:
                 time.sleep(0.5)
 
         wait(1)
@@ -187,18 +193,23 @@ def real(n_sites, steps, interval, compression):
         wait(steps)
         seconds, memory = time.perf_counter() - learning, [memory_of(process) for process in running]
         sent = sum(status(f"{folder}/{name}")["bytes_out"] for name in names) / 1e6
+        refused = [status(f"{folder}/{name}")["refused"].get(names[-1], "") for name in honest] if has_liar else []
         for process in running:
             process.send_signal(signal.SIGTERM)
         for process in running:
             process.wait()
-        models = [dm.load(f"{folder}/{name}/model.dimargin")[-1] for name in names]
+        models = [dm.load(f"{folder}/{name}/model.dimargin")[-1] for name in honest]
+    X, y, site = X[site < len(honest)], y[site < len(honest)], site[site < len(honest)]
     simulated = dm.GossipSVMClassifier(
-        n_sites=n_sites, alpha=ALPHA, shards=site, compression=compression, random_state=0
+        n_sites=len(honest), alpha=ALPHA, shards=site, compression=compression, random_state=0
     )
     simulated.fit(X, y)
     expected = objective(X, y, simulated.coef_[0])
     found = [objective(X, y, np.append(model.coef_[0], model.intercept_)) / expected - 1 for model in models]
     least = objective(X, y, central(X, y))
+    if has_liar:
+        print(f"the last lies from its 100th step on; {sum(map(bool, refused))} of {len(honest)} others refuse it, for "
+              f"example as: {next(filter(None, refused), 'nothing')}")  # fmt: skip
     print(f"{n_sites} processes, the second killed by -9 and started again after {steps // 3} of {steps} steps, a "
           f"round every {interval} s: objective {100 * min(found):.2f} to {100 * max(found):.2f}% above the "
           f"simulator's, which is {100 * (expected / least - 1):.2f}% above LIBLINEAR's; {learning - began:.1f} s to "
@@ -212,6 +223,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--processes", type=int, nargs="+", default=[5])
     parser.add_argument("--compression", default="none", help="of the messages of real processes")
+    parser.add_argument("--liar", action="store_true", help="the last of the real processes lies")
     options = parser.parse_args()
     heading(__doc__)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -224,7 +236,7 @@ def main():
     if "real" in options.parts:
         for n_sites in options.processes:
             steps, interval = (600, 0.02) if n_sites <= 5 else (400, 0.5)
-            real(n_sites, steps, interval, options.compression)
+            real(n_sites, steps, interval, options.compression, options.liar)
 
 
 if __name__ == "__main__":
