@@ -25,6 +25,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.katex",
+    "katex_server",
     "mermaid_diagrams",
     "repository_pages",
     "targets_table",
