@@ -79,7 +79,7 @@ def _what_bytes_buy(found: PartResults) -> str:
                 texts.append(f"{name} {100 * accuracy:.2f}% for {size / 1e6:.3g} MB{shared}")
         if texts:
             said.append(f"{facts.name}: {'; '.join(texts)}.")
-    return " ".join(said)
+    return "\n".join(said)
 
 
 EXPERIMENT = Experiment(

@@ -240,7 +240,7 @@ class Part:
     examine : callable, optional
         Further metrics of a fitted estimator.
     answer : callable, optional
-        Function of the part's `PartResults` that says in a sentence what they show.
+        Function of the part's `PartResults` that says what they show in a sentence, or in one on each line.
     """
 
     name: str

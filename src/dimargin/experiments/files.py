@@ -108,7 +108,7 @@ def _markdown(content: dict[str, Any]) -> str:
     lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result.")
     lines += [f"Missing data: {name}: {reason}." for name, reason in content["missing"].items()]
     for section in content["sections"]:
-        lines += [f"## {section['title']}", section["about"], *([section["answer"]] if section["answer"] else [])]
+        lines += [f"## {section['title']}", section["about"], *section["answer"].splitlines()]
         lines += [text for table in section["tables"] for text in _markdown_table(table, "###")]
         for name, tables, _ in section["data"]:
             lines.append(f"### {name}")

@@ -63,7 +63,7 @@ def _which_points_are_best(found: PartResults) -> str:
                 said.append(f"{line}: {name.removeprefix(f'{line}, ')} ({100 * excess:.2g}% above)")
         if said:
             texts.append(f"Rows {case}, nearest to the optimum by the worst site: {'; '.join(said)}.")
-    return " ".join(texts)
+    return "\n".join(texts)
 
 
 def _what_a_percent_costs(found: PartResults) -> str:
