@@ -1,6 +1,6 @@
 """Tracked gossip beyond the hinge: smooth losses, messages as differences, and kernels. Ten sites, alpha=1e-4.
 
-Usage: bench_gossip_losses.py [losses] [bytes] [kernels] [--rows N]
+Usage: bench_gossip_losses.py [losses] [bytes] [kernels] [--rows N] [--kernel DATA GAMMA C FEATURES ROUNDS]
 
 losses: a9a with a constant feature, on a ring and a complete graph, rows dealt at random and sorted by label: how far
 the worst site's objective is above the optimum after 300 rounds, by squared hinge (LIBLINEAR's optimum, tol=1e-10) and
@@ -95,9 +95,9 @@ def bytes_to_a_percent():
 KERNELS = {"ijcnn1": (1.0, 1.0, 2000, 3000), "cod-rna": (2.0, 30.0, 1000, 1000)}
 
 
-def kernels(n):
+def kernels(n, tried):
     found = []
-    for name, (gamma, C, features, rounds) in KERNELS.items():
+    for name, (gamma, C, features, rounds) in tried.items():
         X, y = load(name)
         A, B, a, b = train_test_split(X, y, train_size=n, test_size=20_000, stratify=y, random_state=0)
         A, B = scaled(A, B) if name != "ijcnn1" else (A, B)
@@ -122,6 +122,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", default=["losses", "bytes", "kernels"])
     parser.add_argument("--rows", type=int, default=20_000, help="of kernel machines")
+    parser.add_argument(
+        "--kernel", nargs=5, metavar=("DATA", "GAMMA", "C", "FEATURES", "ROUNDS"), help="in place of both"
+    )
     options = parser.parse_args()
     heading(__doc__)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -130,7 +133,9 @@ def main():
     if "bytes" in options.parts:
         bytes_to_a_percent()
     if "kernels" in options.parts:
-        kernels(options.rows)
+        name, *given = options.kernel or [None]
+        tried = {name: (*map(float, given[:2]), *map(int, given[2:]))} if name else KERNELS
+        kernels(options.rows, tried)
 
 
 if __name__ == "__main__":

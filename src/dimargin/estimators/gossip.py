@@ -18,7 +18,7 @@ from dimargin.estimators.common import PreparedFit, history_attribute, per_class
 from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
-from dimargin.estimators.sites import check_sites
+from dimargin.estimators.sites import check_graph, check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.validation import check_magnitude, check_number
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
@@ -62,8 +62,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
     algorithm : "gadget" or SiteAlgorithm, default="gadget"
         GADGET, or an instance of one of its rivals from ``dimargin.network.rivals``, which has parameters of its own.
         Rivals need ``loss_function="hinge"``, and do not use `gradient`, `batch_size`, `gossip_rounds`, `step_size`,
-        `projection`, `compression`, `stop` and `n_quiet`. Except for `SetGossip` and `UniformGadget` with a `tol` of
-        their own they have no rule for stopping: they run `max_iter` rounds.
+        `projection`, `compression`, `stop` and `n_quiet`. Except for `SetGossip`, and `UniformGadget` with a
+        `tol` of its own, they have no rule for stopping: they run `max_iter` rounds.
     share_rows : bool, default=False
         Whether rows may leave their sites, for algorithms that need it.
     n_sites : int, default=10
@@ -308,7 +308,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         make = None
         X, conditions = self._with_constant(data.X), self.conditions or Conditions()
         if self.algorithm != "gadget":
-            self._check_graph(graph)
+            check_graph(self.algorithm, graph)
             problem = Problem(settings.alpha, n_sites, len(site), settings.lease)
             settings, make = problem, partial(self.algorithm.program, problem)
         evaluate = self._accuracies_of_sites()
@@ -384,18 +384,6 @@ class GossipSVMClassifier(LinearMarginClassifier):
             raise ValueError(
                 f"algorithm={self.algorithm!r} sends rows of every site to others; say share_rows=True if they may "
                 "leave it"
-            )
-
-    def _check_graph(self, graph: Any) -> None:
-        """Raise ValueError for a network on which the algorithm of the sites cannot run, or could do nothing."""
-        name, (site, degree) = type(self.algorithm).__name__, min(graph.degree, key=lambda pair: pair[1])
-        if graph.is_directed() and self.algorithm.needs_answers:
-            raise ValueError(f"topology must have undirected edges: sites that run {name} wait for answers")
-        least = self.algorithm.least_neighbours
-        if degree < least:
-            raise ValueError(
-                f"topology must give every site {least} neighbours or more for {self.algorithm!r}, but site{site} has "
-                f"{degree}: choose a smaller f, or a topology with more edges"
             )
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------

@@ -32,6 +32,19 @@ def check_sites(name: str, n_sites: int, topology: Any, shards: Any) -> None:
         raise ValueError(f"shards must be {', '.join(map(repr, SHARDS))} or an array, got {shards!r}")
 
 
+def check_graph(algorithm: Any, graph: Any) -> None:
+    """Raise ValueError for a network on which the algorithm of sites cannot run, or with which it could do nothing."""
+    if graph.is_directed() and algorithm.needs_answers:
+        name = type(algorithm).__name__
+        raise ValueError(f"topology must have undirected edges: sites that run {name} wait for answers")
+    least, (site, degree) = algorithm.least_neighbours, min(graph.degree, key=lambda pair: pair[1])
+    if degree < least:
+        raise ValueError(
+            f"topology must give every site {least} neighbours or more for {algorithm!r}, but site{site} has {degree}: "
+            "choose a smaller f, or a topology with more edges"
+        )
+
+
 def check_alone(n_sites: int, **given: bool) -> None:
     """Raise ValueError for a parameter that was set and that several sites do not use."""
     for name, is_set in given.items():

@@ -1,9 +1,10 @@
 """Byzantine sites: members that send false vectors which pass every check, by the attacks of the literature.
 
 A liar follows the protocol. It runs the program of an honest site, and replaces the vectors in its messages by those of
-an attack (attacks.py), shortened to the norm ``1/sqrt(alpha)``, which no optimum exceeds; no check of single messages
-can detect it. It knows what its honest neighbours have sent it so far, and which other sites lie. The liars of the
-papers also know what honest sites are about to send in the same round.
+an attack (attacks.py), shortened to the norm ``1/sqrt(alpha)``, which no optimum exceeds (estimates of gradients, too,
+though no such bound holds for them); no check of single messages can detect it. It knows what its honest neighbours
+have sent it so far, and which other sites lie. The liars of the papers also know what honest sites are about to send in
+the same round.
 
 `lying` wraps an algorithm. `RobustGossip` can be attacked by every attack, other algorithms by `LabelFlip` only.
 """
@@ -158,12 +159,12 @@ class Lying(SiteAlgorithm):
 
     @property
     def shares(self) -> Literal["parameters", "rows"]:  # type: ignore[override]
-        """What leaves a site, which is what the algorithm that sites seem to run lets leave it."""
+        """Kind of content that leaves a site, as with the algorithm that the sites seem to run."""
         return self.algorithm.shares
 
     @property
     def needs_answers(self) -> bool:  # type: ignore[override]
-        """Whether edges must be undirected."""
+        """True if edges must be undirected, as with that algorithm."""
         return self.algorithm.needs_answers
 
     @property
