@@ -96,9 +96,9 @@ _OTHERS = (None, True, -1, 7, -1.5, "x", "y" * 300, b"\x00", [], {}, [[[]]], {"a
 def _other_array(value, rng):
     try:
         if rng.random() < 0.4:  # as many dimensions, and sound numbers
-            return array(np.ones([rng.choice([0, 1, 2, 3, 4, 1000]) for _ in value[1]]), value[0])
+            return array(np.ones([rng.choice([0, 1, 2, 3, 4, 100]) for _ in value[1]]), value[0])
         return ANY[rng.choice(_ARRAYS)]({"array": value}, rng)["array"]
-    except (TypeError, ValueError):  # it is no array any more
+    except (RuntimeError, TypeError, ValueError):  # it is no array any more, or none that numpy can index
         return value
 
 
@@ -111,11 +111,12 @@ def _instead(value, rng):
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
-        return rng.choice([*INTEGERS, 0, 1, 2, value + 1, value - 1, 10**6])
+        near = [number for number in (value - 1, value + 1) if -(2**63) <= number < 2**64]
+        return rng.choice([*INTEGERS, 0, 1, 2, *near, 10**6])
     if isinstance(value, float):
         return rng.choice([*NUMBERS, -1.0, 0.0, 1e12])
     if isinstance(value, list) and value:
-        return rng.choice([[], value[:-1], value + value[-1:], value * 1000])
+        return rng.choice([[], value[:-1], value + value[-1:], value * 20])
     return deepcopy(rng.choice(_OTHERS))
 
 
