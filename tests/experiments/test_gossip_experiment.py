@@ -51,7 +51,7 @@ def test_the_best_points_of_grids_are_told_for_each_deal():
     )
     first, second = (name.removeprefix("admm, ") for name in points)
     assert found.part.answer(found) == (
-        f"Rows at random, nearest to the optimum by the worst site: admm: {second} (1% above). "
+        f"Rows at random, nearest to the optimum by the worst site: admm: {second} (1% above).\n"
         f"Rows sorted by label, nearest to the optimum by the worst site: admm: {first} (30% above)."
     )
 
