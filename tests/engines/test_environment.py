@@ -50,6 +50,11 @@ def test_the_engine_refuses(spark, environment, tmp_path, monkeypatch):
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{tmp_path}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))  # Spark starts workers of this
-    with pytest.raises(RuntimeError, match=message) as caught:
-        SparkEngine(spark)
-    assert "ship this environment to the executors" in str(caught.value)
+    for first_job in (
+        lambda engine: engine.scatter([1]).collect(),
+        lambda engine: engine.query((spark.range(3), "look")),
+        lambda engine: engine.memory_of_worker,
+    ):
+        with pytest.raises(RuntimeError, match=message) as caught, SparkEngine(spark) as engine:
+            first_job(engine)
+        assert "ship this environment to the executors" in str(caught.value)

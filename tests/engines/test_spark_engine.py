@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Barrier, Lock, Thread
 
 import numpy as np
 import pytest
@@ -52,6 +52,33 @@ def test_workers_tell_how_much_memory_they_may_use(spark):
     with SparkEngine(spark) as engine:
         assert engine.memory_of_worker == memory_of_process()  # they are processes of this computer
         assert engine.jobs == 1
+
+
+def test_queries_run_side_by_side_and_the_check_beside_the_first_of_them(spark):
+    with SparkEngine(spark) as engine:
+        found = engine.query((spark.range(3), "three"), (spark.range(2), "two"))
+        assert [[row[0] for row in rows] for rows in found] == [[0, 1, 2], [0, 1]]
+        assert engine.jobs == 3
+        assert engine.query((spark.range(1), "one")) == [[(0,)]]
+        assert engine.memory_of_worker == memory_of_process()
+        assert engine.jobs == 4
+
+
+def test_actions_together_wait_for_none_of_them(spark):
+    jobs, barrier = Jobs(spark), Barrier(3, timeout=60)  # which breaks where they run one after the other
+    assert sorted(jobs.act_together([(barrier.wait, str(k)) for k in range(3)])) == [0, 1, 2]
+
+    def failing():
+        barrier.wait()
+        raise ZeroDivisionError("the first that fails")
+
+    def failing_too():
+        barrier.wait()
+        raise KeyError("the second")
+
+    with pytest.raises(ZeroDivisionError):
+        jobs.act_together([(barrier.wait, "none"), (failing, "first"), (failing_too, "second")])
+    assert jobs.count == 6
 
 
 # ---- sources -------------------------------------------------------------------------------------------------------

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib.metadata import version
-from threading import Lock
-from typing import Any, TypeVar
+from threading import Lock, Thread
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 Result = TypeVar("Result")
 
@@ -76,6 +76,7 @@ class Jobs:
         else:
             self._tags = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
         self._texts: list[str] = []
+        self._memory: int | None = None  # what `check` found
 
     @contextmanager
     def describe(self, text: str) -> Iterator[None]:
@@ -91,23 +92,57 @@ class Jobs:
         return f"dimargin: {': '.join([*self._texts, operation])}"
 
     def run(self, frame: DataFrame, operation: str) -> pa.Table:
-        """Return the rows of a frame, in one job."""
+        """Return the rows of a frame, in one job, which may unpickle what this process pickled: see `check`."""
+        self.check()
         table = self.act(frame.toArrow, operation)
         self.received_bytes += table.nbytes
         return table
 
+    def query(self, questions: Sequence[tuple[DataFrame, str]]) -> list[list[Row]]:
+        """Return the rows of frames that have few, in jobs side by side, with `check` beside them if it is to come."""
+        actions: list[tuple[Callable[[], Any], str]] = [(frame.collect, operation) for frame, operation in questions]
+        if self._memory is not None:
+            return self.act_together(actions)
+        *found, self._memory = self.act_together([*actions, (self._look(), "check")])
+        return found
+
     def act(self, action: Callable[[], Result], operation: str) -> Result:
         """Run an action that takes one job, and return its result; an interrupt of this thread cancels the job."""
-        self.count += 1
-        outcome = self._outcome(action, self.named(operation))
-        try:
-            return outcome.result()
-        finally:
-            del outcome  # or its exception would hold itself, and the shards of its callers
+        return cast(Result, self.act_together([(action, operation)])[0])
 
-    def _outcome(self, action: Callable[[], Result], name: str) -> Future[Result]:
-        """Run an action in a thread, since Spark's own wait for a job cannot be interrupted."""
-        outcome: Future[Result] = Future()
+    def act_together(self, actions: Sequence[tuple[Callable[[], Any], str]]) -> list[Any]:
+        """Run actions of one job each side by side, and return their results; an interrupt cancels the jobs.
+
+        Where several fail, the exception of the first is raised.
+        """
+        self.count += len(actions)
+        outcomes = self._outcomes([(action, self.named(operation)) for action, operation in actions])
+        results = []
+        try:
+            for outcome in outcomes:
+                results.append(outcome.result())
+            return results
+        finally:
+            del outcomes, outcome  # or their exceptions would hold themselves, and the shards of their callers
+
+    def _outcomes(self, actions: Sequence[tuple[Callable[[], Any], str]]) -> list[Future[Any]]:
+        """Run actions in threads, since Spark's own wait for a job cannot be interrupted."""
+        begun = list[tuple[Thread, Future[Any], str]]()
+        cancel = self._tags[2]
+        try:
+            for action, name in actions:
+                begun.append(self._begun(action, name))
+            for thread, _, _ in begun:
+                thread.join()
+        except BaseException:
+            for _, _, tag in begun:
+                cancel(tag)
+            raise
+        return [outcome for _, outcome, _ in begun]
+
+    def _begun(self, action: Callable[[], Any], name: str) -> tuple[Thread, Future[Any], str]:
+        """Start a thread that runs an action, and return it with its outcome to come and the tag of its job."""
+        outcome: Future[Any] = Future()
 
         def work() -> None:
             try:
@@ -118,21 +153,17 @@ class Jobs:
                 outcome.set_exception(error)
 
         tag = f"{name.replace(',', ';')} [{uuid4().hex[:8]}]"
-        add, remove, cancel = self._tags
+        add, remove, _ = self._tags
         add(tag)
         try:
             thread = InheritableThread(work, session=self.spark, daemon=True)
-            thread.start()
-            thread.join()
-        except (KeyboardInterrupt, SystemExit):
-            cancel(tag)
-            raise
+            thread.start()  # which inherits the tag
         finally:
             remove(tag)
-        return outcome
+        return thread, outcome, tag
 
     def check(self) -> int:
-        """Check that the executors have this version of dimargin, and of Python.
+        """Check once that the executors have this version of dimargin, and of Python.
 
         Returns
         -------
@@ -144,27 +175,38 @@ class Jobs:
         RuntimeError
             If they have not, or if Spark is too old.
         """
+        if self._memory is None:
+            self._memory = self.act(self._look(), "check")
+        return self._memory
+
+    def _look(self) -> Callable[[], int]:
+        """Return an action that does what `check` says; raises RuntimeError if Spark is too old for it."""
         if tuple(int(number) for number in self.spark.version.split(".")[:2]) < _LEAST_SPARK:
             raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
-        here = (version("dimargin"), ".".join(map(str, sys.version_info[:2])))
-        environments = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string, memory long")
-        try:
-            found = self.run(environments, "check")
-        except PySparkException as error:
-            missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", str(error))
-            if missing:
-                raise RuntimeError(f"the Python of an executor has no {missing[1]}: {_REMEDY}") from error
-            if "PYTHON_VERSION_MISMATCH" not in str(error):
-                raise
-            raise RuntimeError(f"the driver has Python {here[1]}, the executors have another one: {_REMEDY}") from error
-        answers = found.to_pylist()
-        for there in sorted({(row["dimargin"], row["python"]) for row in answers}):
-            if there != here:
-                raise RuntimeError(
-                    f"the driver has dimargin {here[0]} with Python {here[1]}, an executor has dimargin {there[0]} "
-                    f"with Python {there[1]}: {_REMEDY}"
-                )
-        return min(int(row["memory"]) for row in answers)
+        frame = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string, memory long")
+        return lambda: _least_memory(frame)
+
+
+def _least_memory(environments: DataFrame) -> int:
+    """Return the least memory of workers; raises RuntimeError where their environment is not that of this process."""
+    here = (version("dimargin"), ".".join(map(str, sys.version_info[:2])))
+    try:
+        found = environments.toArrow()
+    except PySparkException as error:
+        missing = re.search(r"ModuleNotFoundError: No module named '(\w+)", str(error))
+        if missing:
+            raise RuntimeError(f"the Python of an executor has no {missing[1]}: {_REMEDY}") from error
+        if "PYTHON_VERSION_MISMATCH" not in str(error):
+            raise
+        raise RuntimeError(f"the driver has Python {here[1]}, the executors have another one: {_REMEDY}") from error
+    answers = found.to_pylist()
+    for there in sorted({(row["dimargin"], row["python"]) for row in answers}):
+        if there != here:
+            raise RuntimeError(
+                f"the driver has dimargin {here[0]} with Python {here[1]}, an executor has dimargin {there[0]} "
+                f"with Python {there[1]}: {_REMEDY}"
+            )
+    return min(int(row["memory"]) for row in answers)
 
 
 def _environment() -> Callable[[Iterator[Any]], Iterator[Any]]:

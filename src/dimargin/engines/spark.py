@@ -42,21 +42,21 @@ class SparkEngine:
         Classic or Connect, of Spark 4.1 or newer. Two of its settings, ``spark.sql.adaptive.enabled`` and
         ``spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch``, are off while jobs over shards run.
 
-    Attributes
-    ----------
-    memory_of_worker : int
-        Bytes that a worker may use, the least of those that have told their versions.
-
     Raises
     ------
     RuntimeError
-        If Spark is too old, or if the executors have another dimargin or Python.
+        If Spark is too old, or if the executors have another dimargin or Python: from the first job, beside which they
+        are asked, or before it, where it would run a task.
     """
 
     def __init__(self, spark: SparkSession) -> None:
         self._jobs = Jobs(spark)
-        self.memory_of_worker = self._jobs.check()
         self._store = Store(self._jobs)
+
+    @property
+    def memory_of_worker(self) -> int:
+        """Bytes that a worker may use, the least of those that have told their versions."""
+        return self._jobs.check()
 
     @property
     def jobs(self) -> int:
@@ -146,9 +146,12 @@ class SparkEngine:
             Stored(self._store, None, lambda: joined(layout, source.mapInArrow(send, SCHEMA), together), layout)
         )
 
-    def query(self, frame: DataFrame, operation: str) -> list[Row]:
-        """Return the rows of a data frame that has few."""
-        return self._jobs.act(frame.collect, operation)
+    def query(self, *questions: tuple[DataFrame, str]) -> list[list[Row]]:
+        """Return the rows of data frames that have few, which jobs compute side by side, each named beside its frame.
+
+        These jobs run no task, so that they need not wait for the check of the executors.
+        """
+        return self._jobs.query(questions)
 
     def summarise(
         self, source: DataFrame, task: Callable[[Iterator[pa.RecordBatch], Any], Result], value: Any = None

@@ -106,12 +106,13 @@ class Source:
             F.sum(F.when(heavy, weight)).alias("weight"),
             F.sum(F.size(values) if vectors else F.lit(0)).alias("n_values"),
         )  # fmt: skip
+        n_features = self.columns.n_features
+        first = self.frame.where(values.isNotNull()).select(width).limit(1)
+        questions = [(counts.coalesce(1).limit(MOST_CLASSES + 1), "count labels")]
         with self.engine.describe("look at the rows"):
-            n_features = self.columns.n_features
-            if n_features is None:
-                first = self.engine.query(self.frame.where(values.isNotNull()).select(width).limit(1), "the first")
-                n_features = first[0][0] if first else 0
-            found = self.engine.query(counts.coalesce(1).limit(MOST_CLASSES + 1), "count labels")
+            found, *firsts = self.engine.query(*questions, *([(first, "the first")] if n_features is None else []))
+        if n_features is None:
+            n_features = firsts[0][0][0] if firsts[0] else 0
         if len(found) > MOST_CLASSES:
             raise ValueError(
                 f"labelCol {self.columns.label!r} has more than {MOST_CLASSES} different values, and each is a class"

@@ -37,7 +37,7 @@ class InOnePlace(Strategy):
         progress.level_begin(0, None)
         whole = training.rows.merge(whole_of, training.rows.n_shards)
         limits = replace(training.limits, stop_requested=progress.check)
-        level = solve_parts(training, whole, limits, 0, wrap_solver=self._wrap_solver())
+        level = solve_parts(training, whole, limits, 0, wrap_solver=self._wrap_solver(), machines=True)
         return _outcome(training, level, levels.model(level, training.facts.total))
 
 

@@ -54,7 +54,7 @@ def finish(training: Training, support: Part, limits: Limits, number: int) -> Wh
         return solve_across(replace(training, limits=limits), support)
     rows, limits = training.rows, replace(limits, stop_requested=training.progress.check)
     whole = rows.merge(whole_of, rows.n_shards).map(with_support, support)
-    level = solve_parts(training, whole, limits, 0, number)
+    level = solve_parts(training, whole, limits, 0, number, machines=True)
     (support,) = level.parts.collect(support_of)
     return Whole(level, support, partial(levels.model, level, training.facts.total))
 

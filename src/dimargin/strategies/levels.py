@@ -20,7 +20,7 @@ from dimargin.solvers import Limits
 from dimargin.solvers.loop import ASKED_TO_STOP, INTERRUPTED, Verdict
 from dimargin.strategies.base import LevelModel, Outcome, Training
 from dimargin.strategies.routing import Router
-from dimargin.strategies.solves import Solved, Summary, solve_parts
+from dimargin.strategies.solves import Summary, machine_of, solve_parts
 
 
 def solve_level(
@@ -32,7 +32,8 @@ def solve_level(
     limits = replace(training.limits, tol=tol)
     if alone:
         limits = replace(limits, stop_requested=progress.check)
-    return solve_parts(training, parts, limits, level, mass=mass, done=progress.task_end)
+    last = level == training.shape.stop_level
+    return solve_parts(training, parts, limits, level, mass=mass, done=progress.task_end, machines=last)
 
 
 def joined_starts(parts: Sequence[Part], rescale: bool) -> Part:
@@ -65,7 +66,9 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
     Intercepts are averaged by mass or, where each part has mass W, by the weight of its rows. With a rule that takes
     rows to parts each part keeps its own intercept.
     """
-    found = level.parts.collect(_machine, total)
+    found = [part.machine for part in level.results if part.machine is not None]
+    if len(found) < len(level.results):
+        found = level.parts.collect(machine_of, total)
     order = np.argsort(np.concatenate([machine.indices for machine in found]))
     intercepts = np.array([machine.intercept for machine in found])
     router = None
@@ -84,11 +87,6 @@ def model(level: Level[Summary], total: float, rule: KernelClusters | None = Non
         intercept,
         router,
     )
-
-
-def _machine(solved: Solved, total: float) -> LevelModel:
-    part, solution = solved.part, solved.solution
-    return LevelModel.of(part, part.problem.mass / total * solution.dual, solution.objectives.intercept)
 
 
 def history_entry(level: Level[Summary], total: float, seconds: float, evaluations: int) -> dict[str, Any]:

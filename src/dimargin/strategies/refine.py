@@ -36,7 +36,7 @@ def last_step(training: Training, rows: Shards[Part], n_support: int, history: H
     if 0 < 2 * n_support <= training.facts.n_rows:
         first = replace(plan, limits=before_a_pass(training, n_support, history))
     solved = whole.map(refined_and_solved, (first, plan))
-    (summary,) = solved.collect(_summarise)
+    (summary,) = solved.collect(_summarise, training.facts.total)
     if summary is not None:
         level = Level(0, [summary], solved)
         yield Step(level, partial(model, level, training.facts.total))
@@ -57,5 +57,5 @@ def refined_and_solved(part: Part, plans: tuple[Plan | None, Plan]) -> Solved | 
     return Solved.of(part, replace(solution, kernel_evaluations=spent + solution.kernel_evaluations))
 
 
-def _summarise(solved: Solved | None, _: None) -> Summary | None:
-    return None if solved is None else summarise(solved, None)
+def _summarise(solved: Solved | None, total: float) -> Summary | None:
+    return None if solved is None else summarise(solved, total)

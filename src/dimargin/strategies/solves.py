@@ -16,7 +16,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.sharding.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Solver
-from dimargin.strategies.base import Training
+from dimargin.strategies.base import LevelModel, Training
 from dimargin.system.arrays import Floats, Indices
 
 # from the exact solver to one that makes use of it
@@ -83,7 +83,11 @@ class Solved:
 
 @dataclass(frozen=True)
 class Summary:
-    """Summary of a solved part for the caller, nothing that grows with its rows: see `Part` and `Solution`."""
+    """Summary of a solved part for the caller: see `Part` and `Solution`.
+
+    Nothing of it grows with the rows but the machine, which is there where the caller wants the model of the level in
+    any case, so that it takes no job of its own.
+    """
 
     first_index: int
     mass: float  # of the rows that the part represents
@@ -95,6 +99,7 @@ class Summary:
     passes: int
     kernel_evaluations: int
     history: History
+    machine: LevelModel | None = None
 
 
 def solve_parts(
@@ -105,10 +110,14 @@ def solve_parts(
     mass: float | None = None,
     done: Callable[[int], None] | None = None,
     wrap_solver: SolverWrapper | None = None,
+    machines: bool = False,
 ) -> Level[Summary]:
-    """Solve local problems side by side within `limits`; `index`, the level first, seeds their solvers."""
+    """Solve local problems side by side within `limits`; `index`, the level first, seeds their solvers.
+
+    The summaries have the machines of the parts if `machines` is true.
+    """
     solved = parts.map(solve_part, Plan.of(training, parts, limits, *index, mass=mass, wrap_solver=wrap_solver), done)
-    return Level(index[0], solved.collect(summarise), solved)
+    return Level(index[0], solved.collect(summarise, training.facts.total if machines else None), solved)
 
 
 def solve_part(part: Part, plan: Plan) -> Solved:
@@ -116,8 +125,8 @@ def solve_part(part: Part, plan: Plan) -> Solved:
     return Solved.of(part, plan.solve(part))
 
 
-def summarise(solved: Solved, _: None) -> Summary:
-    """Task that returns the summary of a solved part."""
+def summarise(solved: Solved, total: float | None) -> Summary:
+    """Task that returns the summary of a solved part, with its machine if the mass of all rows is given."""
     part, solution = solved.part, solved.solution
     return Summary(
         part.first_index,
@@ -130,7 +139,14 @@ def summarise(solved: Solved, _: None) -> Summary:
         solution.passes,
         solution.kernel_evaluations,
         solution.history,
+        None if total is None else machine_of(solved, total),
     )
+
+
+def machine_of(solved: Solved, total: float) -> LevelModel:
+    """Task that returns a part's share of the model of its level, given the mass of all rows."""
+    part, solution = solved.part, solved.solution
+    return LevelModel.of(part, part.problem.mass / total * solution.dual, solution.objectives.intercept)
 
 
 def part_of(solved: Solved, _: None) -> Part:
