@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from dimargin.baselines.linear import LinearRival
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_number
-from dimargin.problems.hinge import HingeRows
+from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 
 
@@ -92,8 +92,7 @@ class Pegasos(LinearRival):
             found = rows.evaluate(weights, chosen)
             weights = (1 - 1 / t) * weights + found.pull / (alpha * t * found.dual.shape[1])
             if self.projection:
-                norms = np.linalg.norm(weights, axis=1, keepdims=True)
-                weights = weights * np.minimum(1, alpha**-0.5 / np.maximum(norms, 1e-300))
+                weights = weights * shrinkage_into_ball(weights, alpha)
             if t >= first:
                 mean = mean + (weights - mean) / (t - first + 1)
         self.n_iter_ = steps

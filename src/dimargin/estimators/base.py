@@ -39,6 +39,7 @@ from dimargin.strategies import (
     Strategy,
     Training,
     TreeShape,
+    strategy_of,
 )
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
@@ -214,17 +215,7 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
 
     def _check_strategy(self) -> Strategy | None:
         """Validate the strategy, and return its object, or None for "auto"."""
-        if isinstance(self.strategy, Strategy):
-            self.strategy.validate()
-            return self.strategy
-        if self.strategy == "auto":
-            return None
-        if not isinstance(self.strategy, str) or self.strategy not in STRATEGIES:
-            raise ValueError(
-                f"strategy must be 'auto', {', '.join(map(repr, STRATEGIES))} or a strategy object, "
-                f"got {self.strategy!r}"
-            )
-        return STRATEGIES[self.strategy]()
+        return None if isinstance(self.strategy, str) and self.strategy == "auto" else strategy_of(self.strategy)
 
     def _check_shape(self, strategy: Strategy | None) -> TreeShape:
         """Validate the shape of the tree, and return it; parameters that the strategy does not use are refused."""

@@ -33,6 +33,15 @@ def loss_of(name: str, theta: float = 0.8, upsilon: float = 0.5) -> Loss:
     return {"hinge": HINGE, "squared_hinge": SquaredHingeLoss(1.0), "odm": ODMLoss(1.0, upsilon, theta)}[name]
 
 
+def shrinkage_into_ball(weights: Floats, alpha: float) -> Floats:
+    """Return the factors, of shape (n_outputs, 1), that project weights on the ball in which the optimum lies.
+
+    Its radius is ``1 / sqrt(alpha)`` (Shalev-Shwartz et al., Pegasos, Math. Program. 2011, section 2.2).
+    """
+    norms = np.linalg.norm(weights, axis=1, keepdims=True)
+    return np.asarray(np.minimum(1, alpha**-0.5 / np.maximum(norms, 1e-300)))
+
+
 @dataclass(frozen=True)
 class HingeEvaluation:
     """Loss of rows, and its subgradient, at some weights.

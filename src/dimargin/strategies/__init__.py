@@ -31,3 +31,15 @@ STRATEGIES: dict[str, type[Strategy]] = {
 LINEAR_SOLVERS: dict[str, type[LinearSolver]] = {
     "newton": LinearNewton, "svrg": LinearSVRG, "csvrg": LinearCoreSetSVRG, "dsvrg": LinearDSVRG
 }  # fmt: skip
+
+
+def strategy_of(given: object) -> Strategy:
+    """Return the strategy of a name, or one that is given, whose options are valid; raises ValueError else."""
+    if isinstance(given, Strategy):
+        given.validate()
+        return given
+    if not isinstance(given, str) or given not in STRATEGIES:
+        raise ValueError(
+            f"strategy must be 'auto', {', '.join(map(repr, STRATEGIES))} or a strategy object, got {given!r}"
+        )
+    return STRATEGIES[given]()

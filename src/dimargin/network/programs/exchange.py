@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, NamedTuple, Self
 
@@ -10,6 +11,7 @@ import numpy as np
 from dimargin.network.differences import Change, Incoming
 from dimargin.network.messages import Array, Count, Digest, Finite, Message, Numbers, message_fault
 from dimargin.network.push_sum import Life, Mass, PushSum
+from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
 
@@ -50,6 +52,34 @@ class Sums(NamedTuple):
         """The vector of these parts."""
         parts = self.pull.ravel(), [self.rows], self.statistics.ravel(), self.loss, self.active
         return np.concatenate(parts)
+
+    def may_be_of(self, rows: HingeRows) -> bool:
+        """Return whether means can be those of rows with such losses."""
+        if rows.loss.smooth:  # by Cauchy and Schwarz
+            likely = self.active**2 <= 4 * 2 * rows.largest_gain * (np.maximum(self.loss, 0) + 0.25)
+        else:
+            likely = np.abs(self.active - 0.5) < 0.75
+        return bool((self.loss > -0.25).all() and likely.all())
+
+
+@dataclass
+class Answer:
+    """Means over all rows of what their dual coefficients make, averaged over the steps as these are."""
+
+    pull: Floats  # of shape (n_outputs, n_features)
+    activity: Floats  # of shape (n_outputs,), as the price
+    price: Floats
+
+    @classmethod
+    def of(cls, shape: tuple[int, int]) -> Self:
+        """Return what no step has added to, for weights of a shape."""
+        return cls(np.zeros(shape), np.zeros(shape[0]), np.zeros(shape[0]))
+
+    def add(self, means: Sums, weight: float) -> None:
+        """Average in the means of a step, with its weight in the average."""
+        self.pull = self.pull + (means.pull - self.pull) * weight
+        self.activity = self.activity + (means.active - self.activity) * weight
+        self.price = self.price + (means.loss - self.price) * weight
 
 
 class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):

@@ -45,7 +45,7 @@ from dimargin.network import limits
 from dimargin.network.differences import Change
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
-from dimargin.network.programs.exchange import Difference, Exchange, Sums
+from dimargin.network.programs.exchange import Answer, Difference, Exchange, Sums
 from dimargin.network.programs.gadget_differences import Differences
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.learner import Learner
@@ -53,7 +53,7 @@ from dimargin.network.programs.progress import Progress
 from dimargin.network.programs.steps import Steps
 from dimargin.network.push_sum import PushSum
 from dimargin.network.schema import Schema
-from dimargin.problems.hinge import HingeEvaluation, HingeRows
+from dimargin.problems.hinge import HingeEvaluation, HingeRows, shrinkage_into_ball
 from dimargin.problems.objectives import relative
 from dimargin.system.arrays import Floats
 
@@ -80,8 +80,7 @@ class Gadget(Learner):
         self._steps = Steps(np.zeros(self._shape[1]))
         self._statistics = self._statistics_of_rows()
         self._push_sum = PushSum(self._contribution(rows.evaluate(self.weights)))
-        self._pull = np.zeros(self._shape)  # averaged as the dual coefficients are
-        self._activity, self._price = np.zeros(self._shape[0]), np.zeros(self._shape[0])
+        self._answer = Answer.of(self._shape)
         self._progress = Progress()
         self._quiet = self._rounds_since_step = 0
         self._before = np.zeros(self._shape)
@@ -244,7 +243,7 @@ class Gadget(Learner):
         elif self._iterates:
             self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
         self._rounds_since_step += 1
-        if not (self._is_step_due() and self._are_sums_sound()):
+        if not (self._is_step_due() and self._means.may_be_of(self.rows)):  # they are not while edges are undone
             return
         self._rounds_since_step = 0
         before = self.weights
@@ -264,15 +263,6 @@ class Gadget(Learner):
         change, self._before = float(np.linalg.norm(estimate - self._before)), estimate
         return change <= rounds * max(float(np.linalg.norm(estimate)), 1e-300)
 
-    def _are_sums_sound(self) -> bool:
-        """Return whether the sums can be those of rows; while edges are undone, they are not, and no step is due."""
-        means = self._means
-        if self.rows.loss.smooth:  # by Cauchy and Schwarz
-            likely = means.active**2 <= 4 * 2 * self.rows.largest_gain * (np.maximum(means.loss, 0) + 0.25)
-        else:
-            likely = np.abs(means.active - 0.5) < 0.75
-        return bool((means.loss > -0.25).all() and likely.all())
-
     def _step_by_all(self) -> None:
         """Step against the tracked gradient of all rows, and update this site's contribution to it."""
         is_auto, means = self.settings.step_size == "auto", self._means
@@ -280,9 +270,7 @@ class Gadget(Learner):
         if is_auto and self._steps.move_centre(first, second):
             self._statistics = self._statistics_of_rows()
         weight = self._weight
-        self._pull = self._pull + (means.pull - self._pull) * weight
-        self._activity = self._activity + (means.active - self._activity) * weight
-        self._price = self._price + (means.loss - self._price) * weight
+        self._answer.add(means, weight)
         gradient = self.settings.alpha * self.weights - means.pull
         if is_auto:
             whole = self.settings.batch_size is None
@@ -346,9 +334,8 @@ class Gadget(Learner):
     def _projected(self, weights: Floats) -> Floats:
         if not self.settings.projection:
             return weights
-        radius = self.settings.alpha**-0.5
-        norms = np.linalg.norm(weights, axis=1, keepdims=True)
-        return weights if (norms <= radius).all() else weights * np.minimum(1, radius / np.maximum(norms, 1e-300))
+        factors = shrinkage_into_ball(weights, self.settings.alpha)
+        return weights if (factors == 1).all() else weights * factors
 
     # ---- what is known of all rows -------------------------------------------------------------------------------
 
@@ -388,7 +375,7 @@ class Gadget(Learner):
     @property
     def dual_objective(self) -> Floats:
         """Estimate of the dual objective at this site, of shape (n_outputs,); see `HingeRows.best_dual`."""
-        return self.rows.best_dual(self._activity, self._price, self._pull, self.settings.alpha)
+        return self.rows.best_dual(self._answer.activity, self._answer.price, self._answer.pull, self.settings.alpha)
 
     @property
     def estimated_gap(self) -> Floats:
@@ -431,9 +418,8 @@ class Gadget(Learner):
         """Return iterates, mass, the state of the edges, and that of the random generator."""
         return {
             "weights": self.weights, "average": self.average, "dual": self.dual, "rounds": self.rounds,
-            "steps": self.steps, "push_sum": self._push_sum.checkpoint(), "pull": self._pull,
-            "activity": self._activity, "price": self._price, "progress": self._progress.entries,
-            "smooth": self._progress.smooth,
+            "steps": self.steps, "push_sum": self._push_sum.checkpoint(), **vars(self._answer),
+            "progress": self._progress.entries, "smooth": self._progress.smooth,
             "has_met": self._has_met, "has_finished": self.has_finished, "step_sizes": vars(self._steps),
             "draws": json.dumps(self._rng.bit_generator.state),
         }  # fmt: skip
@@ -456,7 +442,7 @@ class Gadget(Learner):
         self._push_sum = PushSum.restore(state["push_sum"])
         self._steps = Steps(**state["step_sizes"])
         self._statistics = self._statistics_of_rows()
-        self._pull, self._activity, self._price = state["pull"], state["activity"], state["price"]
+        self._answer = Answer(state["pull"], state["activity"], state["price"])
         self._progress = Progress([tuple(entry) for entry in state["progress"]], state["smooth"])
         self._rng.bit_generator.state = json.loads(state["draws"])
         if self.rows.n_rows != state["dual"].shape[1]:

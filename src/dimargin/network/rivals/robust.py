@@ -54,7 +54,7 @@ from dimargin.network.rivals.linear_rounds import LinearRounds
 from dimargin.network.rivals.merging import MergeRule, NearestMixing, check_merge
 from dimargin.network.rivals.parameter_checks import check_between, check_whole
 from dimargin.network.rivals.turns import Step
-from dimargin.problems.hinge import HingeRows
+from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 
 _LARGEST_FLOW = limits.NUMBER / (2 * limits.SITES)  # so that the sum of all flows can be sent
@@ -130,8 +130,7 @@ class RobustSite(LinearRounds):
         return float(self.problem.alpha**-0.5)
 
     def _projected(self, weights: Floats) -> Floats:
-        norms = np.linalg.norm(weights, axis=1, keepdims=True)
-        return np.asarray(weights * np.minimum(1.0, self._radius / np.maximum(norms, 1e-300)))
+        return weights * shrinkage_into_ball(weights, self.problem.alpha)
 
     def _inverse_first_step(self) -> float:
         if self.robust.step_size != "auto":

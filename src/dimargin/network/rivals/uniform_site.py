@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, SiteProgram, Stop, Wake
 from dimargin.network.programs.algorithm import Problem
-from dimargin.problems.hinge import HingeRows
+from dimargin.problems.hinge import HingeRows, shrinkage_into_ball
 from dimargin.system.arrays import Floats
 
 LARGEST_SUM = 1e60  # size of a number that a neighbour may add to the mass
@@ -112,10 +112,7 @@ class UniformSite(SiteProgram):
 
     def _shrinkage(self, weights: Floats) -> Any:
         """Return the factors that bring weights into the ball, of shape (n_outputs, 1); one without projection."""
-        if not self.parameters.projection:
-            return 1.0
-        norms = np.linalg.norm(weights, axis=1, keepdims=True)
-        return np.minimum(1, self.problem.alpha**-0.5 / np.maximum(norms, 1e-300))
+        return shrinkage_into_ball(weights, self.problem.alpha) if self.parameters.projection else 1.0
 
     @abstractmethod
     def _let_go(self, now: float) -> Iterable[Action]:
