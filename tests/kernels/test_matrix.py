@@ -151,6 +151,7 @@ def test_a_value_depends_on_its_pair_alone(name, dtype, sparse, d, instructions)
             np.testing.assert_array_equal(every(queries), whole[np.ix_(i, j)])
 
 
+@pytest.mark.slow_after(16)
 @every_instruction_set
 @every_kernel
 @pytest.mark.parametrize("longest", [10, 25, 60, 200])
@@ -219,6 +220,7 @@ def test_threads_multiply_rows_of_any_shape_alike(sparse, n, m, d, outputs):
     assert {k.evaluations for k in K} == {n * m}
 
 
+@pytest.mark.slow_after(1)
 @every_instruction_set
 @pytest.mark.parametrize("longest", [30, 150])  # one sort of columns, or both: in parts where both rows are long
 def test_sparse_columns_of_several_batches(longest, instructions):

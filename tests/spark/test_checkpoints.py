@@ -132,9 +132,8 @@ def assert_same(found, expected):
     assert values[0] == values[1]
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "diodm" else pytest.param(name, marks=pytest.mark.slow) for name in MACHINES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MACHINES)
 def test_a_fit_goes_on_where_another_one_was_and_gives_the_same_machine(frame, folder, monkeypatch, whole, name):
     machine = MACHINES[name]
     expected, levels = whole(name)

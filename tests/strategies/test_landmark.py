@@ -234,6 +234,7 @@ def test_stopped_in_part_it_is_certified_on_all_rows(place):
     assert_allclose(outcome.objectives.primal, 0.5 * (dual * margins).sum(axis=1) + losses, rtol=1e-6)
 
 
+@pytest.mark.slow_after(1)
 @pytest.mark.parametrize("rank_tolerance", [None, 1e-10])
 def test_rounding_of_nearly_dependent_landmarks_does_not_stop_the_steps(monkeypatch, rank_tolerance):
     """A steep loss, and landmarks whose kernel matrix is nearly singular: the Hessian was indefinite.

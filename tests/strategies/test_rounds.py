@@ -53,6 +53,7 @@ def check(problem, found):
     assert (found.objectives.dual <= dual + 1e-9 * np.abs(dual)).all()
 
 
+@pytest.mark.slow_after(20)
 @every_case
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
 @pytest.mark.parametrize("tol", [1e-3, 1e-7])
@@ -72,6 +73,7 @@ def dealt_rows(draw):
     return n_shards, seed, by_class
 
 
+@pytest.mark.slow_after(2)
 @every_case
 @settings(max_examples=6)
 @given(dealt=dealt_rows(), tol=st.sampled_from([1e-2, 1e-3, 1e-5]))  # in float32, with a sample, and in float64
