@@ -62,7 +62,7 @@ def test_the_page_has_a_picture_for_every_run_and_both_figures(tmp_path):
     assert page.source.count("<svg") == 4 and page.source.count("24 nodes") == 4
     assert "Until all nodes have the same core-set" in page.texts["answer-section-5"]
     row = page.tables["table-section-5-data-0-0"][2]
-    assert row[0] == "consensus (simulated)" and row[1] == "100.00"
+    assert row[0] == "consensus†" and row[1] == "100.00"
     cells = json.loads((tmp_path / "cells.json").read_text())["cells"]
     assert len(cells[1]["traces"][RADII]["lines"]) == 24 and cells[0]["traces"] == {}
     again = run_experiment(replace(declared, parts=(balls,)), tmp_path, Options(quick=True))

@@ -80,8 +80,10 @@ def test_what_is_simulated_is_marked(moons, tmp_path):
     assert outcome.metrics["messages"] > 0 and outcome.metrics["bytes"] > outcome.metrics["messages"]
     page = Page(tmp_path / "report.html")
     assert (
-        page.tables["table-scores-data-0-0"][1][0] == "gossip (simulated)"
+        page.tables["table-scores-data-0-0"][1][0] == "gossip†"
         and "in one process" in page.texts["simulated"]
+        and page.source.count("† simulated: in one process") == 1
+        and (tmp_path / "report.md").read_text().count("† simulated: in one process") == 1
     )
     assert page.tables["table-methods"][1][1] == "sites that talk; simulated: the network"
     assert int(page.tables["table-scores-data-0-0"][1][-1].replace(",", "")) == outcome.metrics["messages"]

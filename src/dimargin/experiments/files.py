@@ -13,6 +13,7 @@ from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.pictures import pictures, pictures_over_rows
 from dimargin.experiments.run import PartResults, Record, Results
 from dimargin.experiments.tables import (
+    WHAT_SIMULATED_IS,
     ShownTable,
     data_table,
     estimator_table,
@@ -94,6 +95,7 @@ def _section(found: PartResults, place: int, drawn: bool) -> dict[str, Any]:
         "name": found.part.name,
         "title": found.part.title,
         "about": found.part.about,
+        "simulated": WHAT_SIMULATED_IS if any(record.cell.method.simulated for record in found.records) else "",
         "answer": found.part.answer(found) if found.part.answer and found.records else "",
         "tables": part_tables(found),
         "figures": pictures_over_rows(found, f"part-{place}-rows") if drawn else [],
@@ -108,7 +110,8 @@ def _markdown(content: dict[str, Any]) -> str:
     lines.append(f"{content['n_cells']} cells, {content['n_failed']} without a result.")
     lines += [f"Missing data: {name}: {reason}." for name, reason in content["missing"].items()]
     for section in content["sections"]:
-        lines += [f"## {section['title']}", section["about"], *section["answer"].splitlines()]
+        simulated = [section["simulated"]] if section["simulated"] else []
+        lines += [f"## {section['title']}", section["about"], *simulated, *section["answer"].splitlines()]
         lines += [text for table in section["tables"] for text in _markdown_table(table, "###")]
         for name, tables, _ in section["data"]:
             lines.append(f"### {name}")

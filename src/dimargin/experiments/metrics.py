@@ -31,6 +31,10 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
+def _above(share: float) -> str:
+    return f"{100 * share:,.0f}" if share >= 1 else number(100 * share, 2)
+
+
 def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else number(value, 3)
 
@@ -89,10 +93,8 @@ METRICS = {
         "worst honest site, %", _percent, "the same of the sites that do not lie, where some do", 100.0
     ),
     "balanced_accuracy": Metric("balanced, %", _percent, "mean over the classes of the share predicted right", 100.0),
-    "excess": Metric(
-        "above the optimum", lambda value: f"{value:.1e}", "objective of all rows over LIBLINEAR's, less one"
-    ),
-    "worst_excess": Metric("worst site above", lambda value: f"{value:.1e}", "the same of the worst site"),
+    "excess": Metric("above the optimum, %", _above, "objective of all rows over LIBLINEAR's, less one", 100.0),
+    "worst_excess": Metric("worst site above, %", _above, "the same of the worst site", 100.0),
     "core_sets": Metric("core-sets", count, "different ones at the end"),
     "squared_radius": Metric("squared radius", lambda value: number(value, 5), "of the ball"),
     "radius_ratio": Metric("radius / smallest", lambda value: number(value, 5), "of the ball, over the smallest"),

@@ -13,7 +13,10 @@ from dimargin.experiments.run import DataFacts, PartResults, Record, Results
 from dimargin.report.words import number
 
 NOTHING = "—"
-SIMULATED = " (simulated)"
+SIMULATED = "†"
+WHAT_SIMULATED_IS = (
+    "† simulated: in one process, in place of several machines. The list of methods says what of each is simulated."
+)
 
 
 @dataclass(frozen=True)
