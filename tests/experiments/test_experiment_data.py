@@ -70,13 +70,22 @@ def test_what_was_scaled_before_is_left_as_it_is(moons):
     assert given.min() > 1
 
 
-def test_data_that_are_made_of_others():
-    """Two of ten digits, whose labels are one more, and a class of which 0.6% of the rows are left."""
-    y = np.arange(200) % 10 + 1.0
+@pytest.mark.parametrize("first", [0.0, 1.0])  # the digits, and as LIBSVM's page has them
+def test_two_of_ten_digits(first):
+    y = np.arange(200) % 10 + first
     digits = DataRows(np.arange(200.0)[:, None], y, np.arange(100.0)[:, None], y[:100])
     found = load("usps, 4 or 9", read={"usps": digits}.__getitem__)
-    assert sorted(set(found.y)) == sorted(set(found.y_test)) == [5, 10]
+    assert sorted(set(found.y)) == sorted(set(found.y_test)) == [4 + first, 9 + first]
     assert (len(found.y), len(found.y_test)) == (40, 20)
+
+
+def test_the_digits_of_real_data(data_folder):
+    found = load("usps, 4 or 9")
+    assert np.unique(found.y, return_counts=True)[1].tolist() == [652, 644]
+    assert len(set(found.y_test)) == 2
+
+
+def test_a_class_of_which_few_rows_are_left():
     rare = DataRows(np.arange(12_000.0)[:, None], np.repeat([-1.0, 1.0], [9940, 2060]), None, None)
     found = load("cod-rna, 0.6% positive", read={"cod-rna": rare}.__getitem__)
     labels = np.concatenate([found.y, found.y_test])
