@@ -3,8 +3,10 @@
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_moons
+from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -134,3 +136,15 @@ def test_parameters_out_of_range(moons, parameters, text):
     X, y, *_ = moons
     with pytest.raises(ValueError, match=text):
         DistEval(SVC(), **parameters).fit(X, y)
+
+
+def test_sparse_rows(moons):
+    X, y, queries, _ = moons
+    dense, sparse = (
+        DistEval(LinearSVC(), 4, shards="sorted", random_state=0).fit(form(X), y).decision_function(form(queries))
+        for form in (np.array, sp.csr_array)
+    )
+    assert_allclose(dense, sparse, atol=1e-6)
+    refused = DistEval(GaussianNB(), n_sites=4, random_state=0)
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        refused.fit(sp.csr_array(X), y)

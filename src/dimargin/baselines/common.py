@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import gen_batches
+from sklearn.utils import gen_batches, get_tags
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -25,12 +26,12 @@ ROWS_AT_ONCE = 4096
 
 
 def training_rows(estimator: Any, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
-    """Return dense float64 rows, or rows and class labels, for training.
+    """Return float64 rows, or rows and class labels, for training: dense, or CSR where the estimator takes sparse rows.
 
     Raises ValueError or TypeError naming row and column, or what is wrong with the labels.
     """
     with columns_named(X, type(estimator).__name__):
-        found = validate_data(estimator, X, y, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
+        found = validate_data(estimator, X, y, reset=reset, order="C", **_forms_of(estimator))
     X, *labels = found if isinstance(found, tuple) else (found,)
     check_finite(X, columns=getattr(estimator, "feature_names_in_", None))
     if not labels:
@@ -47,13 +48,19 @@ def check_two_classes(estimator: Any, classes: NDArray[Any]) -> None:
         )
 
 
-def query_rows(estimator: Any, X: Any) -> Floats:
-    """Return dense float64 rows for a fitted estimator."""
+def query_rows(estimator: Any, X: Any) -> Any:
+    """Return float64 rows for a fitted estimator, as `training_rows` does."""
     check_is_fitted(estimator)
     with columns_named(X, type(estimator).__name__):
-        X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        X = validate_data(estimator, X, reset=False, **_forms_of(estimator))
     check_finite(X, columns=getattr(estimator, "feature_names_in_", None))
-    return np.asarray(X)
+    return X if sp.issparse(X) else np.asarray(X)
+
+
+def _forms_of(estimator: Any) -> dict[str, Any]:
+    """Return the forms of rows that an estimator takes; what is not finite is found by `check_finite`."""
+    sparse = get_tags(estimator).input_tags.sparse
+    return {"dtype": np.float64, "accept_sparse": "csr" if sparse else False, "ensure_all_finite": False}
 
 
 def width(gamma: str | float, X: Floats) -> float:
@@ -100,7 +107,7 @@ class BinaryClassifier(ClassifierMixin, BaseEstimator, ABC):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _rows_and_signs(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+    def _rows_and_signs(self, X: Any, y: Any) -> tuple[Any, Floats]:
         """Return rows, and labels of plus one for the second class and minus one for the first; set `classes_`."""
         X, y = training_rows(self, X, y)
         check_binary(y)

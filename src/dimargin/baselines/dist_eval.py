@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state, gen_batches, get_tags
 
 from dimargin.baselines.common import BinaryClassifier, query_rows
 from dimargin.estimators.sites import check_sites
@@ -42,8 +42,8 @@ class _OneClass:
     def __init__(self, sign: float) -> None:
         self.sign = sign
 
-    def decision_function(self, X: Floats) -> Floats:
-        return np.full(len(X), self.sign)
+    def decision_function(self, X: Any) -> Floats:
+        return np.full(X.shape[0], self.sign)
 
 
 @dataclass(eq=False, repr=False)
@@ -124,12 +124,18 @@ class DistEval(BinaryClassifier):
     conditions: Any = None
     random_state: Any = None
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.estimator is None or get_tags(self.estimator).input_tags.sparse
+        return tags
+
     def fit(self, X: Any, y: Any) -> Self:
         """Deal the rows to sites, and train a machine at each.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
+            Sparse where the estimator takes sparse rows.
         y : array-like of shape (n_samples,)
             Labels of two classes.
 
@@ -153,7 +159,7 @@ class DistEval(BinaryClassifier):
         self._seed = int(rng.randint(2**31 - 1))
         self._graph = connected_graph(self.topology, int(self.n_sites), self._seed)
         self._check_filter()
-        self.site_of_rows_ = deal(self.shards, signs, rng.permutation(len(X)), int(self.n_sites))
+        self.site_of_rows_ = deal(self.shards, signs, rng.permutation(X.shape[0]), int(self.n_sites))
         self.machines_ = [self._trained(X, signs, np.flatnonzero(self.site_of_rows_ == k)) for k in range(self.n_sites)]
         self.query_costs_ = QueryCosts()
         return self
@@ -165,10 +171,10 @@ class DistEval(BinaryClassifier):
         """
         X = query_rows(self, X)
         values = np.array([self._said(machine, X) for machine in self.machines_])
-        parts = [self._filtered(values[:, batch]) for batch in gen_batches(len(X), _QUERIES)]
+        parts = [self._filtered(values[:, batch]) for batch in gen_batches(X.shape[0], _QUERIES)]
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def _trained(self, X: Floats, signs: Floats, own: Any) -> Any:
+    def _trained(self, X: Any, signs: Floats, own: Any) -> Any:
         """Return the machine of a site with these rows."""
         if len(np.unique(signs[own])) < 2:
             return _OneClass(float(signs[own][0]) if len(own) else 0.0)
@@ -177,7 +183,7 @@ class DistEval(BinaryClassifier):
             machine.set_params(random_state=self._seed)
         return machine.fit(X[own], signs[own])
 
-    def _said(self, machine: Any, X: Floats) -> Floats:
+    def _said(self, machine: Any, X: Any) -> Floats:
         """Return what a site says of queries by itself, of shape (n_samples,)."""
         value = machine.decision_function if hasattr(machine, "decision_function") else machine.predict
         said = np.asarray(value(X), dtype=np.float64)
