@@ -117,7 +117,7 @@ class Jobs:
         """
         self.count += len(actions)
         outcomes = self._outcomes([(action, self.named(operation)) for action, operation in actions])
-        results = []
+        results, outcome = [], None
         try:
             for outcome in outcomes:
                 results.append(outcome.result())
@@ -153,11 +153,14 @@ class Jobs:
                 outcome.set_exception(error)
 
         tag = f"{name.replace(',', ';')} [{uuid4().hex[:8]}]"
-        add, remove, _ = self._tags
+        add, remove, cancel = self._tags
         add(tag)
         try:
             thread = InheritableThread(work, session=self.spark, daemon=True)
             thread.start()  # which inherits the tag
+        except BaseException:
+            cancel(tag)
+            raise
         finally:
             remove(tag)
         return thread, outcome, tag
