@@ -518,3 +518,17 @@ def test_a_state_with_values_that_are_none_is_refused(rows, name):
     state[name].flat[0] = np.nan
     with pytest.raises(ValueError, match=f"its {name} are NaN or infinite"):
         gadget(rows).restore(state)
+
+
+@pytest.mark.parametrize("gradient", ["tracked", "local"])
+def test_no_site_tells_weights_that_others_refuse(rows, gradient):
+    """Sums that no rows have, as hostile members may bring about, throw the iterate far off."""
+    X, y = rows
+    settings = GadgetSettings(alpha=ALPHA, gradient=gradient, norm_bound=20 * ALPHA**-0.5)
+    for wrong in (1e40, 1e100):
+        program = Gadget(HingeRows(X[:50, :7], y[None, :50]), settings)
+        exchange(program)
+        program._push_sum.mass[: program.weights.size] = wrong
+        program.weights = np.full_like(program.weights, wrong)
+        list(program._learn())
+        assert np.linalg.norm(program.weights) <= settings.norm_bound / 2 * (1 + 1e-12)

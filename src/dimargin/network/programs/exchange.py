@@ -82,6 +82,19 @@ class Answer:
         self.price = self.price + (means.loss - self.price) * weight
 
 
+def bounded(weights: Floats, norm_bound: float) -> Floats:
+    """Return weights that no correct site refuses, shortened to half of that bound; zeros if their norm is not finite.
+
+    What a hostile member has said within all bounds may throw an iterate far off for a moment, or move the schema and
+    the weights with it, and its site would be taken for a liar. The other half is for what compression rounds.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        norm = float(np.linalg.norm(weights))
+    if not np.isfinite(norm):
+        return np.zeros_like(weights)
+    return weights if norm <= norm_bound / 2 else weights * (norm_bound / 2 / norm)
+
+
 class Exchange(Message, frozen=True, tag="exchange", omit_defaults=True):
     """Message that a site sends a neighbour in a round."""
 

@@ -45,7 +45,7 @@ from dimargin.network import limits
 from dimargin.network.differences import Change
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
-from dimargin.network.programs.exchange import Answer, Difference, Exchange, Sums
+from dimargin.network.programs.exchange import Answer, Difference, Exchange, Sums, bounded
 from dimargin.network.programs.gadget_differences import Differences
 from dimargin.network.programs.gadget_settings import GadgetSettings
 from dimargin.network.programs.learner import Learner
@@ -134,7 +134,8 @@ class Gadget(Learner):
 
     def inherit(self, state: dict[str, Any], schema: Schema, before: Schema) -> None:
         """Begin with the weights that were learnt under the earlier schema."""
-        self.weights, self.average = (schema.moved(state[name], before) for name in ("weights", "average"))
+        moved = (schema.moved(state[name], before) for name in ("weights", "average"))
+        self.weights, self.average = (bounded(weights, self.settings.norm_bound) for weights in moved)
         self.steps, self.rounds, self._has_met = state["steps"], state["rounds"], state["has_met"]
         if self.settings.gradient == "local":
             self._sums.pull[:] = self.rows.n_rows * self.weights
@@ -239,7 +240,7 @@ class Gadget(Learner):
         if self._sums.rows <= 0:  # no rows here, or an edge was undone a moment ago
             return
         if self.settings.gradient == "local":
-            self.weights = self._means.pull
+            self.weights = bounded(self._means.pull, self.settings.norm_bound)
         elif self._iterates:
             self.weights = np.mean([self.weights, *self._iterates.values()], axis=0)
         self._rounds_since_step += 1
@@ -248,10 +249,9 @@ class Gadget(Learner):
         self._rounds_since_step = 0
         before = self.weights
         self.steps += 1
-        if self.settings.gradient == "local":
-            self._step_locally()
-        else:
-            self._step_by_all()
+        step = self._step_locally if self.settings.gradient == "local" else self._step_by_all
+        step()
+        self.weights = bounded(self.weights, self.settings.norm_bound)
         self.average = self.average + (self.weights - self.average) * (2 / (self.steps + 1))
         yield from self._judge(float(np.linalg.norm(self.weights - before)))
 
