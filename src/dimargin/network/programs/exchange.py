@@ -87,7 +87,10 @@ def bounded(weights: Floats, norm_bound: float) -> Floats:
 
     What a hostile member has said within all bounds may throw an iterate far off for a moment, or move the schema and
     the weights with it, and its site would be taken for a liar. The other half is for what compression rounds.
+    Without a bound, as in a simulation, weights are left as they are, so that steps that diverge show.
     """
+    if np.isinf(norm_bound):
+        return weights
     with np.errstate(over="ignore", invalid="ignore"):
         norm = float(np.linalg.norm(weights))
     if not np.isfinite(norm):
