@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import networkx as nx
 import numpy as np
 import pytest
@@ -532,3 +533,14 @@ def test_no_site_tells_weights_that_others_refuse(rows, gradient):
         program.weights = np.full_like(program.weights, wrong)
         list(program._learn())
         assert np.linalg.norm(program.weights) <= settings.norm_bound / 2 * (1 + 1e-12)
+
+
+def test_weights_of_members_at_the_bound_leave_room_for_rounding(rows):
+    X, y = rows
+    settings = GadgetSettings(alpha=ALPHA, norm_bound=20 * ALPHA**-0.5)
+    program, other = (Gadget(HingeRows(X[:50, :7], y[None, :50]), settings) for _ in range(2))
+    exchange(program)
+    message = exchange(other, "a")
+    told = np.full_like(program.weights, settings.norm_bound / program.weights.size**0.5 * (1 - 1e-9))
+    list(program.receive(3.0, "b", msgspec.structs.replace(message, iterate=told)))
+    assert np.linalg.norm(program._iterates["b"]) <= settings.norm_bound / 2 * (1 + 1e-12)

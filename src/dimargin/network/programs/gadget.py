@@ -123,7 +123,7 @@ class Gadget(Learner):
         if is_new or sender not in self._leads:
             self._leads[sender] = message.steps
             if len(whole.iterate) and not (isinstance(message, Difference) and message.is_new):
-                self._iterates[sender] = whole.iterate
+                self._iterates[sender] = bounded(whole.iterate, self.settings.norm_bound)
         return self.neighbourhood.judge(sender, is_new)
 
     def append(self, rows: HingeRows) -> None:
