@@ -50,6 +50,7 @@ ALL_ROWS = {  # which take long, and are done once, where they are asked for
     "exact, all rows": (COVTYPE, 464_810, EXACT),
     "exact, a million rows": (COVTYPE, 1_000_000, EXACT),
 }
+ROW_GROUP = 16_384  # rows, so that as many tasks as there are partitions can share a file
 REPLAYED = (1, 2, 4, 8, 16, 32, 64)
 BANDWIDTH, LATENCY = 1.25e8, 1e-3  # bytes a second of every executor's link (1 Gbit), and seconds
 
@@ -70,7 +71,7 @@ def session(executors, folder, partitions=4, memory="4g", driver="1g", connect=F
         "spark.eventLog.enabled": "true", "spark.eventLog.dir": folder, "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.compress": "false",
         "spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": tempfile.gettempdir(),
-        "spark.sql.shuffle.partitions": str(partitions),
+        "spark.sql.shuffle.partitions": str(partitions), "spark.sql.files.minPartitionNum": str(partitions),
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }  # fmt: skip
     megabytes = int(memory[:-1]) * 1024
@@ -198,7 +199,9 @@ def prepared(names, folder):
         np.save(f"{file}.y.npy", y)
         os.mkdir(file)
         for k, rows in enumerate(np.array_split(np.arange(len(y)), 8)):
-            pd.DataFrame({"features": list(X[rows]), "label": y[rows]}).to_parquet(f"{file}/{k}.parquet")
+            pd.DataFrame({"features": list(X[rows]), "label": y[rows]}).to_parquet(
+                f"{file}/{k}.parquet", row_group_size=ROW_GROUP
+            )
 
 
 def repeated(X, rng, n_rows):

@@ -72,6 +72,19 @@ def test_rounds_start_from_clusters_where_the_kernel_is_local(remote, monkeypatc
     assert {entry["level"] for entry in started.history_} == {0}  # from the model that was there
 
 
+def test_clusters_that_rounds_start_from_are_solved_well_and_none_is_much_larger_than_a_shard(remote, monkeypatch):
+    """What they leave is the caller's, which works alone, and all tasks wait for that of the largest."""
+    monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 2000)
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(n, 2)) + 30 * k for k, n in enumerate((3500, 1500, 1000))])
+    y = np.sin(3 * X[:, 0]) + 0.3 * rng.normal(size=len(X)) > 0
+    machine = clone(HINGE).set_params(gamma=1.0, tol=1e-3, strategy=Exact(across_shards=True)).fit(X, y)
+    clusters = machine.history_[0]
+    assert (clusters["level"], clusters["partitions"]) == (1, 4)  # the 3,500 rows are two, since 3,000 are the most
+    assert 1e-3 < clusters["relative_gap"] <= 0.01
+    assert (machine.status_, machine.certificate_) == ("converged", "global")
+
+
 def test_time_that_ends_among_the_clusters_says_so(remote, monkeypatch):
     """The deadline has passed before the first round: the model is that of the clusters, and so is its certificate."""
     monkeypatch.setattr(parts, "_ROWS_OF_SHARD", 2000)

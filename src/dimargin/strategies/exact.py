@@ -15,6 +15,9 @@ from dimargin.strategies.base import LevelModel, Outcome, Strategy, Training, Tr
 from dimargin.strategies.dc import DivideAndConquer
 from dimargin.strategies.solves import SolverWrapper, Summary, solve_parts
 
+_TOL_OF_CLUSTERS = 0.01  # what is left inside clusters the caller has to solve by itself, round after round
+_LARGEST_CLUSTER = 1.5  # times the rows of a shard: a cluster is one task, and the others would wait for the largest
+
 
 class InOnePlace(Strategy):
     """Base of strategies that bring all rows together and solve the whole problem there."""
@@ -51,9 +54,10 @@ class Exact(InOnePlace):
         Whether rows stay in their shards, where rounds bring their margins up to date, instead of coming together in
         one place (docs/algorithms.md#exact-across-shards). None means that they stay if shards are in other
         processes, as on Spark, and have more than 65,536 rows in all. Solves in one process are faster in one place.
-        Where the kernel is so narrow that many of its values are negligible, rounds start from kernel clusters, as
-        many as shards, that are solved side by side: this is `DivideAndConquer` with one level. If `max_time` ends
-        before the first round does, their model is returned, whose certificate is "partitioned".
+        Where the kernel is so narrow that many of its values are negligible, rounds start from kernel clusters, about
+        as many as shards and none with more than 1.5 times their rows, that are solved side by side to a gap of 0.01:
+        this is `DivideAndConquer` with one level. If `max_time` ends before the first round does, their model is
+        returned, whose certificate is "partitioned".
     working_set : int or None, default=None
         Rows whose coefficients may change in a round of a solve across shards, at first. Rounds are few where these
         are about all support vectors, and take long where they are more. None means 32,768 for the hinges and 16,384
@@ -102,7 +106,9 @@ class Exact(InOnePlace):
             return super().train(training)
         rows, start = training.rows, given_start(training)
         if start is None and self.working_set is None and rows.n_shards > 1 and any(rows.collect(_is_local, None, 1)):
-            return DivideAndConquer().train(replace(training, shape=_clusters(rows.n_shards)))
+            largest = 1 + int(_LARGEST_CLUSTER * training.facts.n_rows / rows.n_shards)
+            clusters = DivideAndConquer(max_cluster_size=largest, level_tol=_TOL_OF_CLUSTERS)
+            return clusters.train(replace(training, shape=_clusters(rows.n_shards)))
         training.progress.level_begin(0, None)
         whole = solve_across(training, start, self.working_set)
         return _outcome(training, whole.level, whole.found())
