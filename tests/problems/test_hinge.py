@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from dimargin.estimators.certificate import hinge_objectives
-from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
+from dimargin.problems.hinge import LOSSES, HingeRows, hinge_dual, loss_of
 
 ALPHA, SMOOTH = 1e-2, LOSSES[1:]
 
@@ -92,3 +92,11 @@ def test_roundings_bound_what_longer_numbers_tell():
         exact = losses(name, margins).sum()
         error = abs(float(rows.evaluate(w[None]).loss[0] - exact))
         assert error <= rows.loss_rounding(w[None])[0] <= 1e-10 * float(exact)
+
+
+def test_a_dual_objective_without_a_price_is_zero_for_smooth_losses():
+    """Sums from other sites may leave none, by rounding: the factor was 1e290, and its square overflowed."""
+    nothing, activity = np.zeros((1, 1)), np.array([6.3e-9])
+    with np.errstate(all="raise"):
+        assert hinge_dual(activity, nothing, 1e-2, price=np.zeros(1))[0] == 0.0
+        assert hinge_dual(activity, nothing, 1e-2)[0] > 6e-9  # those of the hinge are bounded

@@ -249,3 +249,19 @@ def test_squared_hinge_is_certified_inside_its_box(blocks_give_up):
         solution = fit(problem, tol=1e-9, max_iter=max_iter)
         assert (solution.dual >= 0).all()
         assert certificate(problem, solution.dual)[2] <= solution.objectives.relative_gap + 1e-10
+
+
+def test_an_intercept_of_which_rounding_leaves_nothing_stays(monkeypatch):
+    """With features near 1e7 the kernel hides the curvature of an intercept, and the shift was a division by zero."""
+    X, labels = blobs(40, 0)
+    method = newton(make_problem(X, labels, SQUARED_HINGE, RBF, intercept=True))
+    solved = GramNewton._solve
+
+    def without_ones(self, factor, rows, bend, right):
+        found, images = solved(self, factor, rows, bend, right)
+        return (np.zeros_like(found), np.zeros_like(images)) if (right == 1.0).all() else (found, images)
+
+    monkeypatch.setattr(GramNewton, "_solve", without_ones)
+    before = method.intercepts.copy()
+    assert np.isfinite(method.step()).all()
+    assert_array_equal(method.intercepts, before)

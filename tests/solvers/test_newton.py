@@ -308,3 +308,25 @@ def test_the_history_counts_up():
     solution = fit(X, replace(losses, mass=500.0))
     assert [entry["kernel_evaluations"] for entry in solution.history] == [0] * solution.passes
     assert solution.history[-1]["relative_gap"] == solution.objectives.worst_gap
+
+
+def test_a_ridge_makes_up_for_what_a_matrix_has_beside_its_diagonal():
+    """Changes of a Hessian that was 1e19 leave numbers of 2,048 around a diagonal of one."""
+    matrix = np.eye(4) + np.array([[0, 0, 0, 0], [0, 0, -2048, 0], [0, -2048, 0, 2048], [0, 0, 2048, 0]])
+    right = np.arange(1.0, 5)
+    found = newton._solve_positive(matrix, right, 0.0, 20)
+    assert np.isfinite(found).all() and found @ right > 0  # a way down
+
+
+@pytest.mark.parametrize("seed", [69, 107, 189])
+def test_rows_far_from_zero_end_with_a_certificate(seed):
+    """They were refused, because their Hessian was not positive definite, with words about infinite features."""
+    rng = np.random.default_rng(seed)
+    n, d = rng.integers(3, 7), rng.integers(3, 6)
+    X = 1e7 * (1 + 0.01 * rng.normal(size=(n, d)))
+    labels = np.r_[-1.0, 1.0, np.where(rng.random(n - 2) < 0.6, 1.0, -1.0)][None]
+    weights, lam = 10 ** rng.uniform(-3, 3, n), 10 ** rng.uniform(3, 8)
+    losses = losses_of(labels, weights, ODMLoss(lam=lam, upsilon=1.0, theta=0.2), bool(seed % 2))
+    shards = LocalEngine(1, Event()).scatter([Shard(LinearFeatures(StoredRows(X)), losses)])
+    solution = solve(shards, Newton(d, intercept=bool(seed % 2)), np.zeros((1, d + 1)), Limits(tol=1e-12))
+    assert solution.status == "precision" and np.isfinite(solution.objectives.worst_gap)

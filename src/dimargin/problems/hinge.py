@@ -210,7 +210,7 @@ def hinge_dual(
     if price is not None:
         square = square + 2 * alpha * np.maximum(price, 0.0)
     scale = np.maximum(alpha * activity / np.maximum(square, 1e-300), 0.0)
-    if price is None:
-        scale = np.minimum(1, scale)
-    gain, cost = scale * activity, scale**2 * square / (2 * alpha)
+    # where sums from other sites leave no price, by rounding, nothing says how large coefficients may be
+    scale = np.minimum(1, scale) if price is None else np.where(square > 1e-300, scale, 0.0)
+    gain, cost = scale * activity, scale * (scale * square) / (2 * alpha)  # the square of a factor may overflow
     return np.asarray(gain - cost - ROUNDINGS * (np.abs(gain) + cost))

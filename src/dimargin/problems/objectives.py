@@ -52,8 +52,9 @@ class Objectives:
 
     @property
     def reached(self) -> Floats:
-        """Dual objectives without rounding."""
-        return np.asarray(self.primal - self.unrounded * np.abs(self.primal))
+        """Dual objectives without rounding, nan where the primal ones are infinite."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.primal - self.unrounded * np.abs(self.primal))
 
     def rounded(self, errors: Floats) -> Objectives:
         """Return these objectives with a bound of their rounding, if that has not been counted yet."""

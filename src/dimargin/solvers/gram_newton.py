@@ -166,9 +166,11 @@ class GramNewton:
         found, images = self._solve(factor, rows, bend, right)
         if problem.intercept:
             ones, images_of_ones = self._solve(factor, rows, bend, np.ones(len(rows)))
-            shift = (found.sum() + signed[rows].sum()) / ones.sum()
-            found, images = found - shift * ones, images - shift * images_of_ones
-            way = way._replace(shift=float(shift))
+            total = float(ones.sum())
+            if total > 0.0:  # rounding may leave nothing of it, where no shift is known
+                shift = float(found.sum() + signed[rows].sum()) / total
+                found, images = found - shift * ones, images - shift * images_of_ones
+                way = way._replace(shift=shift)
         way.direction[rows] = found
         way.products[:] += images
         return way

@@ -346,7 +346,7 @@ def _solve_positive(matrix: Floats, right: Floats, ridge: float, tries: int) -> 
     _IndefiniteError
         If it is still indefinite after so many tries.
     """
-    ridge = max(ridge, np.finfo(float).eps * float(np.abs(np.diagonal(matrix)).max(initial=0.0)))  # less would vanish
+    ridge = max(ridge, np.finfo(float).eps * float(np.abs(matrix).max(initial=0.0)))  # less would vanish
     for _ in range(tries):
         try:
             return np.asarray(cho_solve(cho_factor(matrix, lower=True, check_finite=False), right, check_finite=False))
