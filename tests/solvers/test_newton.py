@@ -327,6 +327,5 @@ def test_rows_far_from_zero_end_with_a_certificate(seed):
     labels = np.r_[-1.0, 1.0, np.where(rng.random(n - 2) < 0.6, 1.0, -1.0)][None]
     weights, lam = 10 ** rng.uniform(-3, 3, n), 10 ** rng.uniform(3, 8)
     losses = losses_of(labels, weights, ODMLoss(lam=lam, upsilon=1.0, theta=0.2), bool(seed % 2))
-    shards = LocalEngine(1, Event()).scatter([Shard(LinearFeatures(StoredRows(X)), losses)])
-    solution = solve(shards, Newton(d, intercept=bool(seed % 2)), np.zeros((1, d + 1)), Limits(tol=1e-12))
+    solution = fit(X, losses, tol=1e-12)
     assert solution.status == "precision" and np.isfinite(solution.objectives.worst_gap)
