@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations
 from unittest import mock
@@ -29,8 +30,9 @@ from sklearn.exceptions import ConvergenceWarning
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
 from dimargin.estimators import data as data_module
+from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
 
-# of all tests together four times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
+# of all tests together five times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
 PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "750"))
 judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
 fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
@@ -261,6 +263,26 @@ def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
     machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy="exact"), X, y, weights)
     if machine is not None:
         assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
+
+
+@pytest.mark.slow
+@judged
+@given(data(), LOSSES, KERNELS, st.booleans(), st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6, 1e-9]))
+def test_solvers_of_many_rows(data, loss, kernel, intercept, gives_up, tol):
+    """Problems of several blocks, few rows each, and those that blocks hand over to Newton's method."""
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy="exact")
+    with mock.patch.object(BlockCoordinateDescent, "small", 4), ExitStack() as stack:
+        if gives_up:
+            stack.enter_context(mock.patch.object(block_coordinate_descent, "is_slow", _gives_up))
+        machine = fitted(machine, X, y, weights)
+    if machine is not None:
+        assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
+
+
+def _gives_up(state, now, memory):
+    return state.problem.loss.smooth and state.order is None and state.visited > 0 and not state.has_outgrown
 
 
 @pytest.mark.slow

@@ -15,6 +15,8 @@ from dimargin.problems.losses import ODMLoss, SquaredHingeLoss
 from dimargin.solvers import BlockCoordinateDescent, Limits, block_coordinate_descent, solve
 from dimargin.solvers.gram_factor import GramFactor, OutOfTimeError
 from dimargin.solvers.gram_newton import BYTES, GramNewton
+from dimargin.solvers.handover import newton_step
+from dimargin.solvers.precision import go_on_in_float64
 
 RBF = Kernel("rbf", gamma=1.0)
 HARD = ODMLoss(lam=1e7, upsilon=0.5, theta=0.3)
@@ -258,10 +260,65 @@ def test_an_intercept_of_which_rounding_leaves_nothing_stays(monkeypatch):
     solved = GramNewton._solve
 
     def without_ones(self, factor, rows, bend, right):
-        found, images = solved(self, factor, rows, bend, right)
-        return (np.zeros_like(found), np.zeros_like(images)) if (right == 1.0).all() else (found, images)
+        found, images, travelled = solved(self, factor, rows, bend, right)
+        return (found, images, travelled) if (right != 1.0).any() else (0 * found, 0 * images, travelled)
 
     monkeypatch.setattr(GramNewton, "_solve", without_ones)
     before = method.intercepts.copy()
-    assert np.isfinite(method.step()).all()
+    method.step()
+    assert np.isfinite(method.signed).all() and np.isfinite(method.products).all()
     assert_array_equal(method.intercepts, before)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("poly", gamma=1.0, degree=1, coef0=0.0)], ids=name)
+def test_the_certificate_of_large_features_is_that_of_the_coefficients(blocks_give_up, kernel, intercept):
+    """Products that steps are added up to are wrong in the fourth digit here, where a step of length zero ends."""
+    for seed in range(1, 5):
+        rng = np.random.default_rng(seed)
+        X, labels = rng.normal(size=(600, 2)) * [1e3, 5e5], np.where(rng.random(600) < 0.5, 1.0, -1.0)
+        problem = make_problem(X, labels, SquaredHingeLoss(1.0), kernel, np.full(600, 2.0), intercept=intercept)
+        found = fit(problem, tol=1e-6, max_iter=20)
+        signed, rows = np.longdouble(labels * found.dual[0]), np.longdouble(X)
+        margins = labels * (rows @ (signed @ rows) + found.objectives.intercept[0])
+        square, dual = (signed @ rows) @ (signed @ rows), found.dual[0]
+        primal = square / 2 + 2 * (np.maximum(0, 1 - margins) ** 2).sum()
+        bound = dual.sum() - (dual**2).sum() / 8 - square / 2
+        assert found.status == "converged" and found.objectives.dual[0] <= bound
+        assert abs(found.objectives.primal[0] - primal) <= found.objectives.worst_gap * primal
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), size=st.floats(-2, 6), steps=st.integers(1, 6), intercept=st.booleans())
+def test_products_err_by_no_more_than_they_have_travelled(seed, size, steps, intercept):
+    """Corrections of a direction can be many times as large as it is."""
+    rng = np.random.default_rng(seed)
+    X, labels = rng.normal(size=(120, 2)) * [1.0, 10.0**size], np.where(rng.random(120) < 0.5, 1.0, -1.0)
+    kernel = Kernel("poly", gamma=1.0, degree=1, coef0=0.0)
+    method = newton(make_problem(X, labels, SquaredHingeLoss(1e4), kernel, intercept=intercept))
+    for _ in range(steps):
+        method.step()
+    rows, kernel = np.longdouble(X), method.problem.kernel
+    error = np.abs(method.products[0] - rows @ (np.longdouble(method.signed[0]) @ rows))
+    assert (error <= kernel.rounding(len(X)) * method.travelled[0] * kernel.row_sizes).all()
+    method.refresh()
+    assert method.travelled is None
+    error = np.abs(method.products[0] - rows @ (np.longdouble(method.signed[0]) @ rows))
+    assert (error <= kernel.rounding(len(X)) * method.problem.reach(method.signed)[0] * kernel.row_sizes).all()
+
+
+def test_outputs_that_had_rested_come_back(blocks_give_up):
+    """Their gaps may be beyond the tolerance again once margins are computed afresh."""
+    X, labels = blobs(900, n_outputs=3)
+    solver = BlockCoordinateDescent()
+    state = solver.init(make_problem(X, labels, SQUARED_HINGE, RBF), None, Limits(tol=1e-9))
+    while state.newton is None:
+        solver.step(state)
+        solver.check(state)
+    state.focus(np.array([0, 2]))
+    newton_step(state)
+    assert len(state.newton.signed) == 2
+    go_on_in_float64(state)
+    newton_step(state)
+    assert_array_equal(state.newton.outputs, [0, 1, 2])
+    assert_allclose(state.margins, state.problem.margins(state.dual), rtol=1e-9, atol=1e-9)

@@ -49,6 +49,7 @@ class _Way(NamedTuple):
     direction: Floats
     products: Floats
     shift: float
+    travelled: float  # sum, over what the products were added up from, of absolute coefficients times sizes of rows
 
 
 @dataclass
@@ -69,6 +70,7 @@ class GramNewton:
     products: Floats  # K times them, of the same shape
     intercepts: Floats  # of shape (n_outputs,)
     memory: int  # bytes of a factor, at most
+    travelled: Floats | None = None  # of the products, as of margins in `DualProblem.objectives`
     fewest: Indices = field(init=False)  # rows that have changed pieces in a whole step, of shape (n_outputs,)
     tries: Indices = field(init=False)  # whole steps left that need not lower the objective, of the same shape
     progressed: bool = True  # whether the last step lowered the objective, or fewer rows than ever changed pieces
@@ -116,6 +118,7 @@ class GramNewton:
         """Go on with some of the outputs."""
         kept = np.isin(self.outputs, outputs)
         self.signed, self.products, self.intercepts = self.signed[kept], self.products[kept], self.intercepts[kept]
+        self.travelled = None if self.travelled is None else self.travelled[kept]
         self.fewest, self.tries = self.fewest[kept], self.tries[kept]
         self.problem, self.outputs = problem, outputs
 
@@ -125,8 +128,13 @@ class GramNewton:
         dual, margins = self.problem.at_feasible(labels * self.signed, labels * self.products)
         return self.problem.objectives(dual, margins).worst_gap
 
-    def step(self) -> Floats:
-        """Take a step for every output, and return by how much signed coefficients have changed.
+    def refresh(self, accurately: bool = False) -> None:
+        """Compute the products at once, free of the rounding of the steps that led to them."""
+        labels = self.problem.labels
+        self.products, self.travelled = labels * self.problem.margins(labels * self.signed, accurately), None
+
+    def step(self) -> None:
+        """Take a step for every output.
 
         Raises
         ------
@@ -135,16 +143,16 @@ class GramNewton:
         TooManyRowsError
             If the factor for the rows that count at this iterate would not fit into `memory`.
         """
-        change = np.zeros_like(self.signed)
         ways = [self._way(q) for q in range(len(self.signed))]
         self.progressed = False
+        travelled = self.problem.reach(self.signed) if self.travelled is None else self.travelled
         for q, way in enumerate(ways):
             length = self._length(q, way)
-            change[q] = length * way.direction
+            self.signed[q] += length * way.direction
             self.products[q] += length * way.products
             self.intercepts[q] += length * way.shift
-        self.signed += change
-        return change
+            travelled[q] += length * way.travelled
+        self.travelled = travelled
 
     def _margins(self, q: int) -> Floats:
         return np.asarray(self.problem.labels[q] * (self.products[q] + self.intercepts[q]))
@@ -154,26 +162,26 @@ class GramNewton:
         problem, signed, labels = self.problem, self.signed[q], self.problem.labels[q]
         dual, curvature, _ = problem.conjugate.response(self._margins(q)[None])
         rows, out = np.flatnonzero(curvature[0] > 0), np.flatnonzero((curvature[0] == 0) & (signed != 0))
-        way = _Way(np.zeros_like(signed), np.zeros_like(signed), 0.0)
+        direction, products, shift, travelled = np.zeros_like(signed), np.zeros_like(signed), 0.0, 0.0
         if len(out):
-            way.direction[out] = -signed[out]
-            way.products[:] = problem.kernel.multiply(out, way.direction[None, out])[0]
+            direction[out] = -signed[out]
+            products[:] = problem.kernel.multiply(out, direction[None, out])[0]
+            travelled = float(problem.kernel.product_sizes(out, direction[None, out])[0])
         if not len(rows):
-            return way
+            return _Way(direction, products, shift, travelled)
         bend = 1.0 / curvature[0][rows]
         factor = self._factor(q, rows, bend)
-        right = bend * (labels * dual[0] - signed)[rows] - way.products[rows]
-        found, images = self._solve(factor, rows, bend, right)
+        right = bend * (labels * dual[0] - signed)[rows] - products[rows]
+        found, images, sizes = self._solve(factor, rows, bend, right)
         if problem.intercept:
-            ones, images_of_ones = self._solve(factor, rows, bend, np.ones(len(rows)))
+            ones, images_of_ones, sizes_of_ones = self._solve(factor, rows, bend, np.ones(len(rows)))
             total = float(ones.sum())
             if total > 0.0:  # rounding may leave nothing of it, where no shift is known
                 shift = float(found.sum() + signed[rows].sum()) / total
                 found, images = found - shift * ones, images - shift * images_of_ones
-                way = way._replace(shift=shift)
-        way.direction[rows] = found
-        way.products[:] += images
-        return way
+                sizes += abs(shift) * sizes_of_ones
+        direction[rows] = found
+        return _Way(direction, products + images, shift, travelled + sizes)
 
     def _factor(self, q: int, rows: Indices, bend: Floats) -> GramFactor:
         """Return the factor for some rows, prepared: the last one of this output, if few have changed."""
@@ -189,12 +197,12 @@ class GramNewton:
         factor.prepare(rows, bend)
         return factor
 
-    def _solve(self, factor: GramFactor, rows: Indices, bend: Floats, right: Floats) -> tuple[Floats, Floats]:
-        """Return the solution x of ``(K_AA + D) x = right``, and ``K_A x`` for all rows.
+    def _solve(self, factor: GramFactor, rows: Indices, bend: Floats, right: Floats) -> tuple[Floats, Floats, float]:
+        """Return the solution x of ``(K_AA + D) x = right``, ``K_A x`` for all rows, and what that has travelled.
 
         Conjugate gradients with the factor as preconditioner take a step or two, but where rounding spoils the factor.
         """
-        found, products = np.zeros(len(rows)), np.zeros(self.problem.n_rows)
+        found, products, travelled = np.zeros(len(rows)), np.zeros(self.problem.n_rows), 0.0
         residual, along, image, square, goal = right, found, found, 1.0, -1.0
         for _ in range(_MOST_CORRECTIONS):
             solved = factor.solve(residual)
@@ -210,8 +218,9 @@ class GramNewton:
                 break
             length = float(along @ residual) / square
             found, products = found + length * along, products + length * product
+            travelled += abs(length) * float(self.problem.kernel.product_sizes(rows, along[None])[0])
             residual = residual - length * image
-        return found, products
+        return found, products, travelled
 
     def _length(self, q: int, way: _Way) -> float:
         """Return how far to go: all the way, or to the minimum along it."""

@@ -57,14 +57,11 @@ def hand_over(state: State) -> None:
         return
     is_near = state.best.objectives.worst_gap <= _NEAR
     go_on_in_float64(state)
-    problem, limits, outputs = state.problem, state.limits, state.outputs
     try:
         if is_near:
-            signed, products = problem.labels * state.dual, problem.labels * state.margins
-            intercepts, memory = problem.intercepts(state.margins), state.memory_of_gram
-            state.newton = GramNewton(problem, limits, outputs, signed, products, intercepts, memory)
+            state.newton = _newton_from(state)
         else:
-            state.newton = GramNewton.begin(problem, limits, outputs, state.rng, state.memory_of_gram)
+            state.newton = GramNewton.begin(state.problem, state.limits, state.outputs, state.rng, state.memory_of_gram)
             _stand(state)
     except TooManyRowsError as error:
         _give_back(state, error.factorizations)
@@ -76,27 +73,42 @@ def hand_over(state: State) -> None:
 
 def newton_step(state: State) -> None:
     """Take a step of Newton's method, if a limit leaves the time and the memory for it."""
-    newton, n = state.newton, state.problem.n_rows
+    newton = state.newton
     assert newton is not None
-    if len(newton.outputs) > len(state.outputs):
+    if not np.isin(state.outputs, newton.outputs).all():  # with margins afresh some do not meet the tolerance any more
+        state.newton = newton = _newton_from(state)
+    elif len(newton.outputs) > len(state.outputs):
         newton.focus(state.problem, state.outputs)
     try:
-        change = newton.step()
+        newton.step()
     except TooManyRowsError as error:
         _give_back(state, error.factorizations)
         return
     except OutOfTimeError:
         return
     _stand(state)
-    state.visited += n
-    state.travel(np.arange(n), change)
+    state.visited += state.problem.n_rows
+
+
+def _newton_from(state: State) -> GramNewton:
+    """Return Newton's method from the present iterate on, whose margins were computed at once."""
+    problem, memory = state.problem, state.memory_of_gram
+    signed, products = problem.labels * state.dual, problem.labels * state.margins
+    intercepts = problem.intercepts(state.margins)
+    return GramNewton(problem, state.limits, state.outputs, signed, products, intercepts, memory)
 
 
 def _stand(state: State) -> None:
-    """Set the present iterate to that of Newton's method."""
+    """Set the present iterate to that of Newton's method, whose margins have rounding of their own."""
     newton, labels = state.newton, state.problem.labels
     assert newton is not None
     state.dual, state.margins = labels * newton.signed, labels * newton.products
+    if newton.travelled is None:
+        state.travelled = None
+    else:
+        if state.travelled is None:
+            state.travelled = state.whole.reach(state.best.dual)
+        state.travelled[state.outputs] = newton.travelled
     state.unchecked = True
 
 

@@ -225,3 +225,5 @@ def go_on_with(state: State, whole: DualProblem) -> None:
     state.travelled = None
     state.outputs, state.problem = np.arange(len(dual)), state.whole
     state.queue, state.active, state.cache = [], None, None
+    if state.newton is not None:  # its iterate may be another one
+        state.newton.refresh(state.accurately)
