@@ -176,11 +176,11 @@ def test_more_partitions_than_rows(spark):
 @pytest.mark.slow
 def test_many_equal_rows_are_dealt_evenly(spark):
     counts = [8000, 8000, 1000]
-    X, y = np.repeat([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], counts, axis=0), np.repeat([0.0, 1.0, 0.0], counts)
+    different = [[0.0, 1.0, 2.0], [1.0, 0.0, 2.0], [1.0, 1.0, 3.0]]  # fewer than shards, so that some are empty
+    X, y = np.repeat(different, counts, axis=0), np.repeat([0.0, 1.0, 0.0], counts)
+    first, second, third = (F.array(*map(F.lit, row)) for row in different)
     there = spark.range(len(y)).select(
-        F.when(F.col("id") < 8000, F.array(F.lit(0.0), F.lit(1.0)))
-        .when(F.col("id") < 16_000, F.array(F.lit(1.0), F.lit(0.0)))
-        .otherwise(F.array(F.lit(1.0), F.lit(1.0))).alias("features"),
+        F.when(F.col("id") < 8000, first).when(F.col("id") < 16_000, second).otherwise(third).alias("features"),
         (F.col("id").between(8000, 15_999)).cast("double").alias("label"), F.lit(1.0).alias("weight"),
     )  # fmt: skip
     same(LINEAR, X, y, np.ones(len(y)), there)

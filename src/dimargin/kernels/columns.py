@@ -35,7 +35,8 @@ def column_sums(X: Any, weights: Floats) -> Floats:
     if sp.issparse(X):
         return np.asarray(weights @ X)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(sum(np.einsum("i,ij->j", weights[s], X[s]) for s in row_chunks(len(X))))
+        parts = (np.einsum("i,ij->j", weights[s], X[s]) for s in row_chunks(len(X)))
+        return np.asarray(sum(parts, np.zeros(X.shape[1])))
 
 
 def _centred(X: Any, center: Floats | None) -> Floats:

@@ -135,6 +135,19 @@ class RowTransform:
                     return form
         return exact
 
+    @classmethod
+    def for_bounds(cls, kernel: Kernel, means: Floats | None, least: Extent, most: Extent) -> RowTransform | None:
+        """Choose as `for_extent` for rows whose extent lies between two bounds; None where it has to be measured.
+
+        Where the bounds choose the same, every extent between them does, since larger rows never make a form more
+        accurate. The size of the transform is the upper bound, by which it promises no more than the rows allow.
+        """
+        try:
+            above, below = (cls.for_extent(kernel, means, extent, lambda: 0) for extent in (most, least))
+        except ValueError:
+            return None
+        return above if (above.dtype, above.difference) == (below.dtype, below.difference) else None
+
     def for_queries(self, X: Any) -> RowTransform:
         """Return this transform, or the one in float64 where rows at prediction outgrow float32.
 

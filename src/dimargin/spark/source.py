@@ -2,7 +2,7 @@
 
     1  survey     counts by label, for which the features are not read where the source is in columns
     2  scatter    every row goes to the shard of its key, in one shuffle; raises ValueError for a wrong row
-    3  measure    sums over the shards: indices of their rows, means, variance, extent
+    3  measure    sums over the shards: indices of their rows, means, variance, bounds of the extent
 
 The number of shards depends on the number of rows alone, and what a shard holds on keys alone: neither the partitions
 of the source, nor the order in which it is read, nor the number of workers change anything.
@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.data import canonical
-from dimargin.kernels.columns import column_reach, column_sums, stacked
+from dimargin.kernels.columns import column_means, column_reach, column_sums, row_chunks, stacked
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import Extent
 from dimargin.sharding.keys import Keys, keys_of_ids, row_keys
@@ -130,10 +130,11 @@ class Source:
         weights = {row[LABEL]: row["weight"] for row in known}
         return Survey(labels, weights, n_given, n_features, n_values if vectors else n_given * n_features)
 
-    def scattered(self, survey: Survey, random_state: int) -> tuple[Shards[KeyedRows], Measures]:
+    def scattered(self, survey: Survey, random_state: int, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
         """Return the rows as shards that follow one another in the order of their keys, and sums over them.
 
-        Every shard has at least half as many rows as the mean.
+        Every shard has at least half as many rows as the mean. Distances of rows are measured for a kernel machine
+        only, by its kernel, whose gamma does not matter.
         """
         n_shards = n_shards_for(survey.n_rows)
         sparse = survey.n_values * 1.5 < survey.n_rows * survey.n_features
@@ -144,7 +145,7 @@ class Source:
             np.empty(0, dtype=np.uint64),
         )  # fmt: skip
         rows = self.engine.gather(self.frame, _keyed, _sorted, n_shards, scatter, nothing)
-        measures = Measures.of(rows, len(survey.counts))
+        measures = Measures.of(rows, len(survey.counts), kernel)
         if not measures.agree_with(survey):
             raise ValueError(
                 f"the dataset had {survey.n_rows} rows with positive weight when it was read first, and "
@@ -158,8 +159,56 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Deviations:
+    """How far the rows of a shard lie from means of its own, which are near to those of all rows."""
+
+    mean: float  # of all values
+    weights: Floats  # sum of the weights of the rows of every class, of shape (n_classes,)
+    sums: Floats  # weighted sums of the values less this mean, of the same shape
+    squares: Floats  # and of their squares
+    means: Floats | None  # of the columns, of shape (n_features,); None for sparse rows
+    extent: Extent  # about these means
+
+    @classmethod
+    def of(cls, rows: KeyedRows, n_classes: int, kernel: Kernel) -> Deviations:
+        """Measure the rows of a shard, which has some."""
+        X, mean, means = rows.X, 0.0, None
+        if not sp.issparse(X):
+            means = column_means(X)
+            mean = float(means.mean())
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = [X.sum(axis=1), X.multiply(X).sum(axis=1)] if means is None else _sums_of_rows(X, mean)
+            sums, squares = (
+                np.bincount(rows.codes, rows.weights * value, n_classes).astype(np.float64) for value in values
+            )
+        weights: Floats = np.bincount(rows.codes, rows.weights, n_classes).astype(np.float64)
+        return cls(mean, weights, sums, squares, means, Extent.of(X, kernel, means))
+
+    def squares_about(self, mean: float, factors: Floats, n_features: int) -> float:
+        """Return the weighted sum of squared differences of all values from a number, as in `Measures`.
+
+        With the shard's own mean c: sum w (x - m)^2 = sum w (x - c)^2 + 2 (c - m) sum w (x - c) + (c - m)^2 sum w.
+        """
+        apart = np.float64(self.mean - mean)  # whose overflow is infinite, where that of a float is an error
+        return float(factors @ (self.squares + 2 * apart * self.sums + apart**2 * n_features * self.weights))
+
+    def extents_about(self, means: Floats | None, kernel: Kernel) -> tuple[Extent, Extent]:
+        """Return bounds of the extent about other means, by the triangle inequality."""
+        if self.means is None or means is None:  # the extent of sparse rows is about zero
+            return self.extent, self.extent
+        apart = float(np.linalg.norm(means - self.means, ord=kernel.order))
+        moved = apart if kernel.stationary else 0.0  # the size is about zero otherwise
+        size, spread = self.extent.size, self.extent.spread
+        least = replace(self.extent, size=max(size - moved, 0.0), spread=max(spread - apart, 0.0))
+        return least, replace(self.extent, size=size + moved, spread=spread + apart)
+
+
+@dataclass(frozen=True)
 class Measures:
-    """Sums over shards."""
+    """Sums over shards.
+
+    The factors that its methods take are those of the weights of the classes.
+    """
 
     sizes: Indices  # numbers of rows in the shards to which rows go by their keys, of shape (n_shards,)
     counts: Indices  # rows of every class, of shape (n_classes,)
@@ -167,6 +216,7 @@ class Measures:
     sums: Floats  # weighted sum of the rows of every class, of shape (n_classes, n_features)
     sparse: bool  # whether the rows are stored sparse
     fingerprint: str  # digest of these sums and the keys of all rows
+    deviations: Sequence[Deviations]  # of the shards that have rows; none for a linear machine
 
     @property
     def n_rows(self) -> int:
@@ -179,25 +229,34 @@ class Measures:
         return bool((self.counts == counts).all() and np.allclose(self.weights, weights, rtol=_SUMMED, atol=0.0))
 
     @classmethod
-    def of(cls, rows: Shards[KeyedRows], n_classes: int) -> Measures:
+    def of(cls, rows: Shards[KeyedRows], n_classes: int, kernel: Kernel | None) -> Measures:
         """Compute the sums over shards, in one job."""
-        keys, counts, *parts, sparse = zip(*rows.collect(_measured, n_classes), strict=True)
+        keys, counts, *parts, sparse, found = zip(*rows.collect(_measured, (n_classes, kernel)), strict=True)
         weights, sums = (sum(part, np.zeros(1)) for part in parts)
         digest = sha256(repr(keys).encode() + weights.tobytes() + sums.tobytes())
         sizes = np.array([size for size, _ in keys])
-        return cls(sizes, np.sum(counts, axis=0), weights, sums, sparse[0], digest.hexdigest())
+        deviations = [shard for shard in found if shard is not None]
+        return cls(sizes, np.sum(counts, axis=0), weights, sums, sparse[0], digest.hexdigest(), deviations)
+
+    def variance(self, factors: Floats) -> float:
+        """Return the weighted variance of all values; infinite where it overflows."""
+        n_features, total = self.sums.shape[1], float(self.weights @ factors)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = float((factors @ self.sums).sum() / total / n_features)
+            squares = sum(shard.squares_about(mean, factors, n_features) for shard in self.deviations)
+        variance = squares / total / n_features
+        return variance if np.isfinite(variance) else np.inf
+
+    def extents_about(self, means: Floats | None, kernel: Kernel) -> tuple[Extent, Extent]:
+        """Return a lower and an upper bound of the extent of the rows about means of the columns."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            least, most = zip(*(shard.extents_about(means, kernel) for shard in self.deviations), strict=True)
+        return Extent.joined(least), Extent.joined(most)
 
 
-def spread_of(
-    rows: Shards[KeyedRows], factors: Floats, mean: float, means: Floats | None, kernel: Kernel
-) -> tuple[float, Extent]:
-    """Return the weighted sum of squared differences of all values from one number, and the extent, in one job.
-
-    The factors are those of the weights of the classes, and the means, None for sparse rows, those of the columns,
-    about which the extent is taken. The kernel's gamma does not matter.
-    """
-    squares, extents = zip(*rows.collect(_spread, (factors, mean, means, kernel)), strict=True)
-    return float(sum(squares)), Extent.joined(extents)
+def extent_of(rows: Shards[KeyedRows], means: Floats | None, kernel: Kernel) -> Extent:
+    """Return the extent of rows about means of the columns, which are None for sparse rows, in one job."""
+    return Extent.joined(rows.collect(_extent, (means, kernel)))
 
 
 def furthest_column(rows: Shards[KeyedRows], center: Floats | None) -> int:
@@ -267,26 +326,31 @@ def _dealt_evenly(rows: KeyedRows, sizes: Indices) -> list[tuple[int, KeyedRows]
     return pieces
 
 
-def _measured(rows: KeyedRows, n_classes: int) -> tuple[tuple[int, int], Indices, Floats, Floats, bool]:
+def _measured(
+    rows: KeyedRows, value: tuple[int, Kernel | None]
+) -> tuple[tuple[int, int], Indices, Floats, Floats, bool, Deviations | None]:
     """Return the number of rows, the sum of their keys, and the entries of `Measures`."""
+    n_classes, kernel = value
     sums = [column_sums(rows.X, rows.weights * (rows.codes == code)) for code in range(n_classes)]
     weights: Floats = np.bincount(rows.codes, rows.weights, n_classes).astype(np.float64)
     keys = int(rows.keys.sum(dtype=np.uint64))
     counts = np.bincount(rows.codes, minlength=n_classes)
-    return (len(rows.codes), keys), counts, weights, np.array(sums), bool(sp.issparse(rows.X))
+    deviations = None if kernel is None or not len(rows.codes) else Deviations.of(rows, n_classes, kernel)
+    return (len(rows.codes), keys), counts, weights, np.array(sums), bool(sp.issparse(rows.X)), deviations
 
 
-def _spread(rows: KeyedRows, value: tuple[Floats, float, Floats | None, Kernel]) -> tuple[float, Extent]:
-    factors, mean, means, kernel = value
-    weights = rows.weights * factors[rows.codes]
-    with np.errstate(over="ignore", invalid="ignore"):
-        if sp.issparse(rows.X):
-            # the values that are not stored are zero
-            squares = (weights @ (rows.X.multiply(rows.X) - 2 * mean * rows.X)).sum()
-            squares += mean**2 * weights.sum() * rows.X.shape[1]
-        else:
-            squares = weights @ np.square(rows.X - mean).sum(axis=1)
-    return float(squares), Extent.of(rows.X, kernel, means)
+def _sums_of_rows(X: Floats, mean: float) -> tuple[Floats, Floats]:
+    """Return the sums of the values of each row less a number, and of their squares."""
+    sums, squares = np.empty((2, len(X)))
+    for s in row_chunks(len(X)):
+        values = np.subtract(X[s], mean, dtype=np.float64)
+        sums[s], squares[s] = values.sum(axis=1), np.einsum("ij,ij->i", values, values)
+    return sums, squares
+
+
+def _extent(rows: KeyedRows, value: tuple[Floats | None, Kernel]) -> Extent:
+    means, kernel = value
+    return Extent.of(rows.X, kernel, means)
 
 
 def _reach(rows: KeyedRows, center: Floats | None) -> Floats:

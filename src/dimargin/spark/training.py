@@ -16,7 +16,6 @@ from sklearn.base import clone
 
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators import LinearODMClassifier
-from dimargin.estimators.base import KernelMarginClassifier
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import Origin, class_factors, gamma_of
 from dimargin.estimators.odm import odm_loss
@@ -32,7 +31,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits, LinearFeatures, Shard
 from dimargin.spark.checkpoints import Checkpoints
 from dimargin.spark.columns import Columns
-from dimargin.spark.source import KeyedRows, Measures, Source, Survey, furthest_column, spread_of
+from dimargin.spark.source import KeyedRows, Measures, Source, Survey, extent_of, furthest_column
 from dimargin.strategies import Facts, LinearTraining, Progress, Resumption, Strategy, Training, TreeShape
 from dimargin.strategies.linear import LinearFacts
 from dimargin.system.arrays import Floats, Indices
@@ -143,10 +142,10 @@ class _Run(ABC):
         factors = class_factors(self.machine.class_weight, self.survey.classes, measures.weights, "classWeight")
         return _Losses(loss, float(measures.weights @ factors), intercept, factors, self.n_outputs)
 
-    def scattered(self, source: Source) -> tuple[Shards[KeyedRows], Measures]:
+    def scattered(self, source: Source, kernel: Kernel | None) -> tuple[Shards[KeyedRows], Measures]:
         """Return the rows where they are trained on, and sums over them, and begin the checkpoints."""
         with source.engine.describe("deal rows to shards"):
-            rows, measures = source.scattered(self.survey, self.random_state)
+            rows, measures = source.scattered(self.survey, self.random_state, kernel)
         if self.checkpoints is not None:
             self.checkpoints.begin(self.machine, self.random_state, measures.n_rows, measures.fingerprint)
         return rows, measures
@@ -162,7 +161,7 @@ class _LinearRun(_Run):
 
     def training(self, source: Source) -> LinearTraining:
         """Return the training problem, with rows as shards of the primal."""
-        rows, measures = self.scattered(source)
+        rows, measures = self.scattered(source, None)
         losses = self.losses(measures, odm_loss(self.machine), bool(self.machine.fit_intercept))
         facts = LinearFacts(
             n_rows=measures.n_rows, n_features=measures.sums.shape[1], n_values=self.survey.n_values,
@@ -185,10 +184,11 @@ class _KernelRun(_Run):
 
     def training(self, source: Source, shape: TreeShape) -> tuple[Training, RowTransform]:
         """Return the training problem, with rows as parts with a kernel, and the transform of rows."""
-        rows, measures = self.scattered(source)
         machine = self.machine
+        kernel = Kernel(machine.kernel, 1.0, int(machine.degree), float(machine.coef0))
+        rows, measures = self.scattered(source, kernel)
         losses = self.losses(measures, machine._loss(), machine._has_intercept)
-        transform = _transform(machine, rows, measures, losses)
+        transform = _transform(machine.gamma, kernel, rows, measures, losses)
         return Training(
             facts=Facts(measures.n_rows, self.n_outputs, losses.total, losses.loss, losses.intercept),
             rows=rows.map(_part, (losses, transform, measures.sizes), cheap=True),
@@ -217,18 +217,18 @@ class _KernelRun(_Run):
             )
 
 
-def _transform(machine: KernelMarginClassifier, rows: Shards[KeyedRows], measures: Measures, losses: _Losses) -> Any:
+def _transform(
+    gamma: str | float, kernel: Kernel, rows: Shards[KeyedRows], measures: Measures, losses: _Losses
+) -> RowTransform:
     """Return the transform that prepares rows for the kernel, from sums over the shards."""
-    total, n_features = losses.total, measures.sums.shape[1]
-    sums, sparse = losses.factors @ measures.sums, measures.sparse
-    mean, means = float(sums.sum() / total / n_features), None if sparse else sums / total
-    kernel = Kernel(machine.kernel, 1.0, int(machine.degree), float(machine.coef0))  # type: ignore[arg-type]
-    squares, extent = spread_of(rows, losses.factors, mean, means, kernel)
-    center = means if kernel.stationary else None
-    furthest = partial(furthest_column, rows, center)
-    gamma = gamma_of(machine.gamma, n_features, squares / total / n_features, furthest)
-    kernel = Kernel(kernel.name, gamma, kernel.degree, kernel.coef0)
-    return RowTransform.for_extent(kernel, means, extent, furthest)
+    n_features = measures.sums.shape[1]
+    means = None if measures.sparse else losses.factors @ measures.sums / losses.total
+    furthest = partial(furthest_column, rows, means if kernel.stationary else None)
+    number = gamma_of(gamma, n_features, measures.variance(losses.factors), furthest)
+    scaled = Kernel(kernel.name, number, kernel.degree, kernel.coef0)
+    bounds = measures.extents_about(means, kernel)
+    agreed = RowTransform.for_bounds(scaled, means, *bounds)
+    return agreed or RowTransform.for_extent(scaled, means, extent_of(rows, means, kernel), furthest)
 
 
 # ---- what shards do ------------------------------------------------------------------------------------------------
