@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import HingeLoss, ODMLoss, SquaredHingeLoss
-from dimargin.solvers import block_coordinate_descent, handover, precision
+from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent, handover, precision
 from dimargin.solvers.precision import go_on_in_float64
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=name)
@@ -179,3 +179,18 @@ def test_rounding_counts_when_the_steps_end_early(loss, intercept, max_iter):
     assert 1e-3 * single < found.rounding[0] < 1e3 * single
     assert found.relative_gap[0] >= gap[0] - 1e-12
     assert found.dual[0] <= dual[0] + 1e-12 * primal[0]
+
+
+@pytest.mark.parametrize("n, C, share, seed", [(60, 1e6, 0.9, 1), (60, 1e6, 0.7, 1), (20, 1e4, 0.9, 0)])
+def test_what_float64_rounds_counts_where_float32_rounds_nothing(monkeypatch, n, C, share, seed):
+    """Kernel values of equal rows are ones in either, and margins sums of the same numbers, none of which tells."""
+    monkeypatch.setattr(BlockCoordinateDescent, "small", 4)
+    rng = np.random.default_rng(seed)
+    labels, weights = np.where(rng.random(n) < share, 1.0, -1.0), rng.uniform(0.5, 2.0, n)
+    found = fit(make_problem(np.ones((n, 1)), labels, HingeLoss(C), RBF, weights), tol=0.1, max_iter=20)
+    dual = np.longdouble(found.dual[0])
+    margins = labels * (labels @ dual)
+    half = dual @ margins / 2
+    primal = half + C * (weights * np.maximum(1 - margins, 0)).sum()
+    assert abs(found.objectives.primal[0] - primal) <= found.objectives.worst_gap * primal
+    assert found.objectives.dual[0] <= dual.sum() - half

@@ -77,7 +77,9 @@ def float32_rounding(
     largest = largest_error(errors)
     rows, among = sample.rows, problem.of_rows(sample.rows, problem.mass)
     slopes = sample.slopes(among, dual[:, rows], given[:, rows], intercepts, errors, largest)
-    rest = curvature_errors(problem, dual, given, intercepts, largest)
+    double = problem.with_kernel(problem.kernel.in_float64())
+    left = double.margin_errors(dual, given, travelled=double.reach(dual))
+    rest = errors_beyond_first_order(problem, dual, given, intercepts, largest, left)
     return rounding_of(*slopes, rest), evaluations
 
 
@@ -126,20 +128,24 @@ def largest_error(errors: Floats) -> Floats:
     return np.asarray(2 * np.abs(errors).max(axis=1, keepdims=True) + TINY)
 
 
-def curvature_errors(losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, largest: Floats) -> Floats:
-    """Bound what errors of margins add to the gap beyond first order, and the rounding of its sum, by output.
+def errors_beyond_first_order(
+    losses: MarginLosses, dual: Floats, given: Floats, intercepts: Floats, largest: Floats, left: Floats
+) -> Floats:
+    """Bound what errors of margins add to the gap beyond first order, and rounding in float64, by output.
 
-    Terms of the gap are convex in their margins: their curvature is counted as if every error were the largest.
+    Terms of the gap are convex in their margins: their curvature is counted as if every error were the largest. The
+    margins with which those given are compared are rounded, too: `left` bounds by how much, for every row.
     """
     lower, upper = _moved_gaps(losses, dual, given, intercepts, largest)
     curvature = np.maximum(upper + lower, 0).sum(axis=1) / 2
-    return np.asarray(curvature + losses.objective_sums(dual, given, intercepts, np.zeros_like(given)).gap_rounding)
+    sums = losses.objective_sums(dual, given, intercepts, left)
+    return np.asarray(curvature + np.maximum(sums.gap_rounding, sums.dual_rounding))
 
 
 def rounding_of(estimates: Floats, variances: Floats, rest: Floats) -> Floats:
     """Return how far objectives, and gaps, may be from those in float64, from what `Sample.slopes` returned."""
     gap_error, objective_error = np.abs(estimates) + _DEVIATIONS * np.sqrt(variances)
-    return np.asarray(np.maximum(gap_error + rest, objective_error))
+    return np.asarray(np.maximum(gap_error, objective_error) + rest)
 
 
 def is_trusted(objectives: Objectives, errors: Floats, tol: float) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Sums
 from dimargin.solvers import Interrupted, Limits
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import Sample, curvature_errors
+from dimargin.solvers.precision import Sample, errors_beyond_first_order
 from dimargin.system.arrays import UNIT, Floats, Indices
 
 _VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled
@@ -189,10 +189,12 @@ def sampled(shard: Shard, value: tuple[Floats, float, int]) -> SampledErrors | N
     )
 
 
-def curvature(shard: Shard, value: tuple[Floats, Floats]) -> Sums:
-    """Task that sums up what errors of margins of some size do to the gap beyond first order."""
-    (part, standing), (intercepts, largest) = shard, value
-    return (curvature_errors(part.problem, standing.dual, standing.margins, intercepts, largest),)
+def beyond_first_order(shard: Shard, value: tuple[Floats, Floats, float]) -> Sums:
+    """Task that sums up what errors of margins of some size do to the gap beyond first order, and what float64 does."""
+    (part, standing), (intercepts, largest, rounding) = shard, value
+    problem, kernel = part.problem, part.problem.kernel.in_float64()
+    left = (rounding + kernel.rounding(1)) * standing.travelled[:, None] * kernel.row_sizes
+    return (errors_beyond_first_order(problem, standing.dual, standing.margins, intercepts, largest, left),)
 
 
 def itself(sums: Sums, _: None) -> Sums:

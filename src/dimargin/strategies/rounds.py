@@ -47,8 +47,8 @@ from dimargin.strategies.round_tasks import (
     answer_of,
     asked,
     begun,
+    beyond_first_order,
     changed,
-    curvature,
     itself,
     most_violating,
     objective_sums,
@@ -416,7 +416,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
             for shard, errors in found
         ]
         estimates, variances = (np.sum(values, axis=0) for values in zip(*slopes, strict=True))
-        (rest,) = state.placed.zip(best.standings, curvature, (intercepts, largest)).aggregate(itself)
+        left = exact.problem.kernel.rounding(exact.n_rows)
+        (rest,) = state.placed.zip(best.standings, beyond_first_order, (intercepts, largest, left)).aggregate(itself)
         return rounding_of(estimates, variances, rest)
 
 
