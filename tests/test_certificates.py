@@ -30,9 +30,10 @@ from sklearn.exceptions import ConvergenceWarning
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
 from dimargin.estimators import data as data_module
+from dimargin.sharding import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
 
-# of all tests together five times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
+# of all tests together more than five times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
 PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "750"))
 judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
 fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
@@ -283,6 +284,21 @@ def test_solvers_of_many_rows(data, loss, kernel, intercept, gives_up, tol):
 
 def _gives_up(state, now, memory):
     return state.problem.loss.smooth and state.order is None and state.visited > 0 and not state.has_outgrown
+
+
+@pytest.mark.slow
+@fewer
+@given(data(), LOSSES, KERNELS, st.booleans(), st.integers(2, 60), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6, 1e-9]))
+def test_rounds_across_shards(data, loss, kernel, intercept, working_set, tol):
+    """Shards of eight rows, as they keep them where there are too many for one place."""
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    strategy = dimargin.Exact(across_shards=True, working_set=working_set)
+    with mock.patch.object(parts, "_ROWS_OF_SHARD", 8):
+        machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy=strategy)
+        machine = fitted(machine, X, y, weights)
+    if machine is not None:
+        assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
 
 
 @pytest.mark.slow
