@@ -33,7 +33,7 @@ from dimargin.estimators import data as data_module
 from dimargin.sharding import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
 
-# of all tests together more than five times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
+# of all tests together over five times as many; more of them: DIMARGIN_JUDGED=25000 pytest tests/test_certificates.py
 PROBLEMS = int(os.environ.get("DIMARGIN_JUDGED", "750"))
 judged = settings(max_examples=PROBLEMS, suppress_health_check=list(HealthCheck))
 fewer, rarely = (settings(judged, max_examples=PROBLEMS // part) for part in (3, 25))
