@@ -194,3 +194,15 @@ def test_what_float64_rounds_counts_where_float32_rounds_nothing(monkeypatch, n,
     primal = half + C * (weights * np.maximum(1 - margins, 0)).sum()
     assert abs(found.objectives.primal[0] - primal) <= found.objectives.worst_gap * primal
     assert found.objectives.dual[0] <= dual.sum() - half
+
+
+@pytest.mark.filterwarnings("error")
+def test_kernel_values_near_the_end_of_float32_end_without_a_warning(monkeypatch):
+    """Coefficients go to infinity on the way."""
+    monkeypatch.setattr(BlockCoordinateDescent, "small", 4)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, labels = rng.normal(size=(22, 3)) * [0.02, 400.0, 0.1], np.where(rng.random(22) < 0.7, 1.0, -1.0)
+        problem = make_problem(X, labels, SquaredHingeLoss(1.8), Kernel("poly", gamma=2.0, degree=3, coef0=1.0))
+        found = fit(problem, tol=0.1, max_iter=20)
+        assert np.isfinite(found.dual).all() and np.isfinite(found.objectives.primal).all()

@@ -53,6 +53,7 @@ _CHECKS_PER_PASS = 8
 _FINISHED, _REFINEMENTS = 1e-12, 3  # gap of a problem of one block, and passes to reach it
 _SOON = 0.5  # seconds that an interrupted solve may take to know its gap
 _PAIR_ROUNDING = {np.float32: 1e-5, np.float64: 1e-13}  # a violation that is rounding, of margins near one
+_may_overflow = np.errstate(over="ignore", invalid="ignore")  # rounding may send coefficients to infinity
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         """Return the number of kernel values computed so far."""
         return state.spent + state.whole.kernel.evaluations
 
+    @_may_overflow
     def check(self, state: State) -> Objectives | None:
         """Return the objectives, after every eighth of a pass; outputs that meet the tolerance rest from then on."""
         if not state.unchecked:
@@ -137,10 +139,9 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         state.since_check = 0
         if may_rest_on(state):
             return None
-        with np.errstate(over="ignore", invalid="ignore"):  # rounding may send coefficients to infinity
-            wake(state)
-            state.make_feasible()
-            objectives = state.objectives()
+        wake(state)
+        state.make_feasible()
+        objectives = state.objectives()
         state.whole_gap = objectives.worst_gap
         if derailed(state, objectives):
             go_on_in_float64(state)
@@ -187,6 +188,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             return "max_iter", f"max_iter={state.limits.max_iter} passes were done"
         return None
 
+    @_may_overflow
     def step(self, state: State) -> None:
         """Solve one block and update the margins of all rows, or take a step of Newton's method, if that has begun."""
         if state.is_slow:
