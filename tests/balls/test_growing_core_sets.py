@@ -15,7 +15,7 @@ from dimargin.balls.spaces import FeatureSpace, KernelSpace
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
-from dimargin.solvers import Limits, solve
+from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 
 VALUES = {
     "rbf": lambda X: rbf_kernel(X, gamma=0.1),
@@ -128,3 +128,17 @@ def test_limits_end_with_a_certificate():
         assert found.status == status and found.squared_radius == 0
         distances = ((X - found.weights @ X[found.indices]) ** 2).sum(axis=1) + soft
         assert found.farthest >= distances.max() - 1e-12
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_descent_that_rounding_keeps_from_moving_leaves_the_start(monkeypatch):
+    """Kernel values near 1e18 of rows of equal length, of which the ball begins with what descent has found."""
+    monkeypatch.setattr(BlockCoordinateDescent, "small", 4)
+    kernel, weights = Kernel("poly", gamma=0.5, degree=3, coef0=0.0), []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = np.where(rng.random((12, 2)) < 0.5, 1.0, -1.0) * [1000.0, 2000.0]
+        signs = np.where(rng.random(12) < 0.6, 1.0, -1.0)
+        points = KernelSpace(KernelMatrix(RowTransform.fit(X, kernel), X), np.ones(12), signs)
+        weights.append(points.enclose(np.arange(12), np.array([0]), 0.1).weights.sum())
+    np.testing.assert_allclose(weights, 1.0)

@@ -221,7 +221,8 @@ class KernelSpace(Points):
         """
         equal = self.softness[pool].all() and np.ptp(self._diagonal) == 0
         if tol > 0 and equal and len(pool) > BlockCoordinateDescent.small:
-            start = self._descended(pool)
+            found = self._descended(pool)
+            start = found if len(found) else start  # rounding of huge kernel values may keep it from moving
         return super().enclose(pool, start, tol)
 
     def _descended(self, pool: Indices) -> Indices:
