@@ -11,3 +11,9 @@ def test_what_an_infinite_objective_has_reached_is_not_known():
     found = Objectives(primal, np.array([1.0, -np.inf]), gap, np.zeros(2), np.zeros(2))
     with np.errstate(all="raise"):
         assert found.reached[0] == 1.0 and np.isnan(found.reached[1])
+
+
+def test_a_gap_that_overflows_beside_an_objective_of_zero_is_infinite():
+    found = Objectives.of(np.zeros(1), np.full(1, 1e3), np.zeros(1), 1e3)
+    with np.errstate(all="raise"):
+        assert found.relative_gap == found.unrounded == np.inf and not found.met(0.1)

@@ -48,7 +48,8 @@ class Objectives:
     @property
     def unrounded(self) -> Floats:
         """Relative gaps without rounding."""
-        return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
+        with np.errstate(invalid="ignore"):  # both are infinite beside a primal objective of zero
+            return np.where(np.isfinite(self.relative_gap), self.relative_gap - self.rounding, np.inf)
 
     @property
     def reached(self) -> Floats:
