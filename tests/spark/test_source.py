@@ -36,6 +36,7 @@ def sharded(draw):
         X[rng.random(X.shape) < 0.5] = 0.0
     else:
         X += draw(st.sampled_from([0.0, 1.0, 1e6]))
+    X = X.astype(draw(st.sampled_from([np.float32, np.float64])))
     codes, weights = rng.integers(n_classes, size=n), rng.uniform(0.5, 2.0, size=n)
     bounds = sorted(draw(st.lists(st.integers(0, n), max_size=5)))
     return X, codes, weights, sparse, bounds, rng.uniform(0.5, 2.0, size=n_classes)
@@ -48,6 +49,7 @@ def test_the_variance_is_that_of_all_values_and_the_bounds_hold(given, kernel):
     rows = shards_of(sp.csr_array(X) if sparse else X, codes, weights, bounds)
     measures = Measures.of(rows, len(factors), kernel)
 
+    X = X.astype(np.float64)
     every = np.repeat(weights * factors[codes], X.shape[1])
     mean = np.average(X.ravel(), weights=every)
     expected = np.average((X.ravel() - mean) ** 2, weights=every)

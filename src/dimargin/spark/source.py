@@ -173,11 +173,14 @@ class Deviations:
     def of(cls, rows: KeyedRows, n_classes: int, kernel: Kernel) -> Deviations:
         """Measure the rows of a shard, which has some."""
         X, mean, means = rows.X, 0.0, None
-        if not sp.issparse(X):
-            means = column_means(X)
-            mean = float(means.mean())
         with np.errstate(over="ignore", invalid="ignore"):
-            values = [X.sum(axis=1), X.multiply(X).sum(axis=1)] if means is None else _sums_of_rows(X, mean)
+            if sp.issparse(X):
+                wide = X.astype(np.float64, copy=False)
+                values = wide.sum(axis=1), wide.multiply(wide).sum(axis=1)
+            else:
+                means = column_means(X)
+                mean = float(means.mean())
+                values = _sums_of_rows(X, mean)
             sums, squares = (
                 np.bincount(rows.codes, rows.weights * value, n_classes).astype(np.float64) for value in values
             )
