@@ -15,8 +15,10 @@ intercept b every block keeps ``sum_i y_i g_i``, and b is the best for the prima
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
@@ -53,7 +55,21 @@ _CHECKS_PER_PASS = 8
 _FINISHED, _REFINEMENTS = 1e-12, 3  # gap of a problem of one block, and passes to reach it
 _SOON = 0.5  # seconds that an interrupted solve may take to know its gap
 _PAIR_ROUNDING = {np.float32: 1e-5, np.float64: 1e-13}  # a violation that is rounding, of margins near one
-_may_overflow = np.errstate(over="ignore", invalid="ignore")  # rounding may send coefficients to infinity
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _may_overflow(method: _Method) -> _Method:
+    """Let a method compute with coefficients that rounding may have sent to infinity, without a warning.
+
+    `numpy.errstate` as a decorator would be one for all threads, which numpy 1 does not forgive.
+    """
+
+    @wraps(method)
+    def quiet(*arguments: Any) -> Any:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return method(*arguments)
+
+    return cast(_Method, quiet)
 
 
 @dataclass(frozen=True)
@@ -232,6 +248,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
         """Return the number of matrices that Newton's method has factored so far."""
         return {"factorizations": state.factorizations if state.newton is None else state.newton.factorizations}
 
+    @_may_overflow
     def finish(self, state: State, status: Status, reason: str, history: History) -> Solution:
         """Return the iterate with the smallest gap, output by output; the present one too, if its gap is soon known."""
         if state.active is not None and seconds_to_wake(state) < _SOON:
