@@ -1,0 +1,66 @@
+"""Problems for the judge: losses, kernels, and rows of any scale, which hypothesis draws."""
+
+import numpy as np
+from hypothesis import strategies as st
+from judge import Hinge, Odm, SquaredHinge
+
+powers = st.integers(-6, 6).map(lambda k: 10.0**k)
+KERNELS = st.one_of(
+    st.just({"kernel": "linear", "gamma": 1.0}),
+    st.fixed_dictionaries({
+        "kernel": st.just("poly"), "gamma": st.sampled_from([0.01, 0.5, 2.0]), "degree": st.integers(1, 3),
+        "coef0": st.sampled_from([0.0, 1.0]),
+    }),
+    st.fixed_dictionaries({
+        "kernel": st.sampled_from(["rbf", "laplacian"]), "gamma": st.sampled_from([1e-4, 0.1, 1.0, 30.0]),
+    }),
+)  # fmt: skip
+LOSSES = st.one_of(
+    st.builds(Hinge, st.floats(-4, 5).map(lambda k: 10.0**k)),
+    st.builds(SquaredHinge, st.floats(-4, 5).map(lambda k: 10.0**k)),
+    st.builds(
+        Odm,
+        st.floats(-2, 8).map(lambda k: 10.0**k),
+        st.sampled_from([0.05, 0.5, 1.0]),
+        st.sampled_from([0.0, 0.2, 0.9]),
+    ),
+)
+
+
+@st.composite
+def data(draw, most_rows=60, least_rows=2, n_classes=None):
+    """Rows with ties, duplicates and constant columns, of any scale, with weights: easy to separate or not at all."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, d = draw(st.integers(least_rows, most_rows)), draw(st.integers(1, 4))
+    n_classes = n_classes or draw(st.sampled_from([2, 2, 2, 3]))
+    X = rng.normal(size=(n, d))
+    shape = draw(st.sampled_from(["any", "ties", "duplicates", "constant", "far", "columns", "equal"]))
+    if shape == "ties":
+        X = np.round(X)
+    if shape == "duplicates":
+        X = X[rng.integers(0, max(2, n // 4), n)]
+    if shape == "constant":
+        X[:, 0] = 1.0
+    if shape == "far":
+        X += 100.0
+    if shape == "columns":
+        X *= 10.0 ** rng.uniform(-3, 3, d)
+    if shape == "equal":
+        X[:] = X[0]
+    X *= draw(powers)
+    noise = draw(st.sampled_from([0.1, 1.0, 10.0]))
+    y = np.digitize(
+        rng.permutation(n) if shape == "far" else X[:, -1] / (abs(X[:, -1]).max() or 1) + noise * rng.normal(size=n),
+        [0.0, 1.0][: n_classes - 1],
+    )
+    y[:n_classes] = np.arange(n_classes)[:n]
+    weights = {
+        "one": np.ones(n), "any": rng.uniform(0.5, 2, n), "counts": rng.integers(1, 4, n).astype(float),
+        "wild": 10.0 ** rng.uniform(-4, 4, n),
+    }[draw(st.sampled_from(["one", "any", "any", "counts", "wild"]))]  # fmt: skip
+    return X, y, weights
+
+
+def labels_of(y):
+    classes = np.unique(y)
+    return np.array([np.where(y == c, 1.0, -1.0) for c in (classes[1:] if len(classes) == 2 else classes)])
