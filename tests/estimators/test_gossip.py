@@ -330,7 +330,7 @@ def test_models_are_pickled_cloned_and_saved(rows, tmp_path):
         rivals.ChocoSGD(rivals.Quantised(7), merge=rivals.TrimmedMean(1)),
         rivals.RobustGossip(rivals.NearestMixing(1, rivals.ClippedMean(1))),
         rivals.ConsensusADMM(rho=0.1),
-        rivals.MoMDSVM(),
+        rivals.MoMDSVM(compression=rivals.Logarithmic(3)),
         rivals.GossipLearning(),
         rivals.UniformGadget(),
         rivals.SetGossip("ranked", share=0.1),

@@ -13,9 +13,10 @@ from sklearn.svm import SVC
 
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.algorithm import Problem
+from dimargin.network.rivals.compression import Identity, Logarithmic, Quantised, TopK
 from dimargin.network.rivals.consensus_admm import ConsensusADMM
-from dimargin.network.rivals.linear_rounds import Iterate
 from dimargin.network.rivals.mom_dsvm import MoMDSVM
+from dimargin.network.rivals.public_copies import Difference
 from dimargin.network.rivals.turns import Turn
 from dimargin.network.topology import make_graph
 from dimargin.problems.hinge import HingeRows
@@ -23,7 +24,8 @@ from dimargin.simulation.conditions import Conditions, NetworkSplit, Outage
 
 ROWS = overlapping()
 BEST = optimum(*ROWS)
-ALGORITHMS = [ConsensusADMM(), MoMDSVM()]
+COMPRESSED = [ConsensusADMM(compression=Logarithmic()), MoMDSVM(compression=Logarithmic(3))]
+ALGORITHMS = [ConsensusADMM(), MoMDSVM(), *COMPRESSED]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +37,10 @@ ALGORITHMS = [ConsensusADMM(), MoMDSVM()]
         (ConsensusADMM(0.3, 1.9), "ring", "sorted"),
         (MoMDSVM(), "ring", "sorted"),
         (MoMDSVM(), "star", "sorted_unequal"),
+        (ConsensusADMM(compression=Logarithmic()), "ring", "sorted"),
+        (ConsensusADMM(compression=Logarithmic(3)), "star", "sorted_unequal"),
+        (ConsensusADMM(compression=TopK(0.4)), "ring", "random"),
+        (MoMDSVM(compression=Quantised(7)), "ring", "sorted"),
     ],
 )
 def test_every_site_has_the_machine_of_all_rows(algorithm, topology, shards):
@@ -123,7 +129,9 @@ EVENTS = {
 }
 
 
-CASES = [(ConsensusADMM(0.2), event) for event in EVENTS] + [(MoMDSVM(), "one comes late"), (MoMDSVM(), "one forgets")]
+CASES = [(ConsensusADMM(0.2), event) for event in EVENTS]
+CASES += [(ConsensusADMM(0.2, compression=Logarithmic()), event) for event in EVENTS]
+CASES += [(MoMDSVM(), "one comes late"), (MoMDSVM(), "one forgets")]
 
 
 @pytest.mark.parametrize(("algorithm", "event"), CASES)
@@ -168,11 +176,11 @@ def test_a_checkpoint_is_the_whole_state(algorithm):
     assert pack(again.checkpoint()) == pack(run.programs[0].checkpoint())
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, ConsensusADMM(compression=Identity())])
 def test_messages_of_no_site_are_refused(algorithm):
     program = algorithm.program(Problem(ALPHA, 2, 400), "a", HingeRows(ROWS[0], ROWS[1][None]), (1,))
     list(program.start(0.0, ["eve"]))
-    heard(program, 0.5, "eve", Iterate(Turn(1, 1, 1, 1), 0, 1, "", np.ones((2, 7))))
+    heard(program, 0.5, "eve", Difference(Turn(1, 1, 1, 1), 0, 1, "", whole=np.ones((2, 7))))
     assert re.search(r"its weights have shape \(2, 7\), expected \(1, 7\)", program.neighbourhood.refused["eve"])
 
 
@@ -185,6 +193,12 @@ def test_messages_of_no_site_are_refused(algorithm):
         (ConsensusADMM(over_relaxation=0), "over_relaxation must be a number in (0, 2), got 0"),
         (ConsensusADMM(rho=0.0), "rho must be a number above 0, got 0.0"),
         (ConsensusADMM(tol=-1), "tol must be a number above 0, got -1"),
+        (
+            ConsensusADMM(compression="quantised"),
+            "compression must be None or an operator such as Identity(), TopK(), RandomK(), Quantised() or "
+            "Logarithmic(), got 'quantised'",
+        ),
+        (MoMDSVM(compression=TopK(0.0)), "share must be a number in (0, 1], got 0.0"),
         (ConsensusADMM(max_steps=0), "max_steps must be a whole number not below 1, got 0"),
         (MoMDSVM(eta=np.inf), "eta must be a number above 0, got inf"),
         (MoMDSVM(free_intercept=1), "free_intercept must be True or False, got 1"),

@@ -11,9 +11,10 @@ from numpy.testing import assert_allclose
 
 from dimargin.network.messages import pack, unpack
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.rivals.choco import ChocoSGD, Difference, decentralised_sgd
+from dimargin.network.rivals.choco import ChocoSGD, decentralised_sgd
 from dimargin.network.rivals.compression import Code, Identity, Quantised, RandomK, TopK
 from dimargin.network.rivals.merging import Mean
+from dimargin.network.rivals.public_copies import Difference
 from dimargin.network.rivals.turns import Turn
 from dimargin.network.topology import metropolis_weights
 from dimargin.problems.hinge import HingeRows
@@ -156,7 +157,7 @@ def test_sites_come_and_go(event):
         near = {(i - 1) % 6, (i + 1) % 6} - gone if i in stay else set()
         assert set(run.programs[i].members) == {f"site{j}" for j in near} or i in gone
         for j in near:  # the copies are the same wherever they are, but for what is on its way
-            assert np.linalg.norm(run.programs[i]._copies[f"site{j}"] - run.programs[j]._public) < 0.05
+            assert np.linalg.norm(run.programs[i].copies[f"site{j}"] - run.programs[j].public) < 0.05
 
 
 def test_a_checkpoint_is_the_whole_state():
@@ -194,7 +195,8 @@ def test_messages_of_no_site_are_refused(parts, reason):
         ({"batch_size": 0}, "batch_size must be a whole number not below 1, got 0"),
         (
             {"compression": "top"},
-            "compression must be an operator such as Identity(), TopK(), RandomK() or Quantised(), got 'top'",
+            "compression must be an operator such as Identity(), TopK(), RandomK(), Quantised() or Logarithmic(), got "
+            "'top'",
         ),
         (
             {"merge": None},

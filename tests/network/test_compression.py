@@ -10,9 +10,12 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.network.messages import Message, UnsoundError, decoder, encode
-from dimargin.network.rivals.compression import Code, Identity, Quantised, RandomK, TopK
+from dimargin.network.rivals.compression import Code, Identity, Logarithmic, Quantised, RandomK, TopK
 
-OPERATORS = [Identity(), TopK(0.1), TopK(0.01), TopK(1.0), RandomK(0.3), Quantised(1), Quantised(4), Quantised(200)]
+OPERATORS = [
+    Identity(), TopK(0.1), TopK(0.01), TopK(1.0), RandomK(0.3), Quantised(1), Quantised(4), Quantised(200),
+    Logarithmic(1), Logarithmic(7), Logarithmic(3000),
+]  # fmt: skip
 vectors = arrays(
     np.float64,
     st.integers(1, 200),
@@ -53,6 +56,18 @@ def test_the_largest_are_contractive_for_certain(x, share):
     assert_allclose(np.sort(np.abs(found))[-k:], np.sort(np.abs(x))[-k:], rtol=1e-6)
 
 
+@settings(max_examples=100, deadline=None)
+@given(vectors, st.integers(1, 40))
+def test_halves_are_the_nearest_levels_and_contractive_for_certain(x, levels):
+    operator = Logarithmic(levels)
+    found = operator.restore(operator.compress(x, np.random.default_rng(0)), len(x))
+    top = np.abs(x).max()
+    near = np.concatenate([[0.0], top / 2.0 ** np.arange(levels)])
+    assert_allclose(np.abs(found - x), np.abs(near[:, None] - np.abs(x)).min(axis=0), rtol=1e-12, atol=1e-12 * top)
+    assert_array_equal(np.sign(found) * np.sign(x), np.abs(np.sign(found)))
+    assert ((found - x) ** 2).sum() <= (1 - operator.delta(len(x)) + 1e-12) * (x**2).sum()
+
+
 @settings(max_examples=25, deadline=None)
 @given(vectors, st.sampled_from([RandomK(0.3), Quantised(1), Quantised(4), Quantised(30)]))
 def test_random_ones_are_contractive_on_the_average(x, operator):
@@ -88,6 +103,7 @@ def test_zero_stays_zero(operator):
         (Quantised(3), 375),
         (Quantised(7), 500),
         (Quantised(127), 1000),
+        (Logarithmic(), 500),
     ],
 )
 def test_bytes_are_saved(operator, most):
@@ -110,6 +126,8 @@ FAULTS = [
     (RandomK(0.5), Code(bits=np.array([192], "|u1")), "not that of 2 of 4"),
     (Quantised(1), Code(bits=np.array([1, 2], "|u1")), "not that of 4 numbers of 1 levels"),
     (Quantised(1), Code(bits=np.array([255], "|u1"), scale=1.0), "not that of 4 numbers of 1 levels"),
+    (Logarithmic(1), Code(bits=np.array([1, 2], "|u1")), "not that of 4 numbers of 1 levels"),
+    (Logarithmic(1), Code(bits=np.array([255], "|u1"), scale=1.0), "not that of 4 numbers of 1 levels"),
 ]
 
 
@@ -131,6 +149,7 @@ def test_unsound_numbers_are_not_even_decoded(code):
         (RandomK(1.5), "share must be a number in (0, 1], got 1.5"),
         (TopK(np.nan), "share must be a number in (0, 1], got nan"),
         (Quantised(0), "levels must be a whole number in [1, 32768], got 0"),
+        (Logarithmic(0), "levels must be a whole number in [1, 32768], got 0"),
         (Quantised(2.5), "levels must be a whole number in [1, 32768], got 2.5"),
     ],
 )

@@ -9,10 +9,9 @@ from numpy.testing import assert_array_equal
 from dimargin.network import limits, rivals
 from dimargin.network.messages import decoder
 from dimargin.network.programs.algorithm import Problem
-from dimargin.network.rivals.choco import Difference
-from dimargin.network.rivals.compression import Code
+from dimargin.network.rivals.compression import Code, Logarithmic
 from dimargin.network.rivals.gossip_learning import WalkingModel
-from dimargin.network.rivals.linear_rounds import Iterate
+from dimargin.network.rivals.public_copies import Difference
 from dimargin.network.rivals.robust import TrackedProposal
 from dimargin.network.rivals.turns import Turn, Waiting
 from dimargin.problems.hinge import HingeRows
@@ -123,7 +122,13 @@ def in_step(turn):
 
 
 def an_iterate(message):
-    return Iterate(in_step(message.turn), message.round, 2, "", np.full((1, 3), wave(message.turn.number, 5)))
+    solution = np.full((1, 3), wave(message.turn.number, 5))
+    return Difference(in_step(message.turn), message.round, 2, "", whole=solution)
+
+
+def a_change(message):
+    code = Code(bits=Logarithmic(1).compress(np.ones(3), RNG).bits, scale=abs(wave(message.turn.number, 5)))
+    return Difference(in_step(message.turn), message.round, 2, "", code=code)
 
 
 def a_copy(message):
@@ -145,6 +150,8 @@ def a_gradient(message):
     [
         (rivals.ConsensusADMM(), an_iterate),
         (rivals.MoMDSVM(), an_iterate),
+        (rivals.ConsensusADMM(compression=Logarithmic(1)), a_change),
+        (rivals.MoMDSVM(compression=Logarithmic(1)), a_change),
         (rivals.decentralised_sgd(), a_copy),
         (rivals.RobustGossip(rivals.Mean(), gradient="tracked", flow=np.inf), a_gradient),
     ],

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dimargin.network.rivals.choco import ChocoSGD as ChocoSGD
     from dimargin.network.rivals.choco import decentralised_sgd as decentralised_sgd
     from dimargin.network.rivals.compression import Identity as Identity
+    from dimargin.network.rivals.compression import Logarithmic as Logarithmic
     from dimargin.network.rivals.compression import Quantised as Quantised
     from dimargin.network.rivals.compression import RandomK as RandomK
     from dimargin.network.rivals.compression import TopK as TopK

@@ -1,8 +1,8 @@
 r"""CHOCO-SGD: decentralised stochastic gradient descent with compressed messages and error feedback.
 
 Koloskova, Stich, Jaggi, "Decentralized stochastic optimization and gossip algorithms with compressed communication",
-ICML 2019, algorithm 2. In round t, at site i, with public copies ``xh_j`` of its own and its neighbours' iterates,
-which are the same wherever they are kept:
+ICML 2019, algorithm 2. In round t, at site i, with public copies ``xh_j`` of its own and its neighbours' iterates
+(public_copies.py):
 
     x_i' = x_i - eta_t g_i(x_i)
     q_i  = Q(x_i' - xh_i),  which is sent to all neighbours;  xh_j <- xh_j + q_j  of all, the site itself included
@@ -15,33 +15,21 @@ The authors' published program updates the copies after the mixing, so that site
 is as printed. The GADGET paper gives O(1/sqrt(mT)) as the complexity of the messages: that is the rate of convergence.
 
 A site's gradient is of its own rows, of which all or a batch are looked at: with steps that do not shrink, sites stay
-as far apart as their rows differ. A neighbour that joins gets the whole copy once.
+as far apart as their rows differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
 
-import numpy as np
-
-from dimargin.network.messages import Array, Numbers
 from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
-from dimargin.network.rivals.compression import Code, Compression, Identity, TopK
-from dimargin.network.rivals.linear_rounds import LinearRounds
+from dimargin.network.rivals.compression import Compression, Identity, TopK, check_compression
 from dimargin.network.rivals.merging import Mean, MergeRule, check_merge
 from dimargin.network.rivals.parameter_checks import check_between, check_whole
-from dimargin.network.rivals.turns import Step
+from dimargin.network.rivals.public_copies import Difference, PublicCopies
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
-
-
-class Difference(Step, frozen=True, tag="difference"):
-    """Message with the compressed change of the sender's public copy, or the whole copy for one who has none."""
-
-    code: Code | None = None
-    whole: Annotated[Array, Numbers((2,))] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,12 +80,7 @@ class ChocoSGD(SiteAlgorithm):
 
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range."""
-        if not isinstance(self.compression, Compression):
-            raise ValueError(
-                "compression must be an operator such as Identity(), TopK(), RandomK() or Quantised(), got "
-                f"{self.compression!r}"
-            )
-        self.compression.validate()
+        check_compression(self.compression)
         check_merge(self.merge)
         check_between("gamma", self.gamma, 0, 1, high_included=True)
         check_between("step_size", self.step_size, 0)
@@ -124,19 +107,16 @@ def decentralised_sgd(
     return ChocoSGD(Identity(), 1.0, step_size, decay, batch_size, Mean() if merge is None else merge)
 
 
-class ChocoSite(LinearRounds):
+class ChocoSite(PublicCopies):
     """Program of a site that learns by CHOCO-SGD."""
 
-    kinds = (Difference,)
-    state = ("weights", "mean", "_stepped", "_public", "_copies")
+    state = (*PublicCopies.state, "mean", "_stepped")
 
     def __init__(self, rows: HingeRows, problem: Problem, algorithm: ChocoSGD, seed: tuple[int, ...] = (0,)) -> None:
-        super().__init__(rows, problem, seed)
+        super().__init__(rows, problem, seed, algorithm.compression)
         self.algorithm = algorithm
         self.mean = self.weights  # of the iterates of all rounds t, weighted by t
-        self._stepped = self._public = self.weights
-        self._copies: dict[str, Floats] = {}
-        self._code: Code | None = None
+        self._stepped = self.weights
 
     @property
     def average(self) -> Floats:
@@ -145,41 +125,14 @@ class ChocoSite(LinearRounds):
 
     def begin(self) -> None:
         """Take a step on the rows, and compress by how much the public copy lags behind."""
-        chosen, shape = self.algorithm, self.weights.shape
+        chosen = self.algorithm
         eta = chosen.step_size / (1 + self.rounds / chosen.decay)
         self._stepped = self.weights - eta * self.gradient(self.weights, chosen.batch_size)
-        self._code = chosen.compression.compress((self._stepped - self._public).ravel(), self.rng)
-        self._public = self._public + chosen.compression.restore(self._code, self._public.size).reshape(shape)
-
-    def outgoing(self, neighbour: str) -> Difference:
-        """Return the change of the public copy; all of it to a neighbour that has none, or does not know the last."""
-        is_first = self.edges[neighbour].sent == 0
-        if is_first and (self.rounds > 0 or self._code is None):  # there is no code after a restart
-            return Difference(**self.head, whole=self._public)
-        return Difference(**self.head, code=self._code)
-
-    def fault(self, sender: str, message: Difference) -> str | None:
-        """Return what is wrong with a neighbour's message."""
-        if message.whole is not None:
-            return self.shape_fault(message.whole)
-        if message.code is None:
-            return "its message has neither a change nor a whole copy"
-        return self.algorithm.compression.fault(message.code, self.weights.size)
+        self.publish(self._stepped)
 
     def advance(self, messages: Mapping[str, Difference]) -> None:
         """Update the neighbours' copies, and mix."""
-        for name, message in messages.items():
-            if message.whole is not None:
-                self._copies[name] = self.bounded(message.whole)
-            elif message.code is not None:
-                change = self.algorithm.compression.restore(message.code, self.weights.size)
-                before = self._copies[name] if name in self._copies else np.zeros(self.weights.shape)
-                self._copies[name] = self.bounded(before + change.reshape(self.weights.shape))
-        copies = {name: self._copies[name] for name in messages}
-        mixed = self.algorithm.merge(self._public, copies, self.metropolis(messages))
-        self.weights = self.bounded(self._stepped + self.algorithm.gamma * (mixed - self._public))
+        copies = self.update_copies(messages)
+        mixed = self.algorithm.merge(self.public, copies, self.metropolis(messages))
+        self.weights = self.bounded(self._stepped + self.algorithm.gamma * (mixed - self.public))
         self.mean = self.mean + (self.weights - self.mean) * (2 / (self.rounds + 2))
-
-    def left(self, name: str) -> None:
-        """Forget the copy of a neighbour."""
-        self._copies.pop(name, None)

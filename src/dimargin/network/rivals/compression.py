@@ -8,12 +8,16 @@ gossip algorithms with compressed communication", ICML 2019, assumption 1), whic
 `TopK`              delta = k/d           4 bytes for each of the k numbers of largest size, and their places
 `RandomK`           delta = k/d           likewise, of k numbers drawn at random
 `Quantised`         delta = 1/tau         ``ceil(log2(2 s + 1))`` bits a number, and the norm
+`Logarithmic`       up to delta = 8/9     likewise, and the largest size
 ==================  ====================  ==================================================================
 
 QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` to one of both whole numbers next
 to it at random, so that its mean is x. CHOCO-SGD divides that by ``tau = 1 + min(d / s^2, sqrt(d) / s)``. In its
 authors' program the letters n and d stand for d and s; "b = 3" of the GADGET paper may mean bits or levels. Here s is
 the number of levels, zero aside.
+
+Powers of two as levels, at random so that the mean is x, are "natural compression" (Horvath et al., MSML 2022), and
+logarithmic quantisers those of quantised consensus (Carli, Bullo, Zampieri, Int. J. Robust and Nonlinear Control 2010).
 
 The places of k numbers are a bit for every number or four bytes for each of the k, whichever is less. Numbers are sent
 in single precision where they are chosen, since what rounding takes away is sent later, as all that was left out.
@@ -207,7 +211,41 @@ class RandomK(_Chosen):
 
 
 @dataclass(frozen=True)
-class Quantised(Compression):
+class _Levels(Compression):
+    """Whole numbers from -levels to levels, of as many bits as that takes, and a scale."""
+
+    levels: int = 7
+
+    def validate(self) -> None:
+        """Raise ValueError unless there is a level and at most 2^15."""
+        check_whole("levels", self.levels, 1, 2**15)
+
+    @property
+    def _n_bits(self) -> int:
+        return (2 * self.levels).bit_length()
+
+    def _code(self, signed: NDArray[np.int64], scale: float) -> Code:
+        planes = ((signed + self.levels)[:, None] >> np.arange(self._n_bits)) & 1
+        return Code(bits=np.packbits(planes.astype(bool).ravel()), scale=min(scale, limits.NUMBER))
+
+    def fault(self, code: Code, d: int) -> str | None:
+        """Return whether the length is wrong, or a level above the highest."""
+        if (
+            code.bits is None
+            or len(code.bits) != -(-d * self._n_bits // 8)
+            or self._signed(code, d).max() > self.levels
+        ):
+            return f"its code is not that of {d} numbers of {self.levels} levels"
+        return None
+
+    def _signed(self, code: Code, d: int) -> NDArray[np.int64]:
+        assert code.bits is not None
+        planes = np.unpackbits(code.bits)[: d * self._n_bits].reshape(d, self._n_bits)
+        return planes.astype(np.int64) @ (1 << np.arange(self._n_bits)) - self.levels
+
+
+@dataclass(frozen=True)
+class Quantised(_Levels):
     """QSGD with `levels` levels beside zero, divided by tau.
 
     Attributes
@@ -225,12 +263,6 @@ class Quantised(Compression):
     array([ 3.333, -3.333,  0.   ,  0.   ])
     """
 
-    levels: int = 7
-
-    def validate(self) -> None:
-        """Raise ValueError unless there is a level and at most 2^15."""
-        check_whole("levels", self.levels, 1, 2**15)
-
     def tau(self, d: int) -> float:
         """Return the factor by which the variance grows, ``1 + min(d/s^2, sqrt(d)/s)``."""
         return 1 + min(d / self.levels**2, math.sqrt(d) / self.levels)
@@ -239,34 +271,69 @@ class Quantised(Compression):
         """Return 1/tau."""
         return 1 / self.tau(d)
 
-    @property
-    def _n_bits(self) -> int:
-        return (2 * self.levels).bit_length()
-
     def compress(self, vector: Floats, rng: np.random.Generator) -> Code:
         """Round to levels at random; a zero vector has the norm zero, and levels of zero."""
         norm = float(np.linalg.norm(vector))
         sizes = np.abs(vector) * (self.levels / norm) if norm > 0 else np.zeros(len(vector))
         rounded = np.minimum(np.floor(sizes + rng.random(len(vector))), self.levels)
-        numbers = (np.sign(vector) * rounded).astype(np.int64) + self.levels
-        planes = (numbers[:, None] >> np.arange(self._n_bits)) & 1
-        return Code(bits=np.packbits(planes.astype(bool).ravel()), scale=min(norm, limits.NUMBER))
-
-    def fault(self, code: Code, d: int) -> str | None:
-        """Return whether the length is wrong, or a level above the highest."""
-        if (
-            code.bits is None
-            or len(code.bits) != -(-d * self._n_bits // 8)
-            or self._numbers(code, d).max() > (2 * self.levels)
-        ):
-            return f"its code is not that of {d} numbers of {self.levels} levels"
-        return None
+        return self._code((np.sign(vector) * rounded).astype(np.int64), norm)
 
     def restore(self, code: Code, d: int) -> Floats:
         """Return ``|x| / (s tau)`` times the levels, with signs."""
-        return np.asarray((self._numbers(code, d) - self.levels) * (code.scale / (self.levels * self.tau(d))))
+        return np.asarray(self._signed(code, d) * (code.scale / (self.levels * self.tau(d))))
 
-    def _numbers(self, code: Code, d: int) -> NDArray[np.int64]:
-        assert code.bits is not None
-        planes = np.unpackbits(code.bits)[: d * self._n_bits].reshape(d, self._n_bits)
-        return planes.astype(np.int64) @ (1 << np.arange(self._n_bits))
+
+@dataclass(frozen=True)
+class Logarithmic(_Levels):
+    """The largest size of the numbers, and `levels` - 1 halves of it, each to the nearest and with its sign.
+
+    Small numbers keep their leading bit, which `Quantised` rounds away: changes of a model that has nearly settled
+    differ by orders of magnitude.
+
+    Attributes
+    ----------
+    levels : int in [1, 32768], default=7
+        Number s of positive levels, each half of the one above. With their signs and zero there are 2s + 1 values, by
+        default of 4 bits each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dimargin.network.rivals import Logarithmic
+    >>> rng, halves = np.random.default_rng(0), Logarithmic(levels=3)
+    >>> halves.restore(halves.compress(np.array([8.0, -5.0, 3.0, 0.5]), rng), 4)
+    array([ 8., -4.,  4.,  0.])
+    """
+
+    def delta(self, d: int) -> float:
+        """Return ``max(1/d, 8/9 - (d - 1)/4^s)``.
+
+        At most a third of each number is lost, or of a small one ``|x|_max / 2^s``; of the largest nothing is.
+        """
+        return max(1 / d, 8 / 9 - (d - 1) * 0.25**self.levels)
+
+    def compress(self, vector: Floats, rng: np.random.Generator) -> Code:
+        """Round to the nearest level; nothing is drawn at random."""
+        top = float(np.abs(vector).max(initial=0.0))
+        if top == 0.0:
+            return self._code(np.zeros(len(vector), dtype=np.int64), 0.0)
+        shares = np.abs(vector) / top
+        _, halvings = np.frexp(shares / 0.75)  # from 3/4 to 3/2 of a level it is the nearest
+        level = np.maximum(self.levels - 1 + halvings.astype(np.int64), 1)
+        level[shares < math.ldexp(1.0, -self.levels)] = 0  # zero is nearer
+        return self._code(np.sign(vector).astype(np.int64) * level, top)
+
+    def restore(self, code: Code, d: int) -> Floats:
+        """Return the halves of the scale, with signs."""
+        signed = self._signed(code, d)
+        return np.asarray(np.sign(signed) * np.ldexp(code.scale, np.abs(signed) - self.levels))
+
+
+def check_compression(value: object, optional: bool = False) -> None:
+    """Raise ValueError unless a parameter is an operator whose parameters are in their ranges, or None if optional."""
+    if value is None and optional:
+        return
+    if not isinstance(value, Compression):
+        operators = "Identity(), TopK(), RandomK(), Quantised() or Logarithmic()"
+        raise ValueError(f"compression must be {'None or ' * optional}an operator such as {operators}, got {value!r}")
+    value.validate()

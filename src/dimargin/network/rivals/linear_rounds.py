@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Collection, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dimargin.network.messages import Array, Numbers
 from dimargin.network.programs.algorithm import Problem
 from dimargin.network.programs.learner import LearnerSettings
-from dimargin.network.rivals.local_svm import LocalSVM
 from dimargin.network.rivals.synchronous import Synchronous
-from dimargin.network.rivals.turns import Step
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
 _LONGEST = 1e6  # norm of weights that are used, in those of the longest optimum
-
-
-class Iterate(Step, frozen=True, tag="iterate"):
-    """Message with the weights of its sender."""
-
-    weights: Annotated[Array, Numbers((2,))]
 
 
 class LinearRounds(Synchronous):
@@ -80,73 +69,3 @@ class LinearRounds(Synchronous):
         """
         length, longest = float(np.linalg.norm(vectors)), _LONGEST * self.problem.alpha**-0.5
         return vectors if length <= longest else np.asarray(vectors * (longest / length))
-
-
-class LocalSolves(LinearRounds):
-    """Site program that solves a problem on its own rows in every round, and tells neighbours the solution.
-
-    Subclasses say by `distance` how far the solution may be from where.
-
-    Parameters
-    ----------
-    rows, problem, seed
-        As in `LinearRounds`.
-    tol : float
-        Relative duality gap of the site's problem up to which it is solved.
-    max_steps : int
-        Most steps of Newton's method in a round, for each output.
-    """
-
-    kinds = (Iterate,)
-    state: ClassVar[tuple[str, ...]] = ("weights", "dual")
-    dual: Floats
-
-    def __init__(self, rows: HingeRows, problem: Problem, seed: tuple[int, ...], tol: float, max_steps: int) -> None:
-        super().__init__(rows, problem, seed)
-        self.dual = np.zeros(rows.signs.shape)
-        self._local: LocalSVM | None = None
-        self._accuracy = tol, max_steps
-
-    @abstractmethod
-    def distance(self) -> tuple[Floats, Floats]:
-        """Return curvature h and slope s of ``sum_j h_j/2 w_j^2 - s.w``, which is added to the losses of the rows.
-
-        They are of shape (n_features,) and (n_outputs, n_features).
-        """
-
-    @abstractmethod
-    def exchange(self, name: str, theirs: Floats) -> None:
-        """Learn from the solution of a neighbour in this round."""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether there are neighbours, but none whose solution is known: nothing is solved before."""
-        return bool(self.members) and not self.known
-
-    @property
-    @abstractmethod
-    def known(self) -> Collection[str]:
-        """Neighbours with which the site has exchanged solutions."""
-
-    def begin(self) -> None:
-        """Solve the problem of the site."""
-        if self.is_waiting:
-            return
-        curvature, slope = self.distance()
-        if self._local is None or not np.array_equal(curvature, self._local.curvature):
-            self._local = LocalSVM(self.rows, self.row_weight, curvature, self.row_weight * self.dual)
-        self.weights = self.bounded(self._local.solve(slope / curvature, *self._accuracy))
-        self.dual = np.clip(self._local.dual / self.row_weight, 0.0, 1.0)
-
-    def outgoing(self, neighbour: str) -> Iterate:
-        """Return the solution."""
-        return Iterate(**self.head, weights=self.weights)
-
-    def fault(self, sender: str, message: Iterate) -> str | None:
-        """Return what is wrong with a neighbour's message."""
-        return self.shape_fault(message.weights)
-
-    def advance(self, messages: Mapping[str, Iterate]) -> None:
-        """Exchange solutions."""
-        for name, message in messages.items():
-            self.exchange(name, self.bounded(message.weights))

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dimargin.network.programs.algorithm import Problem, SiteAlgorithm
-from dimargin.network.rivals.linear_rounds import LocalSolves
+from dimargin.network.rivals.compression import Compression, check_compression
+from dimargin.network.rivals.local_solves import LocalSolves
 from dimargin.network.rivals.parameter_checks import check_between, check_whole
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
@@ -50,6 +51,9 @@ class MoMDSVM(SiteAlgorithm):
         Relative duality gap of a site's own problem up to which it solves it in a round.
     max_steps : int, default=100
         Most steps of Newton's method that a site takes in a round, for each output.
+    compression : Compression or None, default=None
+        Operator of ``dimargin.network.rivals.compression`` by which changes of the solutions are compressed; None sends
+        the solutions whole. `Logarithmic()` takes a seventh of the bytes or less, and hardly a round more.
 
     Examples
     --------
@@ -70,9 +74,11 @@ class MoMDSVM(SiteAlgorithm):
     free_intercept: bool = False
     tol: float = 1e-5
     max_steps: int = 100
+    compression: Compression | None = None
 
     def validate(self) -> None:
         """Raise ValueError for a parameter out of its range."""
+        check_compression(self.compression, optional=True)
         check_between("eta", self.eta, 0)
         if not isinstance(self.free_intercept, bool | np.bool_):
             raise ValueError(f"free_intercept must be True or False, got {self.free_intercept!r}")
@@ -90,7 +96,7 @@ class MultiplierSite(LocalSolves):
     state = (*LocalSolves.state, "_sums", "_multipliers")
 
     def __init__(self, rows: HingeRows, problem: Problem, algorithm: MoMDSVM, seed: tuple[int, ...] = (0,)) -> None:
-        super().__init__(rows, problem, seed, algorithm.tol, algorithm.max_steps)
+        super().__init__(rows, problem, seed, algorithm.compression, algorithm.tol, algorithm.max_steps)
         self.algorithm = algorithm
         self._sums: dict[str, Floats] = {}  # v_j + v_i of the last exchange with every neighbour i
         self._multipliers: dict[str, Floats] = {}  # part of a_j of every neighbour
@@ -114,13 +120,14 @@ class MultiplierSite(LocalSolves):
     def exchange(self, name: str, theirs: Floats) -> None:
         """Update the multiplier of a neighbour."""
         if name in self._sums:
-            step = self.algorithm.eta / 2 * (self.weights - theirs)
+            step = self.algorithm.eta / 2 * (self.public - theirs)
             self._multipliers[name] = self._multipliers[name] + step
         else:
             self._multipliers[name] = np.zeros(self.weights.shape)
-        self._sums[name] = self.weights + theirs
+        self._sums[name] = self.public + theirs
 
     def left(self, name: str) -> None:
         """Forget a neighbour; what it has brought in is gone with it."""
+        super().left(name)
         self._sums.pop(name, None)
         self._multipliers.pop(name, None)

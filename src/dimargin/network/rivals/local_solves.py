@@ -1,0 +1,89 @@
+"""Base class of site programs that solve a problem of their own rows in every round."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from dimargin.network.programs.algorithm import Problem
+from dimargin.network.rivals.compression import Compression
+from dimargin.network.rivals.local_svm import LocalSVM
+from dimargin.network.rivals.public_copies import Difference, PublicCopies
+from dimargin.problems.hinge import HingeRows
+from dimargin.system.arrays import Floats
+
+
+class LocalSolves(PublicCopies):
+    """Site program that solves a problem on its own rows in every round, and tells neighbours the solution.
+
+    Subclasses say by `distance` how far the solution may be from where. They move by the public copies of the
+    solutions, which are the solutions where nothing is compressed: both ends of an edge know these and no others.
+
+    Parameters
+    ----------
+    rows, problem, seed, compression
+        As in `PublicCopies`.
+    tol : float
+        Relative duality gap of the site's problem up to which it is solved.
+    max_steps : int
+        Most steps of Newton's method in a round, for each output.
+    """
+
+    state: ClassVar[tuple[str, ...]] = (*PublicCopies.state, "dual")
+    dual: Floats
+
+    def __init__(
+        self,
+        rows: HingeRows,
+        problem: Problem,
+        seed: tuple[int, ...],
+        compression: Compression | None,
+        tol: float,
+        max_steps: int,
+    ) -> None:
+        super().__init__(rows, problem, seed, compression)
+        self.dual = np.zeros(rows.signs.shape)
+        self._local: LocalSVM | None = None
+        self._accuracy = tol, max_steps
+
+    @abstractmethod
+    def distance(self) -> tuple[Floats, Floats]:
+        """Return curvature h and slope s of ``sum_j h_j/2 w_j^2 - s.w``, which is added to the losses of the rows.
+
+        They are of shape (n_features,) and (n_outputs, n_features).
+        """
+
+    @abstractmethod
+    def exchange(self, name: str, theirs: Floats) -> None:
+        """Learn from the public copies of this site and of a neighbour, `theirs`, in this round."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether there are neighbours, but none whose solution is known: nothing is solved before."""
+        return bool(self.members) and not self.known
+
+    @property
+    @abstractmethod
+    def known(self) -> Collection[str]:
+        """Neighbours with which the site has exchanged solutions."""
+
+    def begin(self) -> None:
+        """Solve the problem of the site."""
+        if not self.is_waiting:
+            self._solve()
+        self.publish(self.weights)
+
+    def _solve(self) -> None:
+        curvature, slope = self.distance()
+        if self._local is None or not np.array_equal(curvature, self._local.curvature):
+            self._local = LocalSVM(self.rows, self.row_weight, curvature, self.row_weight * self.dual)
+        self.weights = self.bounded(self._local.solve(slope / curvature, *self._accuracy))
+        self.dual = np.clip(self._local.dual / self.row_weight, 0.0, 1.0)
+
+    def advance(self, messages: Mapping[str, Difference]) -> None:
+        """Exchange solutions."""
+        for name, copy in self.update_copies(messages).items():
+            self.exchange(name, copy)
