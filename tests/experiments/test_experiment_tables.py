@@ -53,6 +53,14 @@ def test_a_comparison_over_cases_has_sums_that_say_what_they_lack():
     assert table.rows[2] == ["all", "62", "61, without 1 of 2"]
 
 
+def test_a_comparison_may_have_a_row_for_each_method():
+    found = results((Comparison("Over the grid", "seconds", "method", total=True),))
+    (table,) = metric_tables(found, "a, 20 rows")
+    assert table.headings == ["method", "narrow", "wide", "all"]
+    assert table.rows == [["exact", "21", "41", "62"], ["dc", "61", "121", "182"]]
+    assert part_tables(found) == []
+
+
 def test_figures_of_the_paper_on_missing_data_stand_with_the_reason():
     published = {("b", "exact", "accuracy"): 0.98, ("b", "dc", "seconds"): 12.0, ("a", "exact", "accuracy"): 0.5}
     found = results((Table("Scores", ("accuracy", "seconds"), published),))

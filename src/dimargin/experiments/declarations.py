@@ -110,24 +110,26 @@ class Table:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Medians of one metric over the seeds, with a column for each method.
+    """Medians of one metric over the seeds, of every method and data set or case.
 
     Parameters
     ----------
     title : str
     metric : str
-    rows : {"data", "case"}
-        A row for each data set and case, in one table, or for each case, in a table for each data set.
+    rows : {"data", "case", "method"}
+        A row for each data set and case, in one table, or for each case, in a table for each data set, with a column
+        for each method. Or a row for each method and a column for each case, in a table for each data set: a page shows
+        many methods better so.
     relative_to : str, optional
         Method by whose figure those of the others are divided, in brackets.
     total : bool, default=False
-        Whether a last row has the sums.
+        Whether the sums are there, too.
     note : str, optional
     """
 
     title: str
     metric: str
-    rows: Literal["data", "case"]
+    rows: Literal["data", "case", "method"]
     relative_to: str = ""
     total: bool = False
     note: str = ""

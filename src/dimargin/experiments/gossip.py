@@ -78,8 +78,8 @@ def _what_a_percent_costs(found: PartResults) -> str:
                 if excess is not None and size is not None and excess <= _WORTH:
                     costs.append((size, f"{method.name} {size / 1e6:.3g} MB ({case})"))
                     break
-        said.append(f"{facts.name}: {', '.join(text for _, text in sorted(costs)) or 'no method'}.")
-    return f"Within 1% of the optimum at every site, first: {' '.join(said)}"
+        said.append(f"{facts.name}: {'; '.join(text for _, text in sorted(costs)) or 'no method'}.")
+    return "\n".join(["First within 1% of the optimum at every site, by the bytes until then:", *said])
 
 
 def _what_liars_cost(found: PartResults) -> str:
@@ -115,8 +115,8 @@ def _along_bytes(name: str, title: str, about: str, of: tuple[Method, ...], para
             Figure("The same against rounds", "rounds", "worst_excess", joined=True),
             Figure("The worst site's accuracy against bytes", "bytes", "worst_accuracy", joined=True),
         ),
-        tables=(Comparison("The worst site's objective above the optimum", "worst_excess", "case"),
-                Comparison("Bytes of all messages", "bytes", "case")),
+        tables=(Comparison("The worst site's objective above the optimum", "worst_excess", "method"),
+                Comparison("Bytes of all messages", "bytes", "method")),
         answer=_what_a_percent_costs,
     )  # fmt: skip
 

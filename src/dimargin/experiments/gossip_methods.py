@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from dimargin.network.rivals import (
     ClippedMean,
     ConsensusADMM,
     GossipLearning,
+    Logarithmic,
     Mean,
     MoMDSVM,
     NearestMixing,
@@ -102,11 +104,12 @@ QUANTISED = _sites(
     "tracked, quantised", "gadget", "the same, whose messages are differences in a byte or less a number",
     compression="quantised",
 )  # fmt: skip
-LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
-    "gadget, all neighbours", "gadget, mended", "d-sgd", "choco, top 10%", "choco, quantised", "gossip learning",
-    "admm", "mom-dsvm",
+HALVES, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
+    "admm, logarithmic", "gadget, all neighbours", "gadget, mended", "d-sgd", "choco, top 10%", "choco, quantised",
+    "gossip learning", "admm", "mom-dsvm",
 )  # fmt: skip
 _ABOUT = {
+    HALVES: "consensus ADMM that sends changes of the solutions: signs and powers of two, four bits a number",
     LOCAL: "steps along each site's own gradient, and Push-Sum to all neighbours",
     UNIFORM: "the paper's own form, half of the mass to one random neighbour, its errors put right; averaged iterates",
     DSGD: "decentralised gradient descent, without compression",
@@ -119,11 +122,12 @@ _ABOUT = {
 
 
 def _tuned(local: Mapping[str, Any], **algorithms: Any) -> tuple[Method, ...]:
-    """Return our method and its rivals, with the parameters of plain GADGET and the algorithms of the others."""
+    """Return our methods and their rivals, with the parameters of plain GADGET and the algorithms of the others."""
     plain = _sites(LOCAL, "gadget", _ABOUT[LOCAL], gradient="local", step_size="pegasos", **local)
     names = dict(zip(algorithms, (UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM), strict=True))
     others = (_sites(name, algorithms[key], _ABOUT[name], average=name == UNIFORM) for key, name in names.items())
-    return TRACKED, QUANTISED, plain, *others
+    halves = _sites(HALVES, replace(algorithms["admm"], compression=Logarithmic()), _ABOUT[HALVES])
+    return TRACKED, QUANTISED, halves, plain, *others
 
 
 AT_RANDOM = _tuned(

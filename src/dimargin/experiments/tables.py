@@ -59,8 +59,9 @@ def metric_tables(found: PartResults, data: str) -> list[ShownTable]:
     for table in found.part.tables:
         if isinstance(table, Table) and table.rows == "method":
             tables.append(_of_metrics(table, "method", _methods_of(found, data)))
-        elif table.rows == "case":
-            tables.append(_compared(table, found.of(data), lambda record: record.cell.case))
+        elif isinstance(table, Comparison) and table.rows != "data":
+            shown = _compared(table, found.of(data), lambda record: record.cell.case)
+            tables.append(_turned(shown, "method") if table.rows == "method" else shown)
     return tables
 
 
@@ -144,6 +145,12 @@ def _compared(table: Comparison, records: Sequence[Record], label: Callable[[Rec
         sums = [[middle(cells.get(method, ()), table.metric) for cells in by_row.values()] for method in methods]
         rows.append(["all", *(_sum(values, table.metric) for values in sums)])
     return ShownTable(f"{table.title}: {METRICS[table.metric].heading}", ["", *methods], rows, table.note)
+
+
+def _turned(table: ShownTable, heading: str) -> ShownTable:
+    """Return a table with its columns as rows, whose names are below a heading."""
+    (_, *headings), *rows = zip(table.headings, *table.rows, strict=True)
+    return replace(table, headings=[heading, *headings], rows=[list(row) for row in rows])
 
 
 def _beside(records: Sequence[Record], metric: str, base: float | None) -> str:
