@@ -1,16 +1,19 @@
 """Members who lie within all bounds: accuracy of the worst honest site, by attack and rule of merging.
 
 Usage: bench_liars.py [svmguide1] [a9a] [--shards random|sorted] [--rounds R] [--rows N] [--seed S]
+                      [--step ETA] [--average]
 
 Ten sites, of which site2 and site7 lie, on a complete and on a 6-regular graph, learn by `RobustGossip` with
 alpha = 1e-3 on at most N rows (10,000). Every entry is the accuracy on the test set (at most N / 2 rows) of the worst
-of the eight honest sites after R rounds (100), by its last iterate, in percent, with local gradients or tracked ones.
+of the eight honest sites after R rounds (100), by its last iterate or the average of its iterates, in percent, with
+local gradients or tracked ones, and with the default step or another.
 "optimum" is that of LIBLINEAR on the rows of the honest sites. Two data sets take half an hour; --rounds 20
 --rows 2000 is a trial.
 """
 
 import argparse
 import warnings
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -63,17 +66,20 @@ def data(name, n_rows, seed):
 
 
 def trained(algorithm, attack, graph, X, y, arguments):
+    if arguments.step is not None:
+        algorithm = replace(algorithm, step_size=arguments.step)
     if attack is not None:
         algorithm = lying(algorithm, {f"site{i}": attack for i in LIARS})
     machine = GossipSVMClassifier(
         algorithm, n_sites=N_SITES, topology=graph, alpha=ALPHA, shards=arguments.shards, max_iter=arguments.rounds,
-        random_state=arguments.seed,
+        average=arguments.average, random_state=arguments.seed,
     )  # fmt: skip
     return machine.fit(X, y)
 
 
 def worst(machine, X, y):
-    right = (np.where(X @ machine.site_coef_.T > 0, 1.0, -1.0) == y[:, None]).mean(axis=0)
+    coef = machine.site_average_coef_ if machine.average else machine.site_coef_
+    right = (np.where(X @ coef.T > 0, 1.0, -1.0) == y[:, None]).mean(axis=0)
     return min(right[i] for i in range(N_SITES) if i not in LIARS)
 
 
@@ -92,6 +98,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--step", type=float)
+    parser.add_argument("--average", action="store_true")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     heading(__doc__.split("\n")[0])
