@@ -31,6 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 import dimargin
 from dimargin import ODMClassifier, SVMClassifier
 from dimargin.estimators import data as data_module
+from dimargin.network import rivals
 from dimargin.sharding import parts
 from dimargin.solvers import BlockCoordinateDescent, block_coordinate_descent
 
@@ -383,16 +384,41 @@ STEEP = np.array([[1e4], [0.0], [-1e4], [-1e4]]), np.array([0, 1, 0, 0]), np.one
 )  # fmt: skip
 @example(STEEP, 1.0, 1, False, "quiet", False, 0.1, "hinge")
 def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, loss_function):
-    X, y, _ = data
-    given_X = sp.csr_array(X) if sparse else X
     machine = dimargin.GossipSVMClassifier(
         n_sites=n_sites, alpha=alpha, fit_intercept=intercept, stop=stop, tol=tol, max_iter=30, random_state=0,
         loss_function=loss_function, theta=0.3, upsilon=0.6,
     )  # fmt: skip
+    judge_sites(machine, data, sparse)
+
+
+RIVALS = [
+    rivals.ConsensusADMM(), rivals.ConsensusADMM(0.01, 1.9, compression=rivals.Logarithmic(3)),
+    rivals.MoMDSVM(compression=rivals.TopK(0.3)), rivals.ChocoSGD(rivals.Quantised(2), 0.5), rivals.GossipLearning(),
+    rivals.UniformGadget(), rivals.UniformGadget(form="printed"), rivals.RobustGossip(rivals.Mean()),
+    rivals.RobustGossip(rivals.Mean(), gradient="tracked"), rivals.SetGossip("support"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@fewer
+@given(
+    data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(), st.booleans(),
+    st.sampled_from(RIVALS),
+)  # fmt: skip
+def test_gossiping_sites_of_rivals(data, alpha, n_sites, intercept, sparse, algorithm):
+    machine = dimargin.GossipSVMClassifier(
+        algorithm, n_sites=n_sites, alpha=alpha, fit_intercept=intercept, max_iter=30, random_state=0, share_rows=True
+    )
+    judge_sites(machine, data, sparse)
+
+
+def judge_sites(machine, data, sparse):
+    X, y, _ = data
+    alpha, intercept = machine.alpha, machine.fit_intercept
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            machine.fit(given_X, y)
+            machine.fit(sp.csr_array(X) if sparse else X, y)
         except ValueError as refusal:
             assert "column" in str(refusal) or "too " in str(refusal) or "site" in str(refusal), refusal
             return
@@ -400,7 +426,7 @@ def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, los
     wide = np.hstack([X, ones]) if intercept else X
     w = np.column_stack([machine.coef_, machine.intercept_]) if intercept else machine.coef_
     C = 1 / (alpha * len(X))  # 1 / alpha times the objective of such a machine
-    loss = {"hinge": Hinge(C), "squared_hinge": SquaredHinge(C), "odm": Odm(1 / alpha, 0.6, 0.3)}[loss_function]
+    loss = {"hinge": Hinge(C), "squared_hinge": SquaredHinge(C), "odm": Odm(1 / alpha, 0.6, 0.3)}[machine.loss_function]
     problem = Problem(wide, labels_of(y), np.ones(len(X)), loss, {"kernel": "linear", "gamma": 1.0})
     exact = reached(problem, loss, {"kernel": "linear"}, False, wide, y, np.ones(len(X)))
     for name in ("objective_", "dual_objective_"):
