@@ -391,6 +391,8 @@ def test_gossiping_sites(data, alpha, n_sites, intercept, stop, sparse, tol, los
     judge_sites(machine, data, sparse)
 
 
+# the mean of the sites' weights is zero, and they are far from it
+OPPOSED = np.array([[1e6], [1e6]]), np.array([0, 1]), np.ones(2)
 RIVALS = [
     rivals.ConsensusADMM(), rivals.ConsensusADMM(0.01, 1.9, compression=rivals.Logarithmic(3)),
     rivals.MoMDSVM(compression=rivals.TopK(0.3)), rivals.ChocoSGD(rivals.Quantised(2), 0.5), rivals.GossipLearning(),
@@ -405,6 +407,7 @@ RIVALS = [
     data(), st.floats(-8, 2).map(lambda k: 10.0**k), st.sampled_from([1, 2, 3]), st.booleans(), st.booleans(),
     st.sampled_from(RIVALS),
 )  # fmt: skip
+@example(OPPOSED, 1e-3, 2, False, False, rivals.GossipLearning())
 def test_gossiping_sites_of_rivals(data, alpha, n_sites, intercept, sparse, algorithm):
     machine = dimargin.GossipSVMClassifier(
         algorithm, n_sites=n_sites, alpha=alpha, fit_intercept=intercept, max_iter=30, random_state=0, share_rows=True

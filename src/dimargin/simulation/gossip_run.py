@@ -118,11 +118,11 @@ class GossipRun(SimulatedRun):
         *each, all_of_them, averaged = self.objectives(
             np.concatenate([weights, [consensus], [self.weights(average=True).mean(axis=0)]])
         )
-        distances = np.linalg.norm((weights - consensus).reshape(len(weights), -1), axis=1)
+        farthest = float(np.linalg.norm((weights - consensus).reshape(len(weights), -1), axis=1).max())
         measures = {
             "level": 0, "partitions": len(weights), "scope": "global", "objective": all_of_them,
             "average_objective": averaged, "worst_objective": np.max(each, axis=0),
-            "consensus_spread": float(distances.max() / max(float(np.linalg.norm(consensus)), 1e-300)),
+            "consensus_spread": farthest / max(float(np.linalg.norm(consensus)), 1e-300 * max(farthest, 1.0)),
             "relative_gap": float(relative(all_of_them - self.dual_objective(), all_of_them).max()),
             "kernel_evaluations": 0,
         }  # fmt: skip
