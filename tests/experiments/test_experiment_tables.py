@@ -6,6 +6,7 @@ import pytest
 from experiment_methods import experiment
 
 from dimargin.experiments.declarations import Cell, Comparison, Curves, Figure, Method, Sample, Table
+from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.outcome import DONE, NOT_INSTALLED, TIME_LIMIT, Outcome
 from dimargin.experiments.pictures import pictures, pictures_over_rows, points_along, points_of
 from dimargin.experiments.run import DataFacts, PartResults, Record
@@ -59,6 +60,13 @@ def test_a_comparison_may_have_a_row_for_each_method():
     assert table.headings == ["method", "narrow", "wide", "all"]
     assert table.rows == [["exact", "21", "41", "62"], ["dc", "61", "121", "182"]]
     assert part_tables(found) == []
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0.00123, "0.12"), (0.3, "30"), (0.994, "99"), (0.9969, "100"), (12.345, "1,234")]
+)
+def test_how_far_above_the_optimum_needs_no_powers_of_ten(share, shown):
+    assert METRICS["worst_excess"].shown(share) == shown
 
 
 def test_figures_of_the_paper_on_missing_data_stand_with_the_reason():

@@ -47,13 +47,13 @@ def test_the_best_points_of_grids_are_told_for_each_deal():
         {
             (points[0], "at random"): {"worst_excess": 0.02},
             (points[1], "at random"): {"worst_excess": 0.01},
-            (points[0], "sorted by label"): {"worst_excess": 0.3},
+            (points[0], "sorted by label"): {"worst_excess": 12.345},
         },
     )
     first, second = (name.removeprefix("admm, ") for name in points)
     assert found.part.answer(found) == (
         f"Rows at random, nearest to the optimum by the worst site: admm: {second} (1% above).\n"
-        f"Rows sorted by label, nearest to the optimum by the worst site: admm: {first} (30% above)."
+        f"Rows sorted by label, nearest to the optimum by the worst site: admm: {first} (1,234% above)."
     )
 
 

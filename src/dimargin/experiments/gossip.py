@@ -13,6 +13,7 @@ from dimargin.experiments import gossip_methods as methods
 from dimargin.experiments.declarations import Comparison, Experiment, Figure, Method, Part, Sample, Table
 from dimargin.experiments.examine_sites import of_sites
 from dimargin.experiments.gossip_published import WARNING, tables
+from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.run import PartResults
 from dimargin.experiments.tables import middle
 
@@ -60,7 +61,9 @@ def _which_points_are_best(found: PartResults) -> str:
                       if (excess := _middle(found, "worst_excess", name, case)) is not None]  # fmt: skip
             if points:
                 excess, name = min(points)
-                said.append(f"{line}: {name.removeprefix(f'{line}, ')} ({100 * excess:.2g}% above)")
+                said.append(
+                    f"{line}: {name.removeprefix(f'{line}, ')} ({METRICS['worst_excess'].shown(excess)}% above)"
+                )
         if said:
             texts.append(f"Rows {case}, nearest to the optimum by the worst site: {'; '.join(said)}.")
     return "\n".join(texts)
@@ -128,7 +131,8 @@ _PARTS = (
     _along_bytes(
         "bytes",
         "Figures 1, 3 to 5: what bytes and rounds buy",
-        "Every method after more and more rounds, from rows that are dealt at random.",
+        "Every method after more and more rounds, from rows that are dealt at random, with the parameters that are "
+        "best for those of a9a.",
         methods.AT_RANDOM,
         _nothing,
     ),
@@ -136,15 +140,15 @@ _PARTS = (
         "bytes-sorted",
         "The same, where sites hold different classes",
         "Every method after more and more rounds, from rows that are sorted by label, with the parameters that are "
-        "best for them.",
+        "best for those of a9a.",
         methods.SORTED,
         _sorted,
     ),
     Part(
         name="tables-2-to-4",
         title="Tables 2 to 4: all methods",
-        about="Ten sites after 1,000 rounds, with the parameters that are best for rows at random, machines of each "
-        "site alone, and of all rows in one place.",
+        about="Ten sites after 1,000 rounds, with the parameters that are best for rows of a9a at random, machines of "
+        "each site alone, and of all rows in one place.",
         data=_DATA,
         quick_data=_QUICK,
         takes_files=True,

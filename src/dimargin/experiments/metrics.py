@@ -32,7 +32,7 @@ def _percent(share: float) -> str:
 
 
 def _above(share: float) -> str:
-    return f"{100 * share:,.0f}" if share >= 1 else number(100 * share, 2)
+    return f"{100 * share:,.0f}" if share >= 0.995 else number(100 * share, 2)
 
 
 def _seconds(value: float) -> str:

@@ -57,7 +57,7 @@ class ConsensusADMM(SiteAlgorithm):
         Most steps of Newton's method that a site takes in a round, for each output.
     compression : Compression or None, default=None
         Operator of ``dimargin.network.rivals.compression`` by which changes of the solutions are compressed; None sends
-        the solutions whole. `Logarithmic()` takes a seventh of the bytes or less, and hardly a round more.
+        the solutions whole. With 124 features `Logarithmic()` took a seventh of the bytes, in as many rounds.
 
     Examples
     --------
