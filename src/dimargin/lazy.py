@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
-from dimargin.system.extras import EXTRA_OF, MissingExtra
+from dimargin.system.extras import naming_extra
 
 
 def lazily(
@@ -34,13 +34,8 @@ def lazily(
     def load(name: str) -> Any:
         if name not in home and name not in parts:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
-        try:
+        with naming_extra(f"{package}.{name}"):
             module = import_module(home.get(name, f"{package}.{name}"))
-        except ModuleNotFoundError as error:
-            missing = (error.name or "").partition(".")[0]
-            if missing not in EXTRA_OF:
-                raise
-            raise MissingExtra(f"{package}.{name}", missing) from error
         value = getattr(module, name) if name in home else module
         setattr(sys.modules[package], name, value)  # the next use goes without this function
         return value

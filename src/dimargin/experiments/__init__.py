@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from dimargin.experiments.declarations import Experiment
+from dimargin.system.extras import naming_extra
 
 EXPERIMENTS = ("dcsvm", "diodm", "choosing", "coreset", "gossip")
 """Names of all experiments, each of which is the ``EXPERIMENT`` of the module of that name."""
@@ -17,6 +18,8 @@ def experiment(name: str) -> Experiment:
     ------
     ValueError
         If there is none of this name.
+    MissingExtra
+        If it needs an extra that is not installed: "gossip" and "coreset" need "peers".
 
     Examples
     --------
@@ -25,5 +28,6 @@ def experiment(name: str) -> Experiment:
     """
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}")
-    found: Experiment = import_module(f"dimargin.experiments.{name}").EXPERIMENT
+    with naming_extra(f"dimargin bench {name}"):
+        found: Experiment = import_module(f"dimargin.experiments.{name}").EXPERIMENT
     return found

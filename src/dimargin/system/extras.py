@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 EXTRA_OF = {
@@ -43,3 +45,15 @@ def require(what: str, *packages: str) -> None:
     for package in packages:
         if find_spec(package) is None:
             raise MissingExtra(what, package)
+
+
+@contextmanager
+def naming_extra(what: str) -> Iterator[None]:
+    """Raise MissingExtra for `what` where an import in the block needs a package that an extra installs."""
+    try:
+        yield
+    except (ModuleNotFoundError, MissingExtra) as error:  # of the innermost name, which the user has not used
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRA_OF:
+            raise
+        raise MissingExtra(what, package) from error
