@@ -18,7 +18,7 @@ ROWS = "rows"  # as x: the training rows of samples of one data set
 _SIZE = (4.4, 3.7)  # inches: readable across a phone
 # inches of a line of the legend, how many letters fit into one, a marker being six, and lines that leave room enough
 _LINE_OF_LEGEND, _LETTERS, _MOST_LINES = 0.17, 60, 5
-_MARKERS = "osD^vPX*<>h"  # eleven: with the five colors of the page, 55 methods look different
+_MARKERS = "osD^vPX*<>d"  # eleven: with the five colors of the page, 55 methods look different
 _LOGARITHMIC = (ROWS, "seconds", "prediction_seconds", "kernel_evaluations", "support_vectors", "bytes", "messages",
                 "bound", "distance", "partitions", "gap", "rounds", "excess", "worst_excess")  # fmt: skip
 _LONG = 10**2.5  # beyond which numbers at 1, 2 and 5 times every power of ten would cover one another
