@@ -34,6 +34,7 @@ ALGORITHMS = (
     rivals.ChocoSGD(rivals.RandomK(0.5), merge=rivals.ClippedMean(0)),
     rivals.ChocoSGD(rivals.TopK(0.5), merge=rivals.TrimmedMean(0)),
     rivals.ChocoSGD(rivals.Quantised(16)),
+    rivals.ConsensusADMM(compression=rivals.Logarithmic(3)),
     rivals.decentralised_sgd(),
     rivals.ConsensusADMM(),
     rivals.MoMDSVM(),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from fuzz.listening import heard
-from linear_sites import ALPHA, overlapping, sites
+from linear_sites import ALPHA, excess, objective, optimum, overlapping, sites
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.network.programs.algorithm import Problem
@@ -17,14 +17,18 @@ from dimargin.problems.hinge import HingeRows
 from dimargin.simulation.conditions import Conditions, Outage
 
 ROWS = overlapping()
+BEST = optimum(*ROWS)
 OPERATORS = [Identity(), TopK(0.3), RandomK(0.4), Quantised(7), Logarithmic(3)]
 LOSSY = Conditions.asynchronous(loss=0.3, duplication=0.2)
 EVENTFUL = Conditions.asynchronous(
     loss=0.2, joins={"site1": 20.0}, outages=(Outage("site2", 30.3, 40.0), Outage("site4", 50.3, 60.0, True))
 )
+# the second of two neighbours begins with a message that looks like the one of its life before, which has been used
+FORGETFUL = Conditions(outages=(Outage("site1", 30.3, 31.419, True), Outage("site2", 33.342, 33.831, True)))
+NETWORKS = {"lossy": LOSSY, "sites come and go": EVENTFUL, "two forget in turn": FORGETFUL}
 
 
-@pytest.mark.parametrize("conditions", [LOSSY, EVENTFUL], ids=["lossy", "sites come and go"])
+@pytest.mark.parametrize("conditions", NETWORKS.values(), ids=NETWORKS)
 @pytest.mark.parametrize("algorithm", [ConsensusADMM(compression=c) for c in OPERATORS] + [ChocoSGD(TopK(0.3), 0.4)])
 def test_copies_are_the_same_wherever_they_are(algorithm, conditions, monkeypatch):
     """Whatever a neighbour keeps of a site, that site has published, bit for bit."""
@@ -49,6 +53,50 @@ def test_copies_are_the_same_wherever_they_are(algorithm, conditions, monkeypatc
             assert copy.tobytes() in published[name]
             n_seen += copy.any()
     assert n_seen > 200
+
+
+COMPRESSED = [
+    ConsensusADMM(0.2, compression=Logarithmic()), ConsensusADMM(0.2, compression=TopK(0.3)),
+    MoMDSVM(compression=Logarithmic(3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("algorithm", COMPRESSED)
+def test_sites_that_have_forgotten_learn_on(algorithm):
+    run = sites(algorithm, *ROWS, conditions=FORGETFUL)
+    run.run(300)
+    assert excess(run, *ROWS, BEST) < 0.01
+
+
+@pytest.mark.parametrize("algorithm", COMPRESSED)
+def test_a_liar_leaves_nothing_behind(algorithm):
+    """It brings its neighbours' weights to the bound, at which all copies are shortened alike."""
+    X, y = ROWS
+    run = sites(algorithm, X, y, conditions=Conditions(outages=(Outage("site0", 15.3),)))
+    make = run._program
+
+    def made(number, name):
+        program = make(number, name)
+        if number == 0:
+            program.outgoing = lambda neighbour: Difference(**program.head, whole=np.full((1, 7), 1e12))
+        return program
+
+    run._program = made
+    run.run(400)
+    kept = run.site != 0
+    alpha = ALPHA * 5 / kept.sum() * len(y) / 6
+    rest = optimum(X[kept], y[kept], alpha)
+    for k in range(1, 6):
+        assert not run.programs[k].neighbourhood.refused
+        assert objective(X[kept], y[kept], run.weights()[k, 0], alpha) < rest * 1.05
+
+
+def test_vectors_are_shortened_once():
+    site = ConsensusADMM().program(Problem(ALPHA, 2, 400), "a", HingeRows(ROWS[0], ROWS[1][None]), (1,))
+    for vector in np.random.default_rng(0).normal(size=(1000, 1, 7)) * 1e9:
+        once = site.bounded(vector)
+        assert_array_equal(site.bounded(once), once)
+        assert_allclose(once / np.linalg.norm(once), vector / np.linalg.norm(vector))
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

@@ -133,6 +133,7 @@ class ChocoSite(PublicCopies):
     def advance(self, messages: Mapping[str, Difference]) -> None:
         """Update the neighbours' copies, and mix."""
         copies = self.update_copies(messages)
-        mixed = self.algorithm.merge(self.public, copies, self.metropolis(messages))
+        weights = self.metropolis({name: messages[name] for name in copies})
+        mixed = self.algorithm.merge(self.public, copies, weights)
         self.weights = self.bounded(self._stepped + self.algorithm.gamma * (mixed - self.public))
         self.mean = self.mean + (self.weights - self.mean) * (2 / (self.rounds + 2))

@@ -8,7 +8,8 @@ gossip algorithms with compressed communication", ICML 2019, assumption 1), whic
 `TopK`              delta = k/d           4 bytes for each of the k numbers of largest size, and their places
 `RandomK`           delta = k/d           likewise, of k numbers drawn at random
 `Quantised`         delta = 1/tau         ``ceil(log2(2 s + 1))`` bits a number, and the norm
-`Logarithmic`       up to delta = 8/9     likewise, and the largest size
+`Logarithmic`       delta > 1/d, see      likewise, and the largest size in place of the norm
+                    there
 ==================  ====================  ==================================================================
 
 QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` to one of both whole numbers next
@@ -16,8 +17,9 @@ to it at random, so that its mean is x. CHOCO-SGD divides that by ``tau = 1 + mi
 authors' program the letters n and d stand for d and s; "b = 3" of the GADGET paper may mean bits or levels. Here s is
 the number of levels, zero aside.
 
-Powers of two as levels, at random so that the mean is x, are "natural compression" (Horvath et al., MSML 2022), and
-logarithmic quantisers those of quantised consensus (Carli, Bullo, Zampieri, Int. J. Robust and Nonlinear Control 2010).
+`Logarithmic` rounds to the nearest of levels that are halves of one another, such as quantised consensus has them
+(Carli, Bullo, Zampieri, Int. J. Robust and Nonlinear Control 2010). "Natural compression" (Horvath et al., MSML 2022)
+rounds to powers of two at random, so that its mean is x.
 
 The places of k numbers are a bit for every number or four bytes for each of the k, whichever is less. Numbers are sent
 in single precision where they are chosen, since what rounding takes away is sent later, as all that was left out.
@@ -285,10 +287,10 @@ class Quantised(_Levels):
 
 @dataclass(frozen=True)
 class Logarithmic(_Levels):
-    """The largest size of the numbers, and `levels` - 1 halves of it, each to the nearest and with its sign.
+    """Rounding of every number to the nearest of the largest size, its half, its quarter and so on, or to zero.
 
-    Small numbers keep their leading bit, which `Quantised` rounds away: changes of a model that has nearly settled
-    differ by orders of magnitude.
+    A number that is much smaller than the largest is rounded to its order of magnitude, where `Quantised` sends zero
+    or a whole level: changes of a model that has nearly settled differ by orders of magnitude.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ Communications 2021), for sites in a chain that take turns, sends such changes, 
 
 The form with one z, the mean of all sites (Boyd et al., 7.1), needs a centre or a complete network: this one sends
 as many numbers over every edge of any network, and needs nothing else. The scaled multipliers u of both ends cancel
-out, whatever the network does, so that an edge that closes leaves nothing behind.
+out, so that an edge that closes leaves nothing behind.
 
 It converges for ``0 < a < 2``; 1.5 to 1.8 are usual. The GADGET paper's Table 7 has a = 2.4 and 10.5, outside of that,
 and its ADMM runs at every site by itself, on its own rows, which solves another problem.
@@ -57,7 +57,7 @@ class ConsensusADMM(SiteAlgorithm):
         Most steps of Newton's method that a site takes in a round, for each output.
     compression : Compression or None, default=None
         Operator of ``dimargin.network.rivals.compression`` by which changes of the solutions are compressed; None sends
-        the solutions whole. With 124 features `Logarithmic()` took a seventh of the bytes, in as many rounds.
+        the solutions whole. On a9a (124 features) `Logarithmic()` takes a seventh of the bytes, in as many rounds.
 
     Examples
     --------

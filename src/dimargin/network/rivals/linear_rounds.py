@@ -12,6 +12,7 @@ from dimargin.network.rivals.synchronous import Synchronous
 from dimargin.problems.hinge import HingeRows
 from dimargin.system.arrays import Floats
 
+_SHORTER = 0.999
 _LONGEST = 1e6  # norm of weights that are used, in those of the longest optimum
 
 
@@ -65,7 +66,8 @@ class LinearRounds(Synchronous):
     def bounded(self, vectors: Floats) -> Floats:
         """Return vectors that are shortened where they are far longer than any optimum.
 
-        So no neighbour can bring this site to send what others refuse.
+        So no neighbour can bring this site to send what others refuse. They end up a little shorter than they have to,
+        so that the next site does not shorten them again for the rounding of their length.
         """
         length, longest = float(np.linalg.norm(vectors)), _LONGEST * self.problem.alpha**-0.5
-        return vectors if length <= longest else np.asarray(vectors * (longest / length))
+        return vectors if length <= longest else np.asarray(vectors * (_SHORTER * longest / length))

@@ -17,10 +17,11 @@ from dimargin.system.arrays import Floats
 
 
 class LocalSolves(PublicCopies):
-    """Site program that solves a problem on its own rows in every round, and tells neighbours the solution.
+    """Site program that solves a problem on its own rows in every round, and sends neighbours the solution.
 
-    Subclasses say by `distance` how far the solution may be from where. They move by the public copies of the
-    solutions, which are the solutions where nothing is compressed: both ends of an edge know these and no others.
+    `distance` of a subclass is the term of the problem that draws the solution to those of the neighbours. `exchange`
+    goes by the public copies of the solutions, which both ends of an edge have; they are the solutions themselves where
+    nothing is compressed.
 
     Parameters
     ----------
@@ -61,18 +62,13 @@ class LocalSolves(PublicCopies):
         """Learn from the public copies of this site and of a neighbour, `theirs`, in this round."""
 
     @property
-    def is_waiting(self) -> bool:
-        """Return whether there are neighbours, but none whose solution is known: nothing is solved before."""
-        return bool(self.members) and not self.known
-
-    @property
     @abstractmethod
     def known(self) -> Collection[str]:
         """Neighbours with which the site has exchanged solutions."""
 
     def begin(self) -> None:
-        """Solve the problem of the site."""
-        if not self.is_waiting:
+        """Solve the problem of the site, unless it has neighbours, but does not know the solution of any of them."""
+        if self.known or not self.members:
             self._solve()
         self.publish(self.weights)
 

@@ -53,7 +53,7 @@ class MoMDSVM(SiteAlgorithm):
         Most steps of Newton's method that a site takes in a round, for each output.
     compression : Compression or None, default=None
         Operator of ``dimargin.network.rivals.compression`` by which changes of the solutions are compressed; None sends
-        the solutions whole. With 124 features `Logarithmic()` took a seventh of the bytes, in as many rounds.
+        the solutions whole.
 
     Examples
     --------

@@ -202,7 +202,7 @@ class Synchronous(Listener):
     # ---- rounds --------------------------------------------------------------------------------------------------
 
     def _edge(self, name: str) -> Edge:
-        if name not in self.edges:  # in a life that none before a crash has had, if that has left no memory
+        if name not in self.edges:  # in a life of its own, unless the site has just begun: its clock does so at zero
             self.edges[name] = Edge(life=min(1 + int(_LIVES_A_SECOND * self._now), limits.LIVES // 2))
         return self.edges[name]
 
