@@ -109,7 +109,7 @@ HALVES, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
     "gossip learning", "admm", "mom-dsvm",
 )  # fmt: skip
 _ABOUT = {
-    HALVES: "consensus ADMM that sends changes of the solutions: signs and powers of two, four bits a number",
+    HALVES: "consensus ADMM that sends changes of the solutions on logarithmic levels, four bits a number",
     LOCAL: "steps along each site's own gradient, and Push-Sum to all neighbours",
     UNIFORM: "the paper's own form, half of the mass to one random neighbour, its errors put right; averaged iterates",
     DSGD: "decentralised gradient descent, without compression",
