@@ -28,11 +28,8 @@ FORGETFUL = Conditions(outages=(Outage("site1", 30.3, 31.419, True), Outage("sit
 NETWORKS = {"lossy": LOSSY, "sites come and go": EVENTFUL, "two forget in turn": FORGETFUL}
 
 
-@pytest.mark.parametrize("conditions", NETWORKS.values(), ids=NETWORKS)
-@pytest.mark.parametrize("algorithm", [ConsensusADMM(compression=c) for c in OPERATORS] + [ChocoSGD(TopK(0.3), 0.4)])
-def test_copies_are_the_same_wherever_they_are(algorithm, conditions, monkeypatch):
-    """Whatever a neighbour keeps of a site, that site has published, bit for bit."""
-    run = sites(algorithm, *ROWS, conditions=conditions)
+def recorded(run, monkeypatch):
+    """Return the public copies of every site, which become more as the run goes on."""
     published, publish, make = {f"site{k}": set() for k in range(6)}, PublicCopies.publish, run._program
 
     def named(number, name):
@@ -40,19 +37,29 @@ def test_copies_are_the_same_wherever_they_are(algorithm, conditions, monkeypatc
         program.name = name
         return program
 
-    def recorded(program, vector):
+    def published_as_well(program, vector):
         publish(program, vector)
         published[program.name].add(program.public.tobytes())
 
     run._program = named
-    monkeypatch.setattr(PublicCopies, "publish", recorded)
+    monkeypatch.setattr(PublicCopies, "publish", published_as_well)
+    return published
+
+
+@pytest.mark.parametrize("conditions", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("algorithm", [ConsensusADMM(compression=c) for c in OPERATORS] + [ChocoSGD(TopK(0.3), 0.4)])
+def test_copies_are_the_same_wherever_they_are(algorithm, conditions, monkeypatch):
+    """Whatever a neighbour keeps of a site, that site has published, bit for bit."""
+    run = sites(algorithm, *ROWS, conditions=conditions)
+    published = recorded(run, monkeypatch)
     n_seen = 0
-    for until in range(1, 100, 3):
-        run.run(until)
+    run.run(1)
+    for until in np.arange(2.0, 100.0, 0.25):
+        run.simulator.run(until)
         for name, copy in [item for program in run.programs for item in program.copies.items()]:
             assert copy.tobytes() in published[name]
             n_seen += copy.any()
-    assert n_seen > 200
+    assert n_seen > 2000
 
 
 COMPRESSED = [
@@ -66,6 +73,18 @@ def test_sites_that_have_forgotten_learn_on(algorithm):
     run = sites(algorithm, *ROWS, conditions=FORGETFUL)
     run.run(300)
     assert excess(run, *ROWS, BEST) < 0.01
+
+
+@pytest.mark.parametrize("algorithm", [*COMPRESSED, ChocoSGD(TopK(0.3), 0.4)])
+def test_a_copy_that_is_another_one_is_made_anew(algorithm, monkeypatch):
+    run = sites(algorithm, *ROWS)
+    published = recorded(run, monkeypatch)
+    run.run(30)
+    copies = run.programs[2].copies
+    copies["site1"] = copies["site1"] + 1e-3
+    run.simulator.run(40.0)
+    assert copies["site1"].tobytes() in published["site1"]
+    assert run.programs[2].members == ["site1", "site3"] and run.programs[2].rounds > 35
 
 
 @pytest.mark.parametrize("algorithm", COMPRESSED)

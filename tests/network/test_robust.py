@@ -1,5 +1,6 @@
 """Decentralised subgradient descent with merge rules; members who lie are in tests/simulation/test_liars.py."""
 
+import linear_sites
 import msgspec
 import networkx as nx
 import numpy as np
@@ -274,6 +275,16 @@ def test_faults_of_the_network(conditions, gradient):
     best = min(objective(w) for w in machine.site_average_coef_)
     up = [w for site, w in enumerate(machine.site_average_coef_) if site != 2]
     assert all(objective(w) <= 1.2 * best for w in up) and best < 1.2 * objective(descent(3000, 0.5))
+
+
+def test_neighbours_that_forget_in_turn_leave_no_flow_behind():
+    """The second begins with a message such as one that it sent before, of a life that the first has heard of."""
+    forgetful = Conditions(outages=(Outage("site1", 30.3, 31.419, True), Outage("site2", 33.342, 33.831, True)))
+    X, y = linear_sites.overlapping()
+    run = linear_sites.sites(RobustGossip(Mean(), gradient="tracked", flow=np.inf), X, y, conditions=forgetful)
+    run.run(300)
+    assert min(program.rounds for program in run.programs) > 295
+    assert linear_sites.excess(run, X, y, linear_sites.optimum(X, y)) < 2e-3
 
 
 def test_three_classes_sparse_rows_and_a_site_without_rows():

@@ -28,7 +28,7 @@ class SimulatedSite:
     make: Callable[[], SiteProgram]
     neighbours: tuple[str, ...]  # that it can send to
     speed: float  # of its clock
-    began: float = 0.0
+    began: float | None = None  # when its clock did, which goes on while the site is down
     program: SiteProgram | None = None  # that runs; None while the site is down
     last: SiteProgram | None = None  # program that ran last, whether the site is up or not
     gone: bool = False  # whether it is down for good
@@ -142,10 +142,12 @@ class Simulator:
     def _begin(self, name: str) -> None:
         site = self.sites[name]
         site.program = site.last = site.make()
-        site.began, site.timers = self.now, {}
+        site.timers = {}
+        if site.began is None:
+            site.began = self.now
         if site.state is not None:
             site.program.restore(unpack(site.state))
-        self._do(name, site, site.program.start(0.0, site.neighbours))
+        self._do(name, site, site.program.start(self._clock(site), site.neighbours))
 
     def _wake(self, name: str, timer: str, token: int) -> None:
         site = self.sites[name]
@@ -239,6 +241,7 @@ class Simulator:
         heapq.heappush(self._events, (self.now + after, next(self._order), happen, arguments))
 
     def _clock(self, site: SimulatedSite) -> float:
+        assert site.began is not None
         return (self.now - site.began) * site.speed
 
     def _neighbours(self, graph: Any) -> dict[str, tuple[str, ...]]:

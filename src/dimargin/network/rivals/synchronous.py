@@ -18,7 +18,8 @@ network may be as many apart as the path between them has edges.
   only after its round could close a circle of sites that all wait for one another. A site that begins or was
   alone takes over the number of the round from the others, for step sizes that shrink.
 
-Links must carry messages both ways.
+Links must carry messages both ways. A site's clock must go on while the site is down, as it does in the simulator: the
+lives of its edges follow from it where the site has lost its memory.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ class Synchronous(Listener):
     # ---- rounds --------------------------------------------------------------------------------------------------
 
     def _edge(self, name: str) -> Edge:
-        if name not in self.edges:  # in a life of its own, unless the site has just begun: its clock does so at zero
+        if name not in self.edges:  # in a life that none before a crash has had, if that has left no memory
             self.edges[name] = Edge(life=min(1 + int(_LIVES_A_SECOND * self._now), limits.LIVES // 2))
         return self.edges[name]
 
