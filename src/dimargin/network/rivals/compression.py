@@ -8,8 +8,7 @@ gossip algorithms with compressed communication", ICML 2019, assumption 1), whic
 `TopK`              delta = k/d           4 bytes for each of the k numbers of largest size, and their places
 `RandomK`           delta = k/d           likewise, of k numbers drawn at random
 `Quantised`         delta = 1/tau         ``ceil(log2(2 s + 1))`` bits a number, and the norm
-`Logarithmic`       delta > 1/d, see      likewise, and the largest size in place of the norm
-                    there
+`Logarithmic`       delta >= 1/d          likewise, and the largest size in place of the norm
 ==================  ====================  ==================================================================
 
 QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS 2017) rounds ``s |x_j| / |x|`` to one of both whole numbers next
@@ -17,9 +16,9 @@ to it at random, so that its mean is x. CHOCO-SGD divides that by ``tau = 1 + mi
 authors' program the letters n and d stand for d and s; "b = 3" of the GADGET paper may mean bits or levels. Here s is
 the number of levels, zero aside.
 
-`Logarithmic` rounds to the nearest of levels that are halves of one another, such as quantised consensus has them
-(Carli, Bullo, Zampieri, Int. J. Robust and Nonlinear Control 2010). "Natural compression" (Horvath et al., MSML 2022)
-rounds to powers of two at random, so that its mean is x.
+`Logarithmic` rounds to the nearest of levels that are halves of one another, as in quantised consensus (Carli, Bullo,
+Zampieri, Int. J. Robust and Nonlinear Control 2010). "Natural compression" (Horvath et al., MSML 2022) rounds to powers
+of two at random, so that its mean is x.
 
 The places of k numbers are a bit for every number or four bytes for each of the k, whichever is less. Numbers are sent
 in single precision where they are chosen, since what rounding takes away is sent later, as all that was left out.

@@ -6,10 +6,10 @@ it sends ``q_i = Q(v_i - p_i)``, and all of them set ``p_i <- p_i + q_i``. What 
 than in the first round gets the whole copy. Without an operator, whole vectors are sent, and the public copy is the
 vector.
 
-Every message of an edge is used once and in order, however the network loses and repeats them (turns.py). A site that
-starts again without any memory may be an exception: its first message looks like one that it sent in its former life.
-So a change has a checksum of the copy that it leads to, and a neighbour whose copy has another one ends the exchange
-over the edge, which begins anew with whole copies.
+Every message of an edge is used once and in order, however the network loses and repeats them (turns.py). Where a site
+has lost its memory and its clock, its first message may look like one that it sent before. So a change has a checksum
+of the copy that it leads to, and a neighbour whose copy has another one ends the exchange over the edge, which begins
+anew with whole copies.
 """
 
 from __future__ import annotations
