@@ -104,12 +104,12 @@ QUANTISED = _sites(
     "tracked, quantised", "gadget", "the same, whose messages are differences in a byte or less a number",
     compression="quantised",
 )  # fmt: skip
-HALVES, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
+ADMM_LEVELS, LOCAL, UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM = (
     "admm, logarithmic", "gadget, all neighbours", "gadget, mended", "d-sgd", "choco, top 10%", "choco, quantised",
     "gossip learning", "admm", "mom-dsvm",
 )  # fmt: skip
 _ABOUT = {
-    HALVES: "consensus ADMM that sends changes of the solutions on logarithmic levels, four bits a number",
+    ADMM_LEVELS: "consensus ADMM that sends changes of the solutions on logarithmic levels, four bits a number",
     LOCAL: "steps along each site's own gradient, and Push-Sum to all neighbours",
     UNIFORM: "the paper's own form, half of the mass to one random neighbour, its errors put right; averaged iterates",
     DSGD: "decentralised gradient descent, without compression",
@@ -126,8 +126,8 @@ def _tuned(local: Mapping[str, Any], **algorithms: Any) -> tuple[Method, ...]:
     plain = _sites(LOCAL, "gadget", _ABOUT[LOCAL], gradient="local", step_size="pegasos", **local)
     names = dict(zip(algorithms, (UNIFORM, DSGD, CHOCO_TOP, CHOCO_QUANTISED, WALKS, ADMM, MOM), strict=True))
     others = (_sites(name, algorithms[key], _ABOUT[name], average=name == UNIFORM) for key, name in names.items())
-    halves = _sites(HALVES, replace(algorithms["admm"], compression=Logarithmic()), _ABOUT[HALVES])
-    return TRACKED, QUANTISED, halves, plain, *others
+    levels = _sites(ADMM_LEVELS, replace(algorithms["admm"], compression=Logarithmic()), _ABOUT[ADMM_LEVELS])
+    return TRACKED, QUANTISED, levels, plain, *others
 
 
 AT_RANDOM = _tuned(
