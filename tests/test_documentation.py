@@ -38,6 +38,18 @@ def test_links_of_pages_lead_somewhere(page):
     assert [link for link in links if not leads_somewhere(link, page)] == []
 
 
+def commands(page):
+    """Return the command lines of a page that readers paste, as `.ci/markdown.py` runs them."""
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\$ (.*)$", "".join(blocks), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_of_pages_read_data_that_the_repository_has(page):
+    read = re.findall(r"[\w./-]+\.(?:csv|tsv|libsvm|parquet)\b", "\n".join(commands(page)))
+    assert [name for name in read if not (ROOT / name).is_file()] == []
+
+
 def test_citations_in_code_lead_somewhere():
     cited = [
         (path.name, citation)
