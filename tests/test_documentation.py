@@ -50,6 +50,12 @@ def test_commands_of_pages_read_data_that_the_repository_has(page):
     assert [name for name in read if not (ROOT / name).is_file()] == []
 
 
+def test_readme_begins_with_the_two_commands_that_set_everything_up():
+    first_block = re.search(r"^```\w+\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)[1]
+    assert [line.split("#")[0].strip() for line in first_block.splitlines()] == ["make demo", "make test"]
+    assert len(commands(ROOT / "README.md")) == 2
+
+
 def test_citations_in_code_lead_somewhere():
     cited = [
         (path.name, citation)
