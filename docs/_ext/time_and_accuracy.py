@@ -13,7 +13,7 @@ import numpy as np
 README = Path(__file__).parents[2] / "README.md"
 COLOURS = {"light": "#222832", "dark": "#ced6dd"}  # of the text of pages
 OURS, OTHERS = "#4f7fc0", "#9a9a9a"
-FIGURE_SPACE = "\u2007"  # as wide as a digit
+FIGURE_SPACE = "\u2007"  # This space is as wide as a digit, so that numbers align.
 
 
 def front_page():
@@ -42,9 +42,9 @@ def decades(tables):
 
 
 def picture(title, rows, limits, colour):
-    """Draw a data set of `front_page`: a dot for each machine on a log axis, and its numbers beside it.
+    """Draw a data set of `front_page`: a dot for each machine on a log axis, and its numbers to the right.
 
-    There are no bars: on a log axis they would have to begin somewhere above zero, so that their lengths said nothing.
+    Bars would mislead: on a log axis they start at an arbitrary number above zero, which their lengths depend on.
     """
     names, seconds, accuracies = zip(*rows, strict=True)
     dots = [OURS if re.search("ODM|SVMC|landmark", name) else OTHERS for name in names]
