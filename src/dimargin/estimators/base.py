@@ -17,7 +17,7 @@ from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
 from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, thinned, training_data
-from dimargin.estimators.kernel_parameters import KernelEstimator, for_prediction
+from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.matrix import KernelMatrix
@@ -27,7 +27,7 @@ from dimargin.problems.losses import Loss
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of_labels
 from dimargin.sharding.parts import Part, n_shards_for
-from dimargin.solvers import CACHE, BlockCoordinateDescent, Limits
+from dimargin.solvers import CACHE, Limits
 from dimargin.strategies import (
     STRATEGIES,
     Exact,
@@ -99,9 +99,10 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
         sums over clusters ("dc").
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
-        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``), else estimated from a sample
-        of rows, plus five standard deviations.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included.
+        Rounding is bounded: always for "linear", "poly" and own kernels, with ``tol < 1e-4``, and where that takes no
+        more than a tenth of the fit or some milliseconds (up to some thousand rows). Else, for "rbf" and "laplacian",
+        it is measured on a sample of rows, plus five standard deviations.
     certificate_ : {"global", "partitioned", "landmark"}
         Problem that the gap belongs to; `certify` computes the global one.
     n_iter_ : int
@@ -304,16 +305,11 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
             "dual_coef_": found.coefficients[:, order],
             "intercept_": found.intercept + self._offset * found.coefficients.sum(axis=1),
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
-            "_transform": self._for_prediction(transform, origin.n_rows, vectors, found.coefficients),
+            # What predicts is what was certified: large coefficients cancel, and float32 would show in decision values.
+            "_transform": transform.in_float64(),
             "_router": None if found.router is None else found.router.take(order),
             "_n_given": origin.n_given,
         }
-
-    def _for_prediction(self, transform: Transform, n_rows: int, vectors: Any, coefficients: Floats) -> Transform:
-        """Return the transform for prediction, in float64 if the solve was in that, or the coefficients ask for it."""
-        if n_rows <= BlockCoordinateDescent.small or self.tol < 1e-4:
-            return transform.in_float64()
-        return for_prediction(transform, vectors, coefficients)
 
     def _attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
         own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}

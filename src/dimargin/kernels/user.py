@@ -106,7 +106,7 @@ class UserKernelMatrix(KernelMatrix):
         """Return False (see `KernelMatrix`): nothing is known of the function that the kernel computes."""
         return False
 
-    can_be_accurate = has_weights
+    can_be_accurate = could_have_weights = has_weights
 
     @property
     def expensive(self) -> bool:
