@@ -42,7 +42,7 @@ _MAX_SAMPLE = 4096
 _SAMPLE_SHARE = 0.01  # A sample may cost this part of the work so far.
 _BOUND_SHARE = 0.1  # Margins for a bound may cost this part of the work so far,
 _BOUND_VALUES = 3e7  # or as much as this many kernel values in float32, which take some milliseconds.
-_SPARE = 0.01  # Rows left in float32 may change the gap by this part of it, or of the tolerance.
+_SPARE = 0.005  # Rows left in float32 may change either objective by this part of the gap, or of the tolerance.
 _TRUSTED = 0.2  # Largest accepted errors of both objectives by a sample, as a fraction of the gap.
 _NEGLIGIBLE = 5e-10  # Absolute error of a relative gap that is accepted in any case.
 _DEVIATIONS = 5  # Standard deviations of a sum that is estimated from a sample.
@@ -116,7 +116,7 @@ def with_rounding(
         margins[:, rows], bounds[:, rows] = exact, rounding
     sums = problem.objective_sums(dual, margins, intercepts, bounds)
     found = sums.objectives(intercepts, problem.reach(dual) if problem.intercept else 0.0)
-    return Rounded(found, margins, evaluations, True)
+    return Rounded(found.raised() if is_affordable else found, margins, evaluations, True)
 
 
 def importance(losses: MarginLosses, dual: Floats, margins: Floats, objectives: Objectives, bounds: Floats) -> Floats:

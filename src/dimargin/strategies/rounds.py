@@ -401,7 +401,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         if errors is None:
             (sums, reach) = state.placed.zip(best.standings, bounded, best.objectives.intercept).aggregate(itself)
             rounded = ObjectiveSums(*sums).objectives(best.objectives.intercept, reach)
-            state.is_sure = bool((rounded.relative_gap <= tol).all()) and tol >= SINGLE_PRECISION_TOL
+            state.is_sure = rounded.raised().worst_gap <= tol and tol >= SINGLE_PRECISION_TOL
+            rounded = rounded.raised() if state.is_sure else rounded
         else:
             rounded = best.objectives.rounded(errors)
             # A float64 pass takes as long as several rounds: an estimate is also trusted if twice as much would do.
