@@ -284,6 +284,20 @@ def judge(problem, signed, intercepts):
     ])  # fmt: skip
 
 
+def objectives_of_values(problem, signed, values):
+    """Objectives of signed coefficients whose decision values are those given, both of shape (n_outputs, n).
+
+    Each is less than it is by the judge's own error.
+    """
+    gram, found = problem.gram(), []
+    for labels, a, own in zip(problem.labels, signed, values, strict=True):
+        a = Twofold(a)
+        half = (a * (gram * a[None]).sum(axis=1)).sum() * 0.5
+        error = problem.value_error * float(abs(a).sum()) ** 2
+        found.append(float(half + problem.loss.value(Twofold(own * labels), problem.weights).sum()) - error)
+    return np.array(found)
+
+
 def judge_weights(problem, weights, intercepts):
     """What is true of linear machines, of whose dual point nothing is known: weights are (n_outputs, n_features)."""
     primal = []

@@ -23,6 +23,7 @@ from judge import (
     judge_ball,
     judge_plane,
     judge_weights,
+    objectives_of_values,
     signed_coefficients,
 )
 from judged_problems import KERNELS, LOSSES, data, labels_of
@@ -196,6 +197,14 @@ def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven
     assert not judged_by_its_objective(machine, problem, best)
 
 
+def gap_of_decision_values(machine, problem):
+    """Gap between the objective of `decision_function` and the lower bound that is claimed, of the worst output."""
+    signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
+    values = np.reshape(machine.decision_function(problem.X).T, signed.shape)
+    used = objectives_of_values(problem, signed, values)
+    return float(np.max((used - machine.dual_objective_) / np.maximum(used, machine.objective_)))
+
+
 @pytest.mark.slow
 @rarely
 @given(data(most_rows=900, least_rows=513), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]))
@@ -203,8 +212,16 @@ def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
     X, y, weights = data
     intercept &= not isinstance(loss, Odm)
     machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=20, strategy="exact"), X, y, weights)
-    if machine is not None:
-        assert not judged_by_its_coefficients(machine, Problem(X, labels_of(y), weights, loss, kernel, intercept))
+    if machine is None:
+        return
+    problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
+    assert not judged_by_its_coefficients(machine, problem)
+    # decision values are rounded as margins were, once more
+    times = 1 if machine.status_ == "converged" else 2
+    assert gap_of_decision_values(machine, problem) <= times * machine.duality_gap_ + 1e-9
+    claimed = np.min(np.atleast_1d(machine.dual_objective_))
+    machine.certify(X, y, weights)
+    assert np.max(np.atleast_1d(machine.objective_)) >= claimed
 
 
 @pytest.mark.slow

@@ -20,10 +20,6 @@ from dimargin.sharding.keys import order_of_keys
 from dimargin.system.arrays import Floats, Indices
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-# Largest error by float32 of 2,000 decision values, over half a unit in the last place times the norm of the
-# coefficients: it was 2.2 to 14.5 on 12 machines, without AVX-512, most for wide kernels (benchmarks/bench_cited.py).
-# It is kept below a hundredth of the margin, from where on labels were others.
-_LARGEST_ERROR, _UNNOTICED = 20.0, 0.01
 
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:
@@ -67,29 +63,6 @@ def kernel_transform(
         return UserKernel(kernel if callable(kernel) else None)
     named = Kernel(kernel, gamma_value(gamma, X, weights), int(degree), float(coef0))  # type: ignore[arg-type]
     return RowTransform.fit(X, named, weights)
-
-
-def for_prediction(transform: Transform, vectors: Any, coefficients: Floats) -> Transform:
-    """Return the transform for kernel values at prediction: in float64 where float32 would be seen in decision values.
-
-    Large coefficients of either sign, as of a steep loss and a wide kernel, or of landmarks that are nearly dependent,
-    cancel each other, and rounding is relative to each of them.
-
-    Parameters
-    ----------
-    transform : RowTransform or UserKernel
-        That of training.
-    vectors : ndarray or CSR array of shape (n_vectors, n_features)
-        Support vectors or landmarks.
-    coefficients : ndarray of shape (n_outputs, n_vectors)
-    """
-    if isinstance(transform, UserKernel):
-        return transform
-    sizes = np.ones(1) if transform.kernel.stationary else transform.sizes(vectors)
-    with np.errstate(over="ignore"):
-        norm = np.linalg.norm(coefficients * sizes, axis=1).max(initial=0.0) * sizes.max(initial=0.0)
-    error = _LARGEST_ERROR * float(np.finfo(np.float32).epsneg) * float(norm)
-    return transform.in_float64() if error > _UNNOTICED else transform
 
 
 class KernelEstimator:

@@ -55,9 +55,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
         sums over clusters ("dc"). With "one_vs_one" pairs are in the order of `itertools.combinations`.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
-        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``) and for pairs of up to 4,096 rows
-        with the hinge or its square, else estimated from a sample of rows, plus five standard deviations.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included.
+        Rounding is bounded: always for "linear", "poly" and own kernels, with ``tol < 1e-4``, for pairs of up to 4,096
+        rows with the hinge or its square, and where that takes no more than a tenth of the fit or some milliseconds (up
+        to some thousand rows). Else, for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard
+        deviations.
     n_iter_ : int
         Passes over the rows, summed over the levels; with "one_vs_one", of the pair that took most.
     """
@@ -170,7 +172,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             "dual_coef_": signed,
             "intercept_": outcome.objectives.intercept,
             "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
-            "_transform": self._for_prediction(transform, len(order), vectors, signed),
+            "_transform": transform.in_float64(),
             "_router": None,
             "_n_given": data.n_given,
         }

@@ -44,6 +44,10 @@ class UserKernel:
         """The kernel itself, in the place of the `Kernel` of a `RowTransform`."""
         return self
 
+    def in_float32(self, *parts: Any) -> None:
+        """Return None: values are computed in float64 only."""
+        return None
+
     def in_float64(self) -> UserKernel:
         """Return the kernel itself: its values are float64 already."""
         return self
@@ -106,7 +110,7 @@ class UserKernelMatrix(KernelMatrix):
         """Return False (see `KernelMatrix`): nothing is known of the function that the kernel computes."""
         return False
 
-    can_be_accurate = has_weights
+    can_be_accurate = could_have_weights = has_weights
 
     @property
     def expensive(self) -> bool:

@@ -58,8 +58,14 @@ class Objectives:
             return np.asarray(self.primal - self.unrounded * np.abs(self.primal))
 
     def rounded(self, errors: Floats) -> Objectives:
-        """Return these objectives with a bound of their rounding, if that has not been counted yet."""
-        return Objectives.of(self.primal, np.maximum(self.primal - self.dual, 0.0), self.intercept, errors)
+        """Return these objectives with errors of either sign that both of them may have, if none were counted yet."""
+        return Objectives.of(self.primal, np.maximum(self.primal - self.dual, 0.0), self.intercept, errors).raised()
+
+    def raised(self) -> Objectives:
+        """Return these objectives with the primal one raised by its rounding: that of the machine is not above it."""
+        size = np.abs(self.primal)
+        errors = self.rounding * size
+        return Objectives.of(self.primal + errors, self.unrounded * size, self.intercept, 2 * errors)
 
     def take(self, outputs: Indices | NDArray[np.bool_] | slice) -> Objectives:
         """Return the objectives of some outputs."""
