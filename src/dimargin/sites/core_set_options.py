@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.functions import MOST_DEGREE, Kernel
+from dimargin.kernels.functions import MOST_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
 from dimargin.model_files.model_format import Step
@@ -46,6 +46,7 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             raise ValueError(f"degree must be in [1, {MOST_DEGREE}], got {self.degree!r}")
         if not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
+        check_semi_definite(self.kernel, 1.0 if self.gamma is None else self.gamma, self.degree, self.coef0)
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
