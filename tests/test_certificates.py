@@ -150,7 +150,6 @@ def test_strategies(data, loss, kernel, intercept, strategy, tol):
     was = machine.certificate_
     if was != "global":
         machine.certify(X, y, weights)
-        machine.status_ = "certified"
     judged_by = judged_by_its_coefficients if was == "global" else judged_by_its_objective
     assert not judged_by(machine, problem, best)
 
@@ -172,7 +171,6 @@ def test_rows_that_stand_for_others(data, loss, kernel, intercept, n_different, 
         best = reached(problem, loss, kernel, intercept, X, y, weights)
         assert not judged_by_its_objective(machine, problem, best)
         machine.certify(X, y, weights)
-        machine.status_ = "certified"
         assert not judged_by_its_objective(machine, problem, best)
 
 
@@ -192,7 +190,6 @@ def test_certify_of_changed_models(data, loss, kernel, intercept, factor, uneven
     if uneven:
         machine.dual_coef_ *= np.random.default_rng(len(y)).uniform(0.5, 1.5, machine.dual_coef_.shape)
     machine.certify(X, y, weights)
-    machine.status_ = "certified"
     assert not judged_by_its_objective(machine, problem, best)
 
 
@@ -300,7 +297,6 @@ def test_linear_machines(data, lam, upsilon, theta, solver, intercept, tol):
     best = judge_weights(problem, other.coef_, other.intercept_).upper
     assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
     machine.certify(X, y, weights)
-    machine.status_ = "certified"
     assert not complaints(machine, judge_weights(problem, machine.coef_, machine.intercept_), best)
 
 

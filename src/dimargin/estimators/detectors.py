@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from dimargin.estimators.common import HOLDS_ROWS, unchanged_on_failure
+from dimargin.estimators.common import HOLDS_ROWS, status_of_gap, unchanged_on_failure
 from dimargin.estimators.data import rows_of, validated
 from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.kernel_parameters import KernelEstimator
@@ -123,7 +123,9 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, over all rows.
     certificate_ : {"global"}
-    status_ : {"converged", "max_iter", "max_time", "precision"}
+    status_ : {"converged", "above_tol", "max_iter", "max_time", "precision"}
+        "converged": `duality_gap_` is within `tol`; "above_tol": it is not, but every row is within ``1 + epsilon``
+        times the radius, as was asked for; else why the fit ended.
     history_ : list of dict
     """
 
@@ -175,7 +177,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             limits = Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline)
             found = self._solve(rows, limits) if self.n_sites == 1 else self._agree(rows, limits)
             self.__dict__.update(self._attributes(rows, found, n_given))
-        if self.status_ != "converged":
+        if self.status_ not in ("converged", "above_tol"):
             reason = (
                 found.reason if self.status_ == found.status else f"rounding hides what is left above tol={self.tol:g}"
             )
@@ -273,7 +275,6 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             "support_": rows.indices[core],
             "support_vectors_": matrix.vectors(core),
             "dual_coef_": found.weights[order][None],
-            "status_": found.status,
             "n_iter_": found.passes,
             "history_": found.history,
             "_transform": transform,
@@ -282,8 +283,8 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             **self._judged(rows, found, evaluation),
         }
         check_objectives(*(attributes[name] for name in ("objective_", "dual_objective_", "duality_gap_")))
-        if self.epsilon is None and found.status == "converged" and attributes["duality_gap_"] > self.tol:
-            attributes["status_"] = "precision"
+        status = status_of_gap(attributes["duality_gap_"], self.tol, found.status)
+        attributes["status_"] = "precision" if status == "above_tol" and self.epsilon is None else status
         if self.contamination != "auto":
             scores = self._scores(evaluation)
             attributes["offset_"] = _quantile(scores, rows.weights, float(self.contamination))

@@ -198,8 +198,9 @@ class LinearODMClassifier(LinearMarginClassifier):
             entry = {**looked.history[-1], "scope": "partitioned"}
             attributes = {
                 **self._model_attributes(data.classes, mean),
-                **self._certificate_attributes(looked.objectives, "partitioned"),
-                "status_": "converged" if looked.status == "converged" else "stopped",
+                **self._certificate_attributes(
+                    looked.objectives, "partitioned", "converged" if looked.status == "converged" else "stopped"
+                ),
                 "n_iter_": calls + 1,
                 "history_": ([] if first else self.history_) + history_attribute([entry]),
                 "_partial": (iterate, seen + weight),
@@ -223,8 +224,8 @@ class LinearODMClassifier(LinearMarginClassifier):
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the certificate of the fitted model on any rows, such as all those that `partial_fit` was given.
 
-        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``, at the price of two
-        passes over the rows, which no `max_time` cuts short.
+        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``, at the
+        price of two passes over the rows, which no `max_time` cuts short.
 
         Parameters
         ----------
@@ -243,7 +244,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         with single_threaded_blas():
             training = self._training(data, parameters, Limits(tol=self.tol, max_iter=0))
             objectives = LinearNewton("conjugate_gradients").train(training).objectives
-        self.__dict__.update(self._certificate_attributes(objectives, "global"))
+        self._set_global_certificate(objectives)
         return self
 
     def _check_parameters(self) -> None:
@@ -292,8 +293,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         parameters = np.column_stack([solution.weights, solution.objectives.intercept])
         return {
             **self._model_attributes(classes, parameters),
-            **self._certificate_attributes(solution.objectives, "global"),
-            "status_": solution.status,
+            **self._certificate_attributes(solution.objectives, "global", solution.status),
             "n_iter_": solution.passes,
             "history_": history_attribute(solution.history),
             "_partial": (parameters, total),

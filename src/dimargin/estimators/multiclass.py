@@ -111,8 +111,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             (entry,) = outcome.history
             progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
             history = history_attribute(outcome.history)
-            own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history}
-            certificate = self._certificate_attributes(outcome.objectives, "global")
+            own = {"n_iter_": outcome.passes, "history_": history}
+            certificate = self._certificate_attributes(outcome.objectives, "global", outcome.status)
             return model_attributes(outcome) | certificate | own, outcome.reason
 
         model_attributes = partial(self._pair_attributes, data, order, pairs)

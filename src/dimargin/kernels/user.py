@@ -4,8 +4,8 @@ Both are float64 and slower than the kernels of the compiled core, whose values 
 threads. They must be positive semi-definite: without that the dual is not concave, and a duality gap certifies nothing.
 Two necessary conditions are checked. Every two rows of a block of values of rows with one another must satisfy
 ``k(x, z) = k(z, x)`` and ``k(x, z)^2 <= k(x, x) k(z, z)``; and the values of up to 256 rows, drawn at random, must have
-no negative eigenvalue. A violation beyond rounding proves that the kernel is not positive semi-definite. Values that pass prove
-nothing of the other rows.
+no negative eigenvalue. A violation beyond rounding proves that the kernel is not positive semi-definite. Values that
+pass prove nothing of the other rows.
 """
 
 from __future__ import annotations
