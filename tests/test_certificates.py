@@ -23,7 +23,9 @@ from judge import (
     judge_ball,
     judge_plane,
     judge_weights,
+    rho_of,
     signed_coefficients,
+    squared_radius,
 )
 from judged_problems import KERNELS, LOSSES, data, labels_of
 from sklearn.exceptions import ConvergenceWarning
@@ -312,10 +314,10 @@ def test_balls(data, C, kernel, tol):
     X, _, weights = data
     own = {k: v for k, v in kernel.items() if k != "kernel"}
     machine = dimargin.CoreSetSVDD(C=C, kernel=kernel["kernel"], **own, tol=tol, max_iter=100)
-    if fitted(machine, X, None, weights, ignored=".*Every row is an outlier") is not None:
+    if fitted(machine, X, None, weights, ignored=".*Its radius is zero") is not None:
         problem = Problem(X, np.ones((1, len(X))), weights, SquaredHinge(C), kernel)
         x = signed_coefficients(problem, machine.support_, machine.dual_coef_)[0]
-        assert not complaints(machine, judge_ball(problem, x, -machine.offset_, C))
+        assert not complaints(machine, judge_ball(problem, x, squared_radius(machine, problem, x, C), C))
 
 
 @pytest.mark.slow
@@ -328,7 +330,7 @@ def test_planes(data, C, kernel, tol):
     if fitted(machine, X, None, weights) is not None:
         problem = Problem(X, np.ones((1, len(X))), weights, SquaredHinge(C), kernel)
         x = signed_coefficients(problem, machine.support_, machine.dual_coef_)[0]
-        assert not complaints(machine, judge_plane(problem, x, machine.offset_, C))
+        assert not complaints(machine, judge_plane(problem, x, rho_of(machine, problem, x, C), C))
 
 
 @pytest.mark.slow

@@ -32,7 +32,10 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-_ROUNDING = 1e-9  # of scores, which are not computed in the same way twice
+_ROUNDING = 1e-9  # of scores, beside bounds that are of first order
+# Slack puts every row of the core-set outside, those with many equals by next to nothing. Outliers are those that are
+# outside by more than this multiple of the mean over all rows, so that they are half of the rows at most (Markov).
+_EXCESSES = 2.0
 
 
 @dataclass(frozen=True)
@@ -242,7 +245,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
-        """Return the attributes that depend on the kind of detector, with the offset for ``contamination="auto"``."""
+        """Return the attributes that depend on the kind of detector, with the boundary of its ball as the offset."""
 
     def _homogeneous(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         """Minimise ``x'(K + diag(1 / (C s)))x`` over weights x of sum one, as the squared hinge of a single class."""
@@ -283,17 +286,30 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             **self._judged(rows, found, evaluation),
         }
         check_objectives(*(attributes[name] for name in ("objective_", "dual_objective_", "duality_gap_")))
+        bounds = self._score_errors(evaluation, found)
+        attributes["offset_"] = self._offset_at(attributes["offset_"], self._scores(evaluation), bounds, rows.weights)
         status = status_of_gap(attributes["duality_gap_"], self.tol, found.status)
         attributes["status_"] = "precision" if status == "above_tol" and self.epsilon is None else status
-        if self.contamination != "auto":
-            scores = self._scores(evaluation)
-            attributes["offset_"] = _quantile(scores, rows.weights, float(self.contamination))
         return attributes
+
+    def _offset_at(self, boundary: float, scores: Floats, bounds: Floats, weights: Floats) -> float:
+        """Return the score below which rows are outliers: see `contamination`."""
+        if self.contamination == "auto":
+            offset = boundary - _EXCESSES * float(weights @ np.maximum(boundary - scores, 0.0)) / float(weights.sum())
+        else:
+            offset = _quantile(scores, weights, float(self.contamination))
+        # scores are not computed twice alike: rounding alone puts no row of the boundary outside
+        return offset - 2 * float(bounds.max()) - _ROUNDING * float(np.ptp(scores))
 
     @staticmethod
     @abstractmethod
     def _scores(evaluation: Evaluation) -> Floats:
         """Return the scores of rows, larger ones of more usual rows."""
+
+    @staticmethod
+    @abstractmethod
+    def _score_errors(evaluation: Evaluation, found: CoreSetFit) -> Floats:
+        """Bound the rounding of the scores of training rows."""
 
     @property
     def _facts(self) -> dict[str, Any]:
@@ -335,7 +351,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    """Return a number just below a value, the largest with at most this share of the weight below it."""
+    """Return the largest of the values with at most this share of the weight below it."""
     order = np.argsort(values)
     below = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum() * (1 + 1e-12), side="right"))
-    return float(values[order[below]] - _ROUNDING * np.ptp(values))
+    return float(values[order[below]])

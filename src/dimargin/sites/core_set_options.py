@@ -104,7 +104,8 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             own = self._classifier(found, vectors, learner, schema)
             return Step("machine", "CoreSetSVMClassifier", parameters, attributes | own)
         name = "CoreSetSVDD" if self.kind == "svdd" else "OneClassCoreSetSVM"
-        return Step("machine", name, parameters, attributes | self._detector(found[0], transform, learner))
+        own = self._detector(found[0], transform, learner, sum(counts.values()))
+        return Step("machine", name, parameters, attributes | own)
 
     def _classifier(
         self, found: list[Chosen], vectors: Named, learner: CoreSetMachines, schema: Schema
@@ -120,14 +121,16 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             "n_support_": counts, "_router": None,
         }  # fmt: skip
 
-    def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines) -> dict[str, Any]:
+    def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines, n_rows: int) -> dict[str, Any]:
         x, X = one.weights, one.points.X
+        # no site knows what all rows are outside by: its mean is the one of the optimum, see `contamination`
         square = float(x @ KernelMatrix(transform, X).multiply(np.arange(len(x)), x[None])[0])
         own: dict[str, Any] = {"dual_coef_": x[None], "_square": square}
         if self.kind == "one-class":
-            return own | {"offset_": -one.value}
+            return own | {"offset_": -one.value - 2 / (self.C * n_rows)}
         slack = float((x**2).sum()) / self.C
         _, largest = learner.settings.bounds(one)
         squared_radius = largest if np.isinf(self.C) else one.value - slack
         centre = x @ X if self.kernel == "linear" else None
-        return own | {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": centre, "offset_": -squared_radius}
+        offset = -squared_radius - 4 / (self.C * n_rows)
+        return own | {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": centre, "offset_": offset}
