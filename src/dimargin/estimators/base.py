@@ -18,6 +18,7 @@ from dimargin.estimators.certificate import global_objectives, indices_of_vector
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
 from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, thinned, training_data
 from dimargin.estimators.kernel_parameters import KernelEstimator, for_prediction
+from dimargin.estimators.linear_kernel import LinearKernelCoefficients
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.matrix import KernelMatrix
@@ -51,7 +52,7 @@ _MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are co
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
-class KernelMarginClassifier(KernelEstimator, MarginClassifier):
+class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginClassifier):
     """Base class of the kernel classifiers; subclasses name their loss.
 
     Parameters
@@ -92,6 +93,9 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i gamma_i``; zero where a support vector belongs to other outputs only.
+    coef_ : ndarray of shape (n_outputs, n_features_in_)
+        Coefficients of the features, with ``kernel="linear"`` only and then dense: decision values, with "one_vs_one"
+        those of pairs, are ``X @ coef_.T + intercept_``. Read-only, as it follows from the support vectors.
     n_support_ : ndarray of shape (n_classes,)
         Support vectors of each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
