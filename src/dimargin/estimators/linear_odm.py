@@ -17,6 +17,7 @@ from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
+from dimargin.problems.losses import ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import Limits, PrimalSolution
@@ -249,9 +250,12 @@ class LinearODMClassifier(LinearMarginClassifier):
 
     def _check_parameters(self) -> None:
         """Raise an error for any parameter out of its range."""
-        odm_loss(self)
+        self._loss()
         self._check_solver()
         self._check_limits()
+
+    def _loss(self) -> ODMLoss:
+        return odm_loss(self)
 
     def _check_solver(self) -> LinearSolver:
         if isinstance(self.solver, LinearSolver):
@@ -268,7 +272,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     ) -> LinearTraining:
         """Return the training problem of a solver."""
         total = float(data.weights.sum())
-        losses = MarginLosses(data.labels, data.weights, odm_loss(self), total, total, bool(self.fit_intercept))
+        losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
         facts = LinearFacts(
             n_rows=losses.n_rows, n_features=data.X.shape[1], n_values=data.X.size, n_outputs=len(data.labels),
             mass=total, intercept=losses.intercept,
