@@ -1,6 +1,7 @@
 """Model files of plain values: written without scikit-learn, read with it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,19 @@ def test_raw_files(tmp_path):
     with pytest.raises(TypeError, match=r"machine\.a cannot be stored"):
         write_model(path, [Step("machine", "Unknown", {"a": {1}}, {})])
     assert path.read_bytes() == before
+
+
+def test_a_new_model_is_its_owners_and_an_old_one_keeps_its_mode(tmp_path):
+    fitted, _ = machine()
+    before = os.umask(0o022)
+    try:
+        dm.save(fitted, tmp_path / "m")
+        assert (tmp_path / "m").stat().st_mode & 0o777 == 0o600
+        (tmp_path / "m").chmod(0o640)
+        dm.save(fitted, tmp_path / "m")
+        assert (tmp_path / "m").stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(before)
 
 
 def test_the_kept_file_is_written_again_with_the_same_bytes(tmp_path):

@@ -62,6 +62,7 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
     data = read_data(tmp_path / "all.csv")
     frame = pandas.DataFrame(data.X, columns=data.feature_names)
     for name in ("north", "south", "west"):
+        assert (tmp_path / name / "model.dimargin").stat().st_mode & 0o077 == 0
         model = dimargin.load(tmp_path / name / "model.dimargin")
         assert (model.predict(frame) == y).mean() > 0.7
         assert model[0].data_max_.tolist() == X.max(axis=0).tolist()

@@ -56,7 +56,7 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
         " ".join(["nr_sv", *map(str, model.n_support)]),
         "SV",
     ]
-    write_file(path, "".join(f"{line}\n" for line in [*header, *_vector_lines(model)]).encode())
+    write_file(path, "".join(f"{line}\n" for line in [*header, *_vector_lines(model)]).encode(), private=True)
 
 
 def _text(number: float) -> str:

@@ -100,7 +100,8 @@ def write_model(
     >>> dimargin.load(path).predict([[3.0, 1.0], [0.0, 1.0]]).tolist()
     ['spam', 'ham']
     """
-    write_file(path, model_content(steps, notes, pipeline=pipeline, encode_other=encode_other), durable)
+    content = model_content(steps, notes, pipeline=pipeline, encode_other=encode_other)
+    write_file(path, content, durable, private=True)
 
 
 def model_content(

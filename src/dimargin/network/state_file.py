@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dimargin.network.messages import MessageError, unpack
+from dimargin.system.writing import write_file
 
 _MAGIC = b"dimargin site"
 _VERSION = 1
@@ -50,15 +51,8 @@ def write_state(path: Path, body: bytes, sync: bool) -> None:
 
     A kill leaves the old file or the new one; with `sync`, so does a loss of power.
     """
-    part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
     # what a site has learnt may be its rows
-    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(_MAGIC + bytes([_VERSION]) + _digest(body))
-        file.write(body)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(part, path)
+    write_file(path, _MAGIC + bytes([_VERSION]) + _digest(body) + body, durable=sync, private=True)
 
 
 def _digest(body: bytes) -> bytes:
