@@ -121,6 +121,59 @@ def test_the_kept_file_is_written_again_with_the_same_bytes(tmp_path):
     assert model_format.file_content(*read_raw(kept)) == kept.read_bytes()
 
 
+CUT = """
+import json, os, sys
+from dimargin.model_files import ModelFileError, load, model_format
+
+path, moment = sys.argv[1:]
+module, name = {"opened": (os, "fstat"), "read": (json, "loads")}[moment]
+original = getattr(module, name)
+
+def cut(*given, **options):
+    result = original(*given, **options)
+    os.truncate(path, 5000)
+    return result
+
+setattr(module, name, cut)
+try:
+    load(path)
+except ModelFileError as error:
+    print(error)
+else:
+    print("loaded")
+"""
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize(("moment", "said"), [("opened", "damaged: "), ("read", "loaded")])
+def test_a_file_that_is_cut_while_it_is_loaded_ends_no_process(moment, said, tmp_path):
+    fitted, _ = machine()
+    path = tmp_path / "m"
+    vectors = {"n_features_in_": 2 * 10**5, "coef_": np.zeros((3, 2 * 10**5)), "_partial": (np.zeros((3, 200001)), 0)}
+    attributes = {**{name: getattr(fitted, name) for name in ENOUGH}, **vectors}
+    write_model(path, [Step("machine", "LinearODMClassifier", {}, attributes)])
+    done = subprocess.run([sys.executable, "-c", CUT, path, moment], capture_output=True, text=True)
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("content", ["zeros without an end", "8 GiB of zeros", "a model and 8 GiB of zeros"])
+def test_a_file_without_an_end_or_larger_than_memory_is_refused(content, tmp_path):
+    path = tmp_path / "m"
+    if content == "zeros without an end":
+        path.symlink_to("/dev/zero")
+    else:
+        fitted, _ = machine()
+        if content.startswith("a model"):
+            dm.save(fitted, path)
+        with open(path, "ab") as file:
+            file.truncate(2**33)
+    said = bounded.run("from dimargin.model_files import load", f"load({str(path)!r})", megabytes=500)
+    expected = "needs more memory than there is" if content.startswith("a model") else "no dimargin model begins"
+    assert said.startswith(f"ModelFileError {path}") and expected in said, said
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_small_file_that_claims_long_labels(tmp_path):
