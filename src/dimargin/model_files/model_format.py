@@ -21,7 +21,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as from_safetensors
 from safetensors.numpy import save as to_safetensors
 
-from dimargin.system.memory import memory_of_process, out_of_memory
+from dimargin.system.memory import out_of_memory
+from dimargin.system.reading import read_rest
 from dimargin.system.value_tree import Arrays, EncodeOther, encode_parts, refuse_value
 from dimargin.system.writing import write_file
 
@@ -168,15 +169,12 @@ def _content(path: Path) -> bytes:
     They are read, not mapped: where a mapped file is cut meanwhile, the system ends the process.
     """
     with open(path, "rb") as file:  # a missing or forbidden file is the system's own error
-        size = os.fstat(file.fileno()).st_size
         if not is_model_file(file.read(_START)):
             raise ModelFileError(f"{path} is no model file, or damaged: no dimargin model begins like this")
-        needed = 2 * size  # the file and its arrays
-        if needed > memory_of_process():
-            raise MemoryError
-        np.empty(needed, dtype=np.uint8)  # a MemoryError, where safetensors would panic
         file.seek(0)
-        return file.read(size)
+        content = read_rest(file, times=2)  # the file and its arrays
+        np.empty(len(content), dtype=np.uint8)  # a MemoryError, where safetensors would panic
+        return content
 
 
 def _metadata(content: bytes) -> str:
