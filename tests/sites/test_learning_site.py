@@ -62,6 +62,7 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
     data = read_data(tmp_path / "all.csv")
     frame = pandas.DataFrame(data.X, columns=data.feature_names)
     for name in ("north", "south", "west"):
+        assert (tmp_path / name / "model.dimargin").stat().st_mode & 0o077 == 0
         model = dimargin.load(tmp_path / name / "model.dimargin")
         assert (model.predict(frame) == y).mean() > 0.7
         assert model[0].data_max_.tolist() == X.max(axis=0).tolist()
@@ -165,9 +166,10 @@ def test_a_killed_site_goes_on_with_its_file(tmp_path, flowers):
 def test_nobody_reads_a_status_of_no_site(tmp_path):
     with pytest.raises(FileNotFoundError, match="no site has run in this folder"):
         SiteFolder(tmp_path).read_status()
-    (tmp_path / "status.json").write_text("{")
-    with pytest.raises(ValueError, match=r"status\.json is damaged"):
-        SiteFolder(tmp_path).read_status()
+    for text in ("{", "[" * 10**5, "[]", "3"):
+        (tmp_path / "status.json").write_text(text)
+        with pytest.raises(ValueError, match=r"status\.json is damaged"):
+            SiteFolder(tmp_path).read_status()
 
 
 def test_data_that_cannot_be_read_is_said_at_once(tmp_path):

@@ -248,6 +248,15 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts))
         return
+    try:
+        lines = _status_lines(facts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{folder_of_site.status} is damaged: {error!r}") from error
+    for what, value in lines.items():
+        print(f"{what:20} {value}")
+
+
+def _status_lines(facts: dict[str, Any]) -> dict[str, Any]:
     lines = {
         "site": facts["site"], "round": facts["round"], "steps": facts["steps"],
         "neighbours": ", ".join(facts["neighbours"]) or "none",
@@ -263,8 +272,7 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     }  # fmt: skip
     if facts.get("trouble"):
         lines["trouble"] = facts["trouble"]
-    for what, value in lines.items():
-        print(f"{what:20} {value}")
+    return lines
 
 
 def _numbers(values: list[float | None]) -> str:
