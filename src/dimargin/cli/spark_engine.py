@@ -7,7 +7,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event, Thread
@@ -139,7 +139,8 @@ def _messages_until(ending: Event) -> Iterator[None]:
         with os.fdopen(theirs, "rb") as lines:
             for line in lines:
                 if not ending.is_set():
-                    os.write(shown, line)
+                    with suppress(OSError):  # where nobody can be told, Spark must still be able to write
+                        os.write(shown, line)
         os.close(shown)  # nobody writes any more, this process included
 
     Thread(target=forward, daemon=True).start()
