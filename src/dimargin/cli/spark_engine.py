@@ -180,9 +180,6 @@ def _explained() -> Iterator[None]:
         # RuntimeError: executors that lack what they need
         if not (isinstance(error, RuntimeError) or type(error).__module__.startswith(("pyspark.", "py4j."))):
             raise
-        raise OSError(f"Spark: {_first_line(error)}") from error
+        from dimargin.engines.jobs import first_line
 
-
-def _first_line(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)  # of py4j
-    return next(iter(str(error if java is None else java.toString()).strip().splitlines()), type(error).__name__)
+        raise OSError(f"Spark: {first_line(error)}") from error
