@@ -56,6 +56,26 @@ def test_progress_that_cannot_be_printed_ends_no_fit(name, monkeypatch):
     FITS[name]()
 
 
+class Wrapper:
+    """A stream that prints in its own way, as that of a progress bar, and is else like the one below it."""
+
+    def __init__(self, stream):
+        self.stream, self.printed = stream, ""
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+    def write(self, text):
+        self.printed += text
+
+
+def test_a_stream_that_prints_in_its_own_way_is_left_to_it(monkeypatch, tmp_path):
+    with open(tmp_path / "below", "w") as below:
+        monkeypatch.setattr(sys, "stdout", Wrapper(below))
+        print_progress("x")
+        assert sys.stdout.printed == "x\n" and below.buffer.raw.tell() == 0
+
+
 @pytest.mark.parametrize("stream", [full, closed, lambda: None])
 def test_whatever_stands_in_for_standard_output(stream, monkeypatch):
     with monkeypatch.context() as patched:
