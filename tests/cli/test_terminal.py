@@ -1,12 +1,16 @@
 """Bars in a terminal."""
 
 import io
+import os
+from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from dimargin.cli.spark_engine import _messages_until
 from dimargin.cli.terminal import FitDisplay
 
 
@@ -35,3 +39,19 @@ def test_the_bar_moves_by_the_logarithm_of_the_gap_and_never_back(shown):
         display.level_begin(0, None)
         display.check({"relative_gap": 0.3})
         assert shown[-1] == 0
+
+
+def test_messages_of_spark_that_cannot_be_shown_are_taken_nevertheless():
+    full, before, ending = Path("/dev/full"), os.dup(2), Event()
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    with open(full, "w") as stream:
+        os.dup2(stream.fileno(), 2)
+        try:
+            with _messages_until(ending):
+                for _ in range(20):
+                    os.write(2, 9_999 * b"x" + b"\n")  # more than a pipe holds
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+            ending.set()

@@ -24,6 +24,7 @@ from dimargin.solvers import Limits
 from dimargin.strategies import Landmark
 from dimargin.strategies.linear import forms_hessian
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.progress_lines import print_progress
 
 KERNEL = ("kernel", "gamma", "degree", "coef0")
 SHARED = (*KERNEL, "class_weight", "loss", "fit_intercept")  # by candidates that are solved one after the other
@@ -58,7 +59,7 @@ class Report:
     def end(self, entry: dict[str, Any]) -> None:
         """Report that the round is over, and interrupt the search if a listener asks to stop."""
         if self.verbose:
-            print(
+            print_progress(
                 "[dimargin] round {round}: {candidates} candidates on {rows} rows, {seconds:.2f} s, best score "
                 "{best_score:.4f}".format(**entry)
             )
