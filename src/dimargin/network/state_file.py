@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dimargin.network.messages import MessageError, unpack
+from dimargin.system.descriptors import open_reserved
 
 _MAGIC = b"dimargin site"
 _VERSION = 1
@@ -51,14 +53,20 @@ def write_state(path: Path, body: bytes, sync: bool) -> None:
     A kill leaves the old file or the new one; with `sync`, so does a loss of power.
     """
     part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
-    # what a site has learnt may be its rows
-    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(_MAGIC + bytes([_VERSION]) + _digest(body))
-        file.write(body)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        # what a site has learnt may be its rows
+        with open(part, "wb", opener=lambda name, flags: open_reserved(name, flags, 0o600)) as file:
+            file.write(_MAGIC + bytes([_VERSION]) + _digest(body))
+            file.write(body)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()  # half of it takes what is left of a full disk
+        error.filename = os.fspath(path)
+        raise
 
 
 def _digest(body: bytes) -> bytes:

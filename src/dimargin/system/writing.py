@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from pathlib import Path
+
+from dimargin.system.descriptors import open_reserved
+
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+
+
+def may_pass(error: OSError) -> bool:
+    """Return whether what could not be written now may be written later, since nothing is wrong with the place."""
+    return error.errno in _PASSING
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True) -> None:
@@ -20,7 +30,7 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
         return
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        with open(part, "xb") as file:
+        with open(part, "xb", opener=open_reserved) as file:
             file.write(content)
             if durable:
                 file.flush()
