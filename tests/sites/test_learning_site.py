@@ -1,5 +1,6 @@
 """A site with its files, on the simulated network: what it reads, writes and remembers."""
 
+import errno
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from dimargin.network.programs.agreement import Card
 from dimargin.network.topology import make_graph
 from dimargin.simulation.conditions import Conditions, Outage
 from dimargin.simulation.simulator import Simulator
+from dimargin.sites import learning_site
 from dimargin.sites.folder import SiteFolder
 from dimargin.sites.gossip_options import GossipOptions
 from dimargin.sites.learning_site import LearningSite, json_log
@@ -130,6 +132,50 @@ def test_a_flood_of_cards_is_refused(tmp_path, flowers):
     assert "b" in site.status()["refused"]
 
 
+@pytest.mark.parametrize("file", ["status.json", "model.dimargin"])
+def test_a_file_that_cannot_be_written_ends_nothing(tmp_path, flowers, monkeypatch, file):
+    """On a full disk, say: that is told once, and tried again every second."""
+    write_csv(tmp_path / "a.csv", *flowers)
+    full, tries, write = [True], [], learning_site.write_file
+
+    def write_to_a_full_disk(path, content, durable=True, private=False):
+        if path.name == file:
+            tries.append(path)
+            if full[0]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{path}.{len(tries)}.part")
+        write(path, content, durable, private=private)
+
+    monkeypatch.setattr(learning_site, "write_file", write_to_a_full_disk)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=30)
+    path, program = tmp_path / "a" / file, site.programs["a"]
+    assert len(tries) > 5 and not path.exists() and program.learner.steps > 20
+    full[0] = False
+    site.run(until=60)
+    reason = f"{path} cannot be written: No space left on device"
+    told = [(report.what, report.facts) for _, _, report in site.reports if "trouble" in report.what]
+    assert told == [("trouble", {"with": file, "reason": reason}), ("trouble over", {"with": file})]
+    assert path.exists() and SiteFolder(tmp_path / "a").read_status()["trouble"] == ""
+
+
+def test_the_status_has_all_trouble(tmp_path, flowers, monkeypatch):
+    write_csv(tmp_path / "a.csv", *flowers)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=5)
+    program = site.programs["a"]
+
+    class Live:
+        def status(self):
+            return {"trouble": "no descriptor is free", "withheld": {"b": "it is too long"}, "traffic": {}}
+
+    program.live = Live()
+    monkeypatch.setattr(program, "_trouble", "line 7 is bad")
+    monkeypatch.setattr(program, "_unwritten", {"model.dimargin": "the disk is full"})
+    program.write_status()
+    found = SiteFolder(tmp_path / "a").read_status()["trouble"]
+    assert found == "line 7 is bad; no descriptor is free; the disk is full; a message to b is withheld: it is too long"
+
+
 def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):
     X, y = flowers
     for k, name in enumerate("ab"):
@@ -192,6 +238,23 @@ def test_logs_are_lines_of_json():
     json_log("north", lines.append)("refused", {"site": "south", "reason": "alpha"})
     facts = json.loads(lines[0])
     assert lines[0].endswith("\n") and facts["reason"] == "alpha" and facts["what"] == "refused"
+
+
+def test_a_log_that_cannot_be_written_ends_nothing_and_counts_what_is_left_out():
+    lines, is_full = [], False
+
+    def write(line):
+        if is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        lines.append(json.loads(line))
+
+    log = json_log("north", write)
+    for is_full in (False, True, True, True, False, False):  # noqa: B007
+        log("refused", {"site": "south"})
+    assert [(line["what"], line.get("lines")) for line in lines] == [
+        ("refused", None), ("lines left out", 3), ("refused", None), ("refused", None)
+    ]  # fmt: skip
+    assert lines[1]["about"] == "log"
 
 
 @pytest.mark.parametrize(("module", "options"), [("gossip", "GossipOptions"), ("core_set", "CoreSetOptions")])

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from dimargin.system.memory import out_of_memory
 from dimargin.system.reading import read_rest
 from dimargin.system.value_tree import Arrays, EncodeOther, encode_parts, refuse_value
 from dimargin.system.writing import write_file
+from dimargin.version import __version__
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
@@ -118,7 +118,7 @@ def model_content(
     arrays: Arrays = {}
     header = {
         "format_version": FORMAT_VERSION,
-        "dimargin_version": version("dimargin"),
+        "dimargin_version": __version__,
         "pipeline": len(steps) > 1 if pipeline is None else pipeline,
         "steps": [_encoded_step(step, arrays, encode_other) for step in steps],
         "notes": dict(notes or {}),
@@ -149,7 +149,7 @@ def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
         if header["format_version"] != FORMAT_VERSION:
             raise ModelFileError(
                 f"{path} has format version {str(header['format_version'])[:20]}, written by dimargin "
-                f"{str(header.get('dimargin_version'))[:20]}; dimargin {version('dimargin')} reads version "
+                f"{str(header.get('dimargin_version'))[:20]}; dimargin {__version__} reads version "
                 f"{FORMAT_VERSION}"
             )
     except ModelFileError:

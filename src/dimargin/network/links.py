@@ -38,7 +38,14 @@ class Failed:
     error: LinkError
 
 
-Event = Received | Neighbours | Failed
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Event that the link lacks something, without which it goes on as well as it can; no reason ends the trouble."""
+
+    reason: str
+
+
+Event = Received | Neighbours | Failed | Trouble
 
 
 class Link(ABC):

@@ -12,8 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dimargin.system.descriptors import open_reserved
+
 PRIVATE = 0o600  # the mode of new files that may hold training rows
 _PUBLIC = 0o666  # of other new files, less the umask
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+
+
+def may_pass(error: OSError) -> bool:
+    """Return whether what could not be written now may be written later, since nothing is wrong with the place."""
+    return error.errno in _PASSING
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True, *, private: bool = False) -> None:
@@ -31,7 +39,8 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
         target.write_bytes(content)
         return
     with _opened_folder(target.parent) as folder:
-        _remove_abandoned(target, folder)
+        with suppress(OSError):  # no descriptor is left to look for them
+            _remove_abandoned(target, folder)
         mode = PRIVATE if private or target.exists() else _PUBLIC
         part, descriptor = _new_part(target, mode)
         try:
@@ -42,8 +51,10 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
                 if durable:
                     os.fsync(descriptor)
                 os.replace(part, target)
-        except BaseException:
+        except BaseException as error:
             part.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                error.filename = os.fspath(path)  # rather than no name, or that of the part file
             raise
         if durable and folder is not None:
             _synchronise(folder)
@@ -53,7 +64,7 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
 def _opened_folder(path: Path) -> Iterator[int | None]:
     """Open a folder, before anything is written; None where it may be written to, but not read."""
     try:
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        folder = open_reserved(os.fspath(path), os.O_RDONLY | os.O_DIRECTORY)
     except PermissionError:
         yield None
         return
@@ -79,7 +90,7 @@ def _new_part(target: Path, mode: int) -> tuple[Path, int]:
     """Create a part file, locked so that no other process takes it for an abandoned one."""
     while True:
         part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        descriptor = open_reserved(os.fspath(part), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         if _is_locked_by_us(part, descriptor, unknown=True):
             return part, descriptor
         os.close(descriptor)  # another process took it for an abandoned one before it was locked
