@@ -338,6 +338,27 @@ def test_a_log_on_a_full_disk_ends_nothing(tmp_path, rows):
         assert site.returncode == 0
 
 
+def test_a_line_of_the_log_is_whole_or_not_there(tmp_path):
+    """The file may have 1,000 bytes, then more: what a full disk lets through of a line is taken back."""
+    script = """
+import errno, resource, sys
+from pathlib import Path
+from dimargin.cli.site import _lines
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+with _lines(Path(sys.argv[1])) as write:
+    for k in range(4):
+        try:
+            write(f"{k}" * 399 + chr(10))
+        except OSError as error:
+            print(k, error.errno == errno.ENOSPC)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+    log = tmp_path / "log"
+    found = subprocess.run([sys.executable, "-c", script, str(log)], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["2", "True"]
+    assert [(line[0], len(line)) for line in log.read_text().split()] == [("0", 399), ("1", 399), ("3", 399)]
+
+
 @pytest.mark.slow
 def test_idle_strangers_end_no_site_and_it_recovers(tmp_path, started, rows):
     """They take all descriptors that there are; those who have met stay together."""

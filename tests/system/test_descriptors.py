@@ -73,6 +73,28 @@ with open({str(tmp_path / "file")!r}, "wb", opener=open_reserved) as file:
     assert run(script, 256, 256) == ["0", "3"]
 
 
+def test_a_reserved_descriptor_that_is_in_use_for_a_moment_is_not_free(tmp_path):
+    script = f"""
+import threading
+reserve_descriptors()
+taken, found = take_all(), []
+before = os.open
+
+def slow_open(*arguments):
+    if resource.getrlimit(LIMIT)[0] > 224 and not looking.is_alive():
+        looking.start()
+        looking.join(0.1)
+    return before(*arguments)
+
+looking = threading.Thread(target=lambda: found.append((is_descriptor_free(), share_hung_up())))
+os.open = slow_open
+open({str(tmp_path / "file")!r}, "wb", opener=open_reserved).close()
+looking.join()
+print(*found[0])
+"""
+    assert run(script, 256, 256) == ["False", "0.0"]
+
+
 def test_nothing_is_reserved_unless_asked_for(tmp_path):
     script = f"""
 taken = take_all()

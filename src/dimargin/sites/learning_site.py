@@ -113,7 +113,8 @@ class LearningSite(Agreement):
         network = {} if self.live is None else self.live.status()
         traffic = network.get("traffic", {}).values()
         trouble = "" if self.learner is None else self.learner.trouble
-        all_trouble = self._trouble, trouble, network.get("trouble"), *self._unwritten.values(), _withheld(network)
+        with_files = self._trouble, *self._unwritten.values()
+        all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.alike.values()
         facts = {
             "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
             **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),

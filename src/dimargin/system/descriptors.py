@@ -53,7 +53,8 @@ def open_reserved(path: str, flags: int, mode: int = 0o666) -> int:
 def is_descriptor_free() -> bool:
     """Return whether a descriptor that is not reserved can be had now."""
     try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
+        with _lock:  # nobody opens a file with a reserved one now
+            os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
         return error.errno not in (errno.EMFILE, errno.ENFILE)
     return True
@@ -61,8 +62,9 @@ def is_descriptor_free() -> bool:
 
 def share_hung_up() -> float:
     """Return the share of all possible descriptors that are connections which the other side has ended."""
-    ended, (soft, _) = getattr(select, "POLLRDHUP", 0), resource.getrlimit(resource.RLIMIT_NOFILE)
-    every = select.poll()
+    with _lock:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ended, every = getattr(select, "POLLRDHUP", 0), select.poll()
     for descriptor in range(soft):
         every.register(descriptor, ended)
     return sum(bool(event & ended) for _, event in every.poll(0)) / soft
