@@ -238,7 +238,7 @@ def test_progress_is_told_pair_by_pair(capsys):
     assert scores.scores_ == [{"level": 0, "score": machine.score(*rows())}]
     assert heard.levels == [(0, 6)] and sorted(heard.ended) == list(range(6))
     assert "level 0: 6 pairs, " in capsys.readouterr().out
-    assert machine.history_[0]["partitions"] == 6 and machine.history_[0]["relative_gap"] == machine.duality_gap_
+    assert machine.history_[0]["partitions"] == 6 and 0 < machine.history_[0]["relative_gap"] <= machine.duality_gap_
 
 
 def test_an_interrupt_ends_the_fit_without_a_change():

@@ -435,6 +435,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         Two classes are told apart by decision values in float32, which are faster, where these are far from zero. The
         labels are those of `decision_function`.
         """
+        check_is_fitted(self)
         if len(self.classes_) > 2 or self._router is not None:
             return super().predict(X)
         n_rows, batches = self._batches(X)
