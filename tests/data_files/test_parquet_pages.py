@@ -131,6 +131,13 @@ def test_columns_that_are_not_read_may_hold_anything(written):
     assert "column 'c.d': a page claims 1000000 values" in fault(path, columns=["a", "c.d"])
 
 
+def test_a_name_that_is_no_text(tmp_path):
+    parquet(tmp_path / "rows.parquet", TABLE)
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.parquet")
+    os.rename(tmp_path / "rows.parquet", name)
+    assert read_data(name).X.shape == (20, 2)
+
+
 # ---- files that change -----------------------------------------------------------------------------------------------
 
 
