@@ -52,7 +52,7 @@ def certify(state: State) -> None:
 def float64_in_time(state: State) -> bool:
     """Return whether margins on float64 kernel values, with which a solve goes on, would be there before a limit."""
     values = int(np.count_nonzero(state.best.dual.any(axis=0))) * state.whole.n_rows
-    return state.limits.allow(_FLOAT64 * state.seconds_for(values))
+    return state.limits.allow(_FLOAT64 * state.stopwatch.seconds_for(values))
 
 
 def float32_errors(state: State) -> Floats:
