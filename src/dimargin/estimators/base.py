@@ -462,10 +462,12 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         values = np.zeros((len(self.intercept_), part.shape[0]))
         if self.support_vectors_.shape[0] or self._router is not None:
             outgrown = self._transform.outgrown(part)
-            # apart, so that no row's value depends on the rows that it comes with
-            for rows in (~outgrown, outgrown) if outgrown.any() else (slice(None),):
-                if part[rows].shape[0]:
-                    values[:, rows] = self._values(part[rows])
+            if not outgrown.any():
+                values = self._values(part)
+            else:  # apart, so that no row's value depends on the rows that it comes with
+                for rows in (~outgrown, outgrown):
+                    if part[rows].shape[0]:
+                        values[:, rows] = self._values(part[rows])
         values += self.intercept_[:, None]
         return values
 

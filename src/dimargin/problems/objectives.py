@@ -79,10 +79,14 @@ class Objectives:
 
     def replaced(self, outputs: Indices, others: Objectives) -> Objectives:
         """Return these objectives, but others for some outputs."""
-        values = {name: own.copy() for name, own in vars(self).items()}
-        for name, own in values.items():
-            own[outputs] = getattr(others, name)
-        return Objectives(**values)
+        copy = Objectives(*(own.copy() for own in vars(self).values()))
+        copy.set(outputs, others)
+        return copy
+
+    def set(self, outputs: Indices, others: Objectives) -> None:
+        """Set, in place, others for some outputs."""
+        for own, other in zip(vars(self).values(), vars(others).values(), strict=True):
+            own[outputs] = other
 
     @staticmethod
     def joined(parts: Sequence[Objectives]) -> Objectives:
