@@ -40,7 +40,7 @@ from dimargin.model_files import load_with_header, save
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
 
-_BREAK = re.compile("[\r\n]")  # in a label, of which each has a line
+_LINE_BREAK = re.compile("[\r\n]")  # A label with one would take more than its line.
 
 
 def _predict(
@@ -59,7 +59,7 @@ def _predict(
     trained, notes = open_model(model)
     rows = read_for(trained, notes, data, label, needs_label=False)
     began = time.perf_counter()
-    lines = [_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
+    lines = [_LINE_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began
     if decision_values:
         values = trained.decision_function(rows.X).reshape(len(lines), -1)
