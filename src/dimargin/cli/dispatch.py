@@ -58,7 +58,7 @@ def _status_of(work: Callable[[], object]) -> str | int | None:
         _say(error)
         return _WRONG_USAGE
     except _MISTAKES as error:
-        _say(error or "there is not enough memory")  # only MemoryError may say nothing
+        _say(str(error) or "there is not enough memory")  # only MemoryError may say nothing
     else:
         return 0
     return 1
