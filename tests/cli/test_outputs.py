@@ -71,7 +71,7 @@ def test_every_command_looks_before_it_works(dimargin, tmp_path, command):
 
 
 def test_no_result_is_cut_short(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("COLUMNS", "60")
     Output(as_json=False, quiet=False).result({"model": "m" * 100, "relative_duality_gap": 0.5})
     lines = capsys.readouterr().out.splitlines()
     assert "".join(line[22:].strip() for line in lines[:-1]) == "m" * 100 and lines[-1].split() == [

@@ -82,7 +82,7 @@ class Output:
         if self.as_json:
             print(json.dumps(facts))
         elif not self.quiet:
-            table = Table(Column(no_wrap=True), Column(overflow="fold"), show_header=False, box=None, pad_edge=False)
+            table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False, box=None, pad_edge=False)
             for name, value in facts.items():
                 table.add_row(name.replace("_", " "), _text(value))
             self.console.print(table, markup=False)
