@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from dimargin.cli.column_flags import describe
 from dimargin.cli.flags import existing_file, usage_checked
@@ -22,6 +22,7 @@ from dimargin.cli.shared import (
     Output,
     QuietOption,
     certificate,
+    check_output,
     check_plot,
     columns_step,
     draw,
@@ -56,6 +57,9 @@ def _predict(
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
     """
     out = Output(False, quiet)
+    if output is not None:
+        with usage_checked():
+            check_output("--output", output, model, data)
     trained, notes = open_model(model)
     rows = read_for(trained, notes, data, label, needs_label=False)
     began = time.perf_counter()
@@ -86,7 +90,7 @@ def _evaluate(
     """
     out = Output(as_json, quiet)
     with usage_checked():
-        check_plot(plot)
+        check_plot(plot, model, data)
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
     rows = read_for(trained, notes, data, label)
@@ -96,7 +100,7 @@ def _evaluate(
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
-    table = Table("true \\ predicted", *map(printable, classes))
+    table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *map(printable, classes))))
     for name, counts in zip(classes, confusion, strict=True):
         table.add_row(printable(name), *map(str, counts))
     out.console.print(table)

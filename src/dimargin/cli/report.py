@@ -17,7 +17,7 @@ from dimargin.cli.shared import (
     Output,
     QuietOption,
     check_classes,
-    check_folder,
+    check_output,
     machine_of,
     read_for,
 )
@@ -46,7 +46,7 @@ def _report(
     """
     out = Output(False, quiet)
     with usage_checked():
-        check_folder("--output", output)
+        check_output("--output", output, model, data)
     began = time.perf_counter()
     trained, header = load_with_header(model)
     is_detector = isinstance(machine_of(trained), CoreSetDetector)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 import warnings
@@ -15,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import confusion_matrix
@@ -81,7 +82,7 @@ class Output:
         if self.as_json:
             print(json.dumps(facts))
         elif not self.quiet:
-            table = Table(show_header=False, box=None, pad_edge=False)
+            table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False, box=None, pad_edge=False)
             for name, value in facts.items():
                 table.add_row(name.replace("_", " "), _text(value))
             self.console.print(table)
@@ -317,14 +318,24 @@ def draw(make: Callable[[], Any], path: Path | None, out: Output, what: str) -> 
     out.say(f"{what} drawn in {path}")
 
 
-def check_plot(path: Path | None) -> None:
-    """Raise MissingExtra without matplotlib, or ValueError without the folder, before the work rather than after it."""
+def check_plot(path: Path | None, *read: Path | None) -> None:
+    """Raise MissingExtra without matplotlib, or as `check_output`, before the work rather than after it."""
     if path is not None:
         require("--plot", "matplotlib")
-        check_folder("--plot", path)
+        check_output("--plot", path, *read)
 
 
-def check_folder(name: str, path: Path) -> None:
-    """Raise ValueError if the folder of a file does not exist."""
-    if not path.parent.is_dir():
+def check_output(name: str, path: Path, *read: Path | str | None) -> None:
+    """Raise ValueError if a file cannot be written, or is one of those that are read, as far as can be known before."""
+    try:
+        target = Path(os.path.realpath(path))
+    except OSError as error:
+        raise ValueError(f"{name} {path}: the current folder does not exist any more") from error
+    if target.exists() and not target.is_file():
+        return  # a pipe or a device
+    if not target.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"{name} {path}: no file can be written in the folder {path.parent}")
+    if any(given is not None and os.path.realpath(given) == str(target) for given in read):
+        raise ValueError(f"{name} {path} would replace a file that is read; name another one")

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
 from dimargin.cli.flags import existing_file, usage_checked
-from dimargin.cli.shared import refuse_detector
+from dimargin.cli.shared import check_output, refuse_detector
 from dimargin.data_files import DataFileError, read_data
 from dimargin.data_files.data import data_format
 from dimargin.data_files.libsvm import DENSE
@@ -186,13 +186,13 @@ def svm_train(
     weights = _weights(weight or [])
     if model is None:
         model = Path(f"{data.name}.model")
-    if not model.parent.is_dir():
-        raise typer.BadParameter(f"{model}: the folder {model.parent} does not exist")
     machine = SVMClassifier(
         C=cost, fit_intercept=True, kernel=_KERNELS[kernel], gamma=gamma or 1.0, degree=degree, coef0=coef0,
         strategy="exact", tol=_GAP_OF_EPSILON * epsilon, random_state=0,
     )  # fmt: skip
     with usage_checked():
+        if folds is None:
+            check_output("MODEL", model, data)
         machine._check_parameters()
     X, y = _read(data)
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
@@ -215,6 +215,8 @@ def svm_predict(
 
     Example: dimargin svm-predict test.libsvm train.libsvm.model labels.txt
     """
+    with usage_checked():
+        check_output("OUTPUT", output, data, model)
     machine, (X, y) = from_libsvm(model, zero_based=True), _read(data)
     if machine.kernel is not None:
         X = _at_least(X, machine.n_columns)
@@ -288,6 +290,8 @@ def export(
 
     Example: dimargin export spam.dimargin spam.model
     """
+    with usage_checked():
+        check_output("OUTPUT", output, model)
     trained, header = load_with_header(model)
     refuse_detector(model, trained, "has no form among LIBSVM's models of classifiers")
     if isinstance(trained, Pipeline):

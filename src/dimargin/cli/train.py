@@ -25,7 +25,7 @@ from dimargin.cli.shared import (
     Scale,
     Trained,
     certificate,
-    check_folder,
+    check_output,
     fitted,
     fitted_scalers,
     leave_interrupted,
@@ -131,7 +131,7 @@ def _train(
             raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
         if previous is not None and columns.first is not None:
             raise ValueError(f"{columns.first} cannot be changed: the model to resume knows its columns")
-        check_folder("--model", model)
+        check_output("--model", model, data, validate)
         if previous is not None:
             machine_of(previous).set_params(max_time=None)  # a limit is of one run
         machine: Any = make_machine(loss, given, strategy_option or [], previous and machine_of(previous))

@@ -24,7 +24,7 @@ from dimargin.cli.shared import (
     Scale,
     Trained,
     certificate,
-    check_folder,
+    check_output,
     check_plot,
     draw,
     fitted,
@@ -107,8 +107,8 @@ def _tune(
     """
     out = Output(as_json, quiet)
     with usage_checked():
-        check_folder("--model", model)
-        check_plot(plot)
+        check_output("--model", model, data, validate)
+        check_plot(plot, data, validate)
         columns = ColumnChoices.of(given)
         own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _OWN)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
