@@ -42,7 +42,7 @@ from dimargin.network.zenoh_settings import NAME, SETTLING, checked_addresses, s
 from dimargin.system.descriptors import is_descriptor_free, share_hung_up
 
 _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_ALONE, _STARVED = 60.0, 3600.0  # seconds without a free descriptor, after which the session is opened again
+_ALONE, _STARVED = 10.0, 3600.0  # seconds without a free descriptor, after which the session is opened again
 _HUNG_UP = 0.25  # of the descriptors are of strangers who have hung up: then it is opened again at once
 _MARKS = 16  # signs of life of one name at a time: two while one replaces another
 _MET = 16 * limits.SITES  # signs of life that are remembered
