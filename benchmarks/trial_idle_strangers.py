@@ -1,4 +1,4 @@
-"""A site with certificates to which 2,000 strangers connect: they say nothing, and come back when they are dropped.
+"""A site with certificates to which 2,000 strangers connect: they stay silent, and come back when they are dropped.
 
 Usage: trial_idle_strangers.py [--seconds 120] [--strangers 2000] [--descriptors 1024]
 
@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from common import heading, table
 
-HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # of a handshake that never goes on
+HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # the beginning of a TLS handshake
 NAMES = "north", "east", "south", "west"
 PATIENCE = 600.0  # seconds in which a site that joins must be met
 
@@ -72,7 +72,7 @@ class Site:
         self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, preexec_fn=limit)
 
     def status(self):
-        """What the site says of itself, and how many seconds ago it has written that, and its state."""
+        """Return the status that the site has written, and the ages of its status and state in seconds."""
         try:
             found = json.loads((self.folder / "status.json").read_text())
             ages = [time.time() - (self.folder / name).stat().st_mtime for name in ("status.json", "state")]

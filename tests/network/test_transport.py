@@ -234,12 +234,12 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
 
 
 class Disk:
-    """What writes states, unless it has an error: it is full, say."""
+    """A disk on which states can be written, unless it has an error."""
 
     def __init__(self, monkeypatch):
         self.error, self._write = None, live.write_state
         monkeypatch.setattr(live, "write_state", self.write)
-        monkeypatch.setattr(live, "_PAUSE", 0.02)
+        monkeypatch.setattr(live, "_RETRY_AFTER", 0.02)
 
     def write(self, path, body, sync):
         if self.error is not None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from dimargin.system.descriptors import open_reserved
 
-_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+_TRANSIENT_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 
-def may_pass(error: OSError) -> bool:
-    """Return whether what could not be written now may be written later, since nothing is wrong with the place."""
-    return error.errno in _PASSING
+def is_transient(error: OSError) -> bool:
+    """Return whether a failed write may succeed later: a limit was reached, or the disk failed."""
+    return error.errno in _TRANSIENT_ERRORS
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True) -> None:
