@@ -288,6 +288,16 @@ def test_a_place_where_no_state_can_be_is_refused_at_the_start_and_a_full_disk_i
     assert running.result == "told to stop"
 
 
+def test_a_state_that_could_not_be_written_is_tried_again_though_nothing_is_to_be_sent(tmp_path, monkeypatch):
+    disk, path = Disk(monkeypatch), tmp_path / "a.state"
+    disk.error = errno.ENOSPC
+    with Running(Site("a"), state=path) as running:
+        wait_for(lambda: running.facts("trouble"))
+        disk.error = None
+        wait_for(lambda: running.facts("trouble over"), seconds=20.0)
+        assert path.exists() and not running.wire.sent
+
+
 def test_the_end_tells_of_a_state_that_could_not_be_written(tmp_path, monkeypatch):
     disk = Disk(monkeypatch)
     with Running(Counting("a"), state=tmp_path / "a.state") as running:

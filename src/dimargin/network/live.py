@@ -198,6 +198,8 @@ class LiveSite:
             if (name := self._timers.pop(now)) is not None:
                 self._act(self._program.wake(now, name))
             self._transmit()
+            if "state" in self._trouble:
+                self._save()
             due = min(self._timers.next(), self._outbox.next(), max_time)
             self._happen(self._inbox.take(min(_POLL, due - self._now())))
             for _ in range(len(self._inbox)):  # a site whose timers are late hears its neighbours between two of them
