@@ -228,7 +228,7 @@ def _tls(
 
 @contextlib.contextmanager
 def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield the function that writes JSON lines, each at once and whole, or raises OSError."""
+    """Yield a function that writes a line as a whole, or raises OSError."""
     if log is None and sys.stderr is None:  # it was closed
         yield lambda line: None
         return
@@ -247,7 +247,7 @@ def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def _plain_link_errors() -> Iterator[None]:
-    """Turn an error of the link, an address that is taken, say, into one that the command line tells in a line."""
+    """Turn an error of the link, such as an address that is taken, into one that is printed without a traceback."""
     from dimargin.network.links import LinkError
 
     try:

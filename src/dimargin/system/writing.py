@@ -16,12 +16,12 @@ from dimargin.system.descriptors import open_reserved
 
 _PRIVATE_MODE = 0o600  # The mode of new files that may hold training rows.
 _PUBLIC_MODE = 0o666  # The mode of other new files, of which the umask takes its part.
-_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+_TRANSIENT_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 
-def may_pass(error: OSError) -> bool:
-    """Return whether what could not be written now may be written later, since nothing is wrong with the place."""
-    return error.errno in _PASSING
+def is_transient(error: OSError) -> bool:
+    """Return whether a failed write may succeed later: a limit was reached, or the disk failed."""
+    return error.errno in _TRANSIENT_ERRORS
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True, *, private: bool = False) -> None:
