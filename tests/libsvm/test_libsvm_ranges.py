@@ -137,3 +137,8 @@ def test_damage_is_named(tmp_path, text, message):
     (tmp_path / "ranges").write_text(text)
     with pytest.raises(DataFileError, match=f"ranges, {message}"):
         FeatureRanges.read(tmp_path / "ranges")
+
+
+def test_labels_keep_their_digits():
+    X, y = np.array([[1.0], [3.0]]), np.array([12345678901234567, 12345678901234568])
+    assert [*FeatureRanges.fit(X, y, 0, 1).lines(X, y)] == ["12345678901234567 \n12345678901234568 1:1 \n"]

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dimargin.data_files import DataFileError, read_data
-from dimargin.data_files.chunks import label_values
 from dimargin.data_files.csv_text import CsvLayout
+from dimargin.data_files.labels import label_values
 from dimargin.data_files.tables import TableColumns
 from dimargin.spark.formats import CsvText, LibsvmText, TableRows
 

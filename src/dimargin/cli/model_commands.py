@@ -32,6 +32,7 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     scores,
+    with_classes,
 )
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
@@ -85,8 +86,8 @@ def _evaluate(
         check_plot(plot)
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
-    rows = read_for(trained, notes, data, label)
-    facts = scores(trained, data, rows)
+    rows = with_classes(trained, data, read_for(trained, notes, data, label))
+    facts = scores(trained, rows)
     draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
         return out.result(facts)
@@ -116,7 +117,7 @@ def _info(
     machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
     if certify is not None:
         refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
-        rows = read_for(trained, header["notes"], certify, label)
+        rows = with_classes(trained, certify, read_for(trained, header["notes"], certify, label))
         machine.certify(scaled(scalers, rows.X), rows.y)
         save(trained, model, header["notes"])
     values = {name: getattr(machine, name) for name in parameters(type(machine))}

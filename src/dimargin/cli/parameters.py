@@ -12,10 +12,8 @@ import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dimargin.cli.flags import optional_flag
-from dimargin.data_files.chunks import label_values
+from dimargin.data_files.labels import label_values
 from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
@@ -141,7 +139,7 @@ def _class_weight(text: str) -> Any:
         raise ValueError(
             f"--class-weight must be 'balanced' or JSON such as '{{\"spam\": 2}}', got {text!r}"
         ) from error
-    return dict(zip(label_values(np.array(list(weights))).tolist(), weights.values(), strict=True))
+    return dict(zip(label_values(list(weights)).tolist(), weights.values(), strict=True))
 
 
 def _whole(flag: str) -> Callable[[str], int]:

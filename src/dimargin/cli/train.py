@@ -36,6 +36,7 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     validation,
+    with_classes,
 )
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError
@@ -193,7 +194,7 @@ def _plan_of(machine: Any, n_rows: int) -> str:
 
 
 def _go_on(machine: Any, data: Path, label: str | None, previous: Any, notes: dict[str, Any], out: Output) -> Trained:
-    rows = read_for(previous, notes, data, label)
+    rows = with_classes(previous, data, read_for(previous, notes, data, label))
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     scalers = scalers_of(previous)
     X = scaled(scalers, rows.X)

@@ -35,11 +35,12 @@ class DataSet:
     ----------
     X : ndarray or CSR array of shape (n, n_features), float64
     y : ndarray of shape (n,) or None
-        Labels: integers where all are, else floating-point numbers, else text. None if the file has no label column.
+        Labels: whole numbers or text, as they are (see `dimargin.data_files.labels.label_values`), and floating-point
+        numbers where one is not whole. None if they were not read.
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
     label : str, int or None
-        The column that held the labels: its name, or its place where columns have no names.
+        The column that held the labels: its name, or its place where columns have no names. None if they were not read.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
     """
@@ -167,31 +168,6 @@ def _set_apart(array: Any) -> Any:
     copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer=pages)
     copy[...] = array
     return copy
-
-
-def label_values(labels: NDArray[Any], own: bool = False) -> NDArray[Any]:
-    """Return labels as integers where all of them are, else as floating-point numbers, else as they are.
-
-    With `own`, the array may be overwritten, and floating-point numbers become integers in place.
-    """
-    if labels.dtype.kind not in "fUO":
-        return labels
-    try:
-        numbers = labels.astype(np.float64, copy=False)
-    except ValueError:
-        return labels
-    least, largest = numbers.min(), numbers.max()
-    if not np.isfinite([least, largest]).all():  # texts such as "inf"
-        return labels
-    chunks = [slice(k, k + CHUNK) for k in range(0, len(numbers), CHUNK)]
-    if max(-least, largest) >= 2**53 or any((numbers[s] != np.floor(numbers[s])).any() for s in chunks):
-        return numbers
-    if not own:
-        return numbers.astype(np.int64)
-    integers: NDArray[Any] = numbers.view(np.int64)
-    for s in chunks:
-        integers[s] = numbers[s]
-    return integers
 
 
 def short(text: str, most: int = 60) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
@@ -17,13 +16,6 @@ from dimargin.data_files.tables import TableColumns, TextLabels, has_break
 BOM = b"\xef\xbb\xbf"
 UNCLOSED = "a quote is not closed"
 _IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
-# each part begins with a letter that the one before cannot have, so that no text is read twice
-_NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
-
-
-def is_number(text: str) -> bool:
-    """Return whether all readers take a text for a number, which may be infinite."""
-    return _NUMBER.fullmatch(text) is not None
 
 
 def lines_of(block: bytes) -> Iterable[str]:

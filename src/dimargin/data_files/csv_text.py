@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows, open_data, short
-from dimargin.data_files.csv_rows import BOM, UNCLOSED, CsvReader, chunk_of, is_number, lines_of
+from dimargin.data_files.csv_rows import BOM, UNCLOSED, CsvReader, chunk_of, lines_of
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines, too_long
 from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
 

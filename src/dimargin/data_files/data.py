@@ -52,7 +52,8 @@ def read_data(
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs.
     needs_label : bool, default=True
-        Whether a CSV or Parquet file without a label column is an error.
+        Whether labels are read. If not, a file need not have any, and a label column may hold anything: it is left out
+        of the features.
     drop : sequence of str, optional
         Names of columns of CSV and Parquet to leave out, by default none.
 
@@ -82,7 +83,7 @@ def read_data(
     kind = format_taking(path, label, drop)
     with open_data(path) as stream, explained(path):
         if kind == "libsvm":
-            data = read_libsvm(path, stream, n_features, zero_based)
+            data = read_libsvm(path, stream, n_features, zero_based, needs_label)
         else:
             with arrow_explained(path):
                 if kind == "csv":

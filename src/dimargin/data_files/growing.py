@@ -33,7 +33,8 @@ class GrowingFile:
 
     The format follows from the name as in `read_data`: ``.csv``, else LIBSVM text. Rows and labels are those that
     `read_data` gives, too. The rows of one `read` are understood by themselves: X is dense or sparse, and labels are
-    integers, floating-point numbers or text, by what these rows are. A label of CSV has no line break, quoted or not.
+    integers, floating-point numbers or text, by what these rows are; once labels of CSV were text, they stay so. A
+    label of CSV has no line break, quoted or not.
 
     Lines end with ``\n`` or ``\r\n``, and only whole ones are read; one that is still being written is left for the
     next time. But at the first read a last line without an end counts, too, if the file stays as it is for a tenth of a
@@ -55,7 +56,7 @@ class GrowingFile:
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs in the first rows read.
     needs_label : bool, default=True
-        Whether CSV without a label column is refused; else its rows have no labels.
+        Whether labels are read. If not, a file need not have any, and a label column may hold anything.
 
     Attributes
     ----------
@@ -96,7 +97,7 @@ class GrowingFile:
                 f"{path} is Parquet, whose end is written last, so that it cannot grow; CSV or LIBSVM text expected: "
                 "append the rows to such a file, or read this one once with read_data"
             )
-        rows = _LibsvmText(self.path, n_features, zero_based) if kind == "libsvm" else None
+        rows = _LibsvmText(self.path, n_features, zero_based, needs_label) if kind == "libsvm" else None
         self._rows: _Rows = rows or _CsvText(self.path, n_features, label, needs_label)
         self._position = _Position()
         self._is_first = True
@@ -232,12 +233,12 @@ class _Rows(ABC):
 
 
 class _LibsvmText(_Rows):
-    def __init__(self, path: Path, n_features: int | None, zero_based: bool | None) -> None:
+    def __init__(self, path: Path, n_features: int | None, zero_based: bool | None, needs_label: bool) -> None:
         super().__init__(path, n_features)
-        self._zero_based, self._width = zero_based, 0
+        self._zero_based, self._width, self._needs_label = zero_based, 0, needs_label
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
-        rows = LibsvmRows(self._path, self.next_line, parse_light)
+        rows = LibsvmRows(self._path, self.next_line, parse_light, self._needs_label)
         collected = self._collected(rows.chunks(lines))
         if collected is None:
             data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
@@ -256,6 +257,7 @@ class _CsvText(_Rows):
         super().__init__(path, n_features)
         self._label, self._needs_label = label, needs_label
         self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first line on
+        self._as_text = False
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
         blocks, table = iter(lines), self._table
@@ -267,10 +269,12 @@ class _CsvText(_Rows):
             head = table[0].length if table[0].header else 0
             blocks = chain([start[head:]], blocks)  # without the names, but with the end of their line
         layout, columns = table
-        rows = _CsvRows(self._path, layout, columns, self.next_line)
+        rows = _CsvRows(self._path, layout, columns, self.next_line, TextLabels(self._path, self._as_text))
         collected = self._collected(rows.chunks(blocks))
         self._table, self.next_line = table, rows.next_line
-        return layout.joined(collected, columns, rows.texts)
+        data = layout.joined(collected, columns, rows.texts)
+        self._as_text = self._as_text or (data.y is not None and data.y.dtype.kind in "UO")
+        return data
 
     def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
         layout = CsvLayout.of_line(self._path, start)
@@ -282,8 +286,8 @@ class _CsvText(_Rows):
 class _CsvRows:
     """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`."""
 
-    def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int) -> None:
-        self.next_line, self.texts = next_line, TextLabels(path)
+    def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int, texts: TextLabels) -> None:
+        self.next_line, self.texts = next_line, texts
         self._path, self._layout, self._columns = path, layout, columns
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:

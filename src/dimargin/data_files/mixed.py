@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimargin.data_files.chunks import DataFileError, DataSet, open_data, short
-from dimargin.data_files.csv_rows import is_number
 from dimargin.data_files.csv_text import CsvLayout, faults_named
 from dimargin.data_files.data import data_format, explained
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text
 from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, short
 from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, TextLabels, matrix
 
 _BUFFER = 2**16  # bytes of a column of a file read at a time
@@ -87,9 +87,7 @@ class ParquetRows:
 
     def values(self, y: NDArray[Any] | None) -> NDArray[Any] | None:
         """Return the labels of all batches, joined, as `DataSet` has them."""
-        if y is None:
-            return None
-        return self._texts.values(y) if self._text_labels else label_values(y)
+        return self._texts.values(y) if y is not None and self._text_labels else y
 
 
 def read_parquet(

@@ -25,9 +25,9 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from dimargin.data_files import DataFileError
-from dimargin.data_files.chunks import label_values
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import data_format
+from dimargin.data_files.labels import known_labels, label_values
 from dimargin.data_files.libsvm import DENSE
 from dimargin.data_files.tables import PANDAS_INDEX, TableColumns
 from dimargin.engines.jobs import Jobs
@@ -56,7 +56,7 @@ class FileRows:
     n_rows: int
     n_features: int
     sparse: bool
-    classes: NDArray[Any]  # labels, ascending: integers where all are, else floating-point numbers, else text
+    classes: NDArray[Any]  # labels as `read_data` has them, ascending
     scaler: Any  # of scikit-learn, fitted on these rows, or None
     feature_names: list[str] | None
     label: str | int | None
@@ -80,6 +80,8 @@ class FileRows:
     def _weights_of_indices(self, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        names, unknown = known_labels(np.array([*given], dtype=object), self.classes)
+        given = given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
         return dict(enumerate(class_factors(given, self.classes, None, "class_weight").tolist()))
 
 
@@ -129,7 +131,8 @@ class _Opened:
         if width <= 0:
             raise DataFileError(f"{path} has no features")
         sparse = text and found.n_stored < DENSE * found.n_rows * width
-        values = label_values(found.labels)
+        values = label_values(found.labels.tolist()) if found.labels.dtype.kind == "U" else found.labels
+        values = found.labels if values.dtype == object else values  # of a fixed width
         classes, indices = np.unique(values, return_inverse=True)
         if classes.dtype.kind == "f":
             check_classification_targets(classes)
