@@ -1,6 +1,8 @@
 """What the commands on model files make of labels: kept as they are, known in files of other kinds, not needed."""
 
 import json
+from datetime import date
+from decimal import Decimal
 from itertools import product
 
 import numpy as np
@@ -18,6 +20,8 @@ LABELS = {
     "words": ["no", "yes", "maybe"],
     "exponents": ["1e3", "1000", "10e2"],
     "long": [str(2**64), str(2**64 + 1), "1"],
+    "decimals": [Decimal(2**53), Decimal(2**53 + 1), Decimal(7)],
+    "dates": [date(2024, 1, 31), date(2024, 2, 1), date(2025, 1, 1)],
 }
 
 
@@ -76,6 +80,7 @@ def test_labels_are_written_as_they_were_read(kind, suffix, dimargin, tmp_path):
         (("parquet", [True, False]), ("csv", ["true", "FALSE"])),
         (("parquet", [1, 2]), ("parquet", ["1", "2"])),
         (("parquet", ["1", "2", "other"]), ("csv", [1, 2, "other"])),
+        (("parquet", [Decimal(1), Decimal(2)]), ("csv", [1, 2])),
     ],
 )
 def test_labels_of_another_kind_of_file_are_known(first, second, dimargin, tmp_path):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import lzma
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -309,6 +310,10 @@ def test_parquet_is_read_as_by_pyarrow(compression, row_group_size, tmp_path, ch
         (pa.array([1.0, -1.0, 1.0]), [1, -1, 1], "f"),
         (pa.array([2**63, 2**63 + 1, 2**63], pa.uint64()), [2**63, 2**63 + 1, 2**63], "u"),
         (pa.array([2**53 + 1, 2**53, 0]).dictionary_encode(), [2**53 + 1, 2**53, 0], "i"),
+        (pa.array([2**53 + 1, -1, 0]).cast(pa.decimal128(38)), [2**53 + 1, -1, 0], "i"),
+        (pa.array([2**63, 1, 1], pa.uint64()).cast(pa.decimal256(50)), [str(2**63), "1", "1"], "U"),
+        (pa.array([0, 2, 0]).cast(pa.decimal128(38, 18)), [0, 2, 0], "f"),
+        (pa.array([0, 1, 0], pa.date32()), ["1970-01-01", "1970-01-02", "1970-01-01"], "U"),
         (pa.array(["0010", "10", "10"]), ["0010", "10", "10"], "U"),
         (pa.array([1.0, 0.5, 1.0], pa.float32()), [1, 0.5, 1], "f"),
         (pa.array([True, False, True]), [True, False, True], "b"),
@@ -328,7 +333,12 @@ def test_parquet_labels(labels, expected, kind, tmp_path):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pa.array(["a", "b", "c"] * 20), "column 'a' holds string; numbers expected"),
+        (pa.array(["1"] * 58 + ["b", "c"]), "column 'a' holds string; numbers expected, and row 58 is 'b'"),
+        (pa.array(["1"] * 58 + [None, "1"]), "row 58: column 'a' is missing"),
+        (pa.array(["1"] * 58 + ["1e999", "1"]), "row 58: column 'a' is missing, NaN or infinite"),
+        (pa.array(["1"] * 58 + ["", "1"]).dictionary_encode(), "row 58 is ''"),
+        (pa.array([1] * 58 + [None, 1]).cast(pa.decimal128(21, 2)), "row 58: column 'a' is missing"),
+        (pa.array([b"1"] * 60), "column 'a' holds binary; numbers expected"),
         (pa.array([[1]] * 60), "column 'a' holds list"),
         (pa.nulls(60), "column 'a' holds null"),
         (pa.array([1.0] * 58 + [None, 1.0]), "row 58: column 'a' is missing"),
@@ -360,6 +370,24 @@ def test_parquet_column_that_is_no_feature(column, message, tmp_path, chunk):
 )
 def test_parquet_column_that_is_no_label(labels, message, tmp_path, chunk):
     assert message in fault(parquet(tmp_path / "rows.parquet", {"a": np.ones(60), "y": labels}))
+
+
+def test_parquet_columns_that_are_numbers_by_their_values(tmp_path, chunk):
+    """Decimals, texts as in CSV, and numbers that are there once for all rows that have them."""
+    text = pa.array([f" {x!r}" for x in DENSE[:, 2].tolist()])
+    columns = {
+        "decimal": pa.array([Decimal(f"{x:.3f}") for x in DENSE[:, 0]], pa.decimal128(38, 3)),
+        "wide": pa.array([Decimal(f"{x:.3f}") for x in DENSE[:, 1]], pa.decimal256(60, 30)),
+        "text": text,
+        "large text": text.cast(pa.large_string()),
+        "category": text.dictionary_encode(),
+        "numbers": pa.array(DENSE[:, 3]).dictionary_encode(),
+        "half": pa.array(DENSE[:, 4].astype(np.float16)),
+        "y": LABELS,
+    }
+    data = read_data(parquet(tmp_path / "rows.parquet", columns, row_group_size=25))
+    expected = np.column_stack([*DENSE[:, :3].T, DENSE[:, 2], DENSE[:, 2], DENSE[:, 3], DENSE[:, 4].astype(np.float16)])
+    np.testing.assert_array_equal(data.X, expected)
 
 
 def test_parquet_without_rows_and_no_parquet(tmp_path, written):

@@ -2,6 +2,8 @@
 
 import bz2
 import gzip
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -124,16 +126,20 @@ LABELS = {
     "ids": [12345678901234567, 12345678901234568, -7],
     "codes": ["007", "07", "7"],
     "points": ["1.0", "2.0", "-3.0"],
+    "decimals": [Decimal(2**53 + 1), Decimal(2**53), Decimal(0)],
+    "zeros": [Decimal("0E-18"), Decimal("1.000000000000000000"), Decimal("2.000000000000000000")],
+    "dates": [date(2024, 1, 31), date(1970, 1, 1), date(1912, 12, 31)],
 }
 
 
 @pytest.mark.parametrize(("suffix", "kind"), [
     ("csv", "ids"), ("csv", "codes"), ("csv", "points"), ("libsvm", "ids"), ("parquet", "ids"), ("parquet", "codes"),
-    ])  # fmt: skip
+    ("parquet", "decimals"), ("parquet", "zeros"), ("parquet", "dates"),
+])  # fmt: skip
 def test_labels_are_as_they_are_in_the_file(spark, tmp_path, suffix, kind):
     path, rows = tmp_path / f"t.{suffix}", table(60).drop(columns="class").assign(y=LABELS[kind] * 20)
     if suffix == "parquet":
-        rows.to_parquet(path)
+        rows.assign(left=[Decimal(f"{x:.3f}") for x in rows["left"]]).to_parquet(path)
     elif suffix == "csv":
         path.write_bytes(csv_lines(rows))
     else:

@@ -16,7 +16,7 @@ from dimargin.data_files.chunks import DataFileError, DataSet, open_data, short
 from dimargin.data_files.csv_text import CsvLayout, faults_named
 from dimargin.data_files.data import data_format, explained
 from dimargin.data_files.labels import is_number
-from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text
+from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text, value_type
 from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory
 
@@ -24,7 +24,7 @@ NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", 
 """Texts that say that a value is missing, in small letters."""
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 
 
 def read_mixed(
@@ -118,12 +118,13 @@ def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBat
 
 def _typed(path: Path, name: str, column: pa.ChunkedArray, wanted: str | None, decimal_comma: bool) -> pa.ChunkedArray:
     """Return a column as numbers where all its values are, and as text else, or as it is wanted."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if is_numeric(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+    kind = value_type(column.type)
+    if is_numeric(kind) or pa.types.is_null(kind):
         column = column.cast(kind)
-        if wanted == "text" and (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):  # exactly, of any size
-            return column.cast(pa.string())
-        numbers = column.cast(pa.int8() if pa.types.is_boolean(kind) else kind).cast(pa.float64(), safe=False)
+        if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):  # exactly, of any size
+            return _spelt_alike(column.cast(pa.string()))
+        between = pa.int8() if pa.types.is_boolean(kind) else pa.string() if pa.types.is_decimal(kind) else kind
+        numbers = column.cast(between).cast(pa.float64(), safe=False)
         numbers = _finite(path, name, pc.if_else(pc.is_nan(numbers), None, numbers))
         return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
     if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
@@ -159,7 +160,7 @@ def _spelt(text: str | None) -> str | None:
     if text is None or not is_number(text):
         return text.lower() if text is not None and text.lower() in ("true", "false") else text
     if _WHOLE.fullmatch(text):  # of more digits than float64 tells apart, as keys are
-        return str(int(text))
+        return str(int(text.partition(".")[0]))
     number = float(text)
     return str(int(number)) if number.is_integer() and abs(number) < 1e300 else repr(number)
 

@@ -157,7 +157,7 @@ def matrix(batch: Any, names: list[str]) -> Floats:
     """Return columns as numbers, NaN for what is missing."""
     X = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):
-        X[:, k] = batch.column(name).to_numpy(zero_copy_only=False)
+        X[:, k] = batch.column(name).cast("float64", safe=False).to_numpy(zero_copy_only=False)
     return X
 
 

@@ -41,7 +41,7 @@ from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
-_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType)
+_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _table(table: DataFrame, path: str, label: str | int | None) -> _Opened:
     for name in taken.wanted:
         _check_kind(path, name, table.schema[name].dataType, _NUMBERS, "numbers expected")
     kind = table.schema[taken.label].dataType
-    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType), "numbers or text expected as labels")
+    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType, T.DateType), "numbers or text expected as labels")
     features = F.array(*(quoted(name).cast("double") for name in taken.wanted))
     frame = table.select(features.alias(FEATURES), quoted(taken.label).alias(LABEL))
     return _Opened(frame, TableRows(path, taken), taken.wanted, taken.label)
