@@ -1,6 +1,7 @@
 """LIBSVM text, against scikit-learn's reader of whole files."""
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -106,7 +107,10 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
     [
         ("1 1:2 x", "'1 1:2 x' is not LIBSVM text"),
         ("ham 1:2", "'ham 1:2' is not LIBSVM text"),
-        ("1:2 2:3", "'1:2 2:3' has no label; LIBSVM text reads"),
+        (
+            "1:2 2:3",
+            "'1:2 2:3' has no label, or one with a weight (--weight label, in Python weighted=True); LIBSVM text reads",
+        ),
         ("12345678901234567890 1:2", "the label 12345678901234567890 has more digits than a whole number of 64 bits"),
         ("1 2:1 1:1", "with features in order"),
         ("1 2:1 2:1", "with features in order"),
@@ -212,3 +216,21 @@ def test_lines_without_labels_are_read_as_strictly(line, message, written):
 
 def test_what_begins_with_a_million_digits_is_read_in_time_linear_in_them(written):
     assert "FILE, line 1: " in fault(written("rows", "9" * 10**6 + "x 1:1\n"), needs_label=False)
+
+
+def test_weights_stand_behind_labels(written, chunk):
+    text = "".join(f" +1:{k / 4} 1:{k} 3:4 # x\n-1:1e-3 2:1\n\n# none\n12345678901234567:0\n" for k in range(20))
+    data = read_data(written("rows", text), weighted=True)
+    plain = read_data(written("plain", re.sub(r"(?m)^( ?[-+]?\d+):\S+", r"\1", text)))
+    np.testing.assert_array_equal(as_dense(data.X), as_dense(plain.X))
+    assert data.y.tolist() == plain.y.tolist() == [1, -1, 12345678901234567] * 20 and plain.weights is None
+    assert data.weights.tolist() == [x for k in range(20) for x in (k / 4, 1e-3, 0)]
+    unread = read_data(written("rows", text), weighted=True, needs_label=False)
+    assert unread.y is None and unread.weights.tolist() == data.weights.tolist()
+
+
+@pytest.mark.parametrize("head", ["1", "1:", "1:-1", "1:nan", "1:1e999", "1:x", "1:2:3", "1:1_0", "\xff:\xff"])
+def test_what_is_not_a_weight_is_named_by_its_line(head, written, chunk):
+    text = "1:1 1:1\n" * 50 + f"# comment\n\n{head} 2:1\n" + "2:1 1:3\n" * 20
+    found = fault(written("rows", text.encode("latin-1")), weighted=True)
+    assert found.startswith("FILE, line 53: ") and "is not a label with its weight, such as 1:0.5" in found

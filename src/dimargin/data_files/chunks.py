@@ -20,6 +20,7 @@ from dimargin.system.arrays import Floats
 from dimargin.system.memory import memory_of_process, out_of_memory
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
+WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
 
@@ -43,6 +44,8 @@ class DataSet:
         The column that held the labels: its name, or its place where columns have no names. None if they were not read.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
+    weights : ndarray of shape (n,) or None
+        Weights of the rows, finite and not negative; None if they were not read.
     """
 
     X: Any
@@ -50,6 +53,7 @@ class DataSet:
     feature_names: list[str] | None = None
     label: str | int | None = None
     zero_based: bool | None = None
+    weights: Floats | None = None
 
 
 def no_rows(
@@ -60,10 +64,11 @@ def no_rows(
 
 
 class Chunk(NamedTuple):
-    """Some rows of a file, and their labels or codes of labels."""
+    """Some rows of a file, their labels or codes of labels, and their weights where these are read."""
 
     X: Any
     y: NDArray[Any] | None
+    weights: Floats | None = None
 
 
 @contextmanager
@@ -94,7 +99,7 @@ class Chunks:
 
     def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
         self._parts: list[Any] = []
-        labels: list[Any] = []
+        labels, weights = list[Any](), list[Floats]()
         held, most = 0, memory_of_process()
         for chunk in chunks:
             held += _size(chunk.X) + (0 if chunk.y is None else chunk.y.nbytes)
@@ -102,10 +107,12 @@ class Chunks:
                 raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
             self._parts.append(_set_apart(chunk.X))
             labels.append(None if chunk.y is None else _set_apart(chunk.y))
+            weights += [] if chunk.weights is None else [chunk.weights]
         self._rows = sum(part.shape[0] for part in self._parts)
         if not self._rows:
             raise DataFileError(f"{path} has no rows")
         self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
+        self.weights = np.concatenate(weights) if weights else None
 
     def dense(self, first: int, width: int) -> Floats:
         """Join `width` columns from `first` on into a dense array; the chunks are used up."""

@@ -32,6 +32,7 @@ def read_data(
     zero_based: bool | None = None,
     needs_label: bool = True,
     drop: Sequence[str] = (),
+    weighted: bool = False,
 ) -> DataSet:
     r"""Read a data file.
 
@@ -56,6 +57,8 @@ def read_data(
         of the features.
     drop : sequence of str, optional
         Names of columns of CSV and Parquet to leave out, by default none.
+    weighted : bool, default=False
+        Whether the labels of LIBSVM text have weights of the rows behind them: ``1:0.5 3:2`` has the weight 0.5.
 
     Returns
     -------
@@ -83,7 +86,7 @@ def read_data(
     kind = format_taking(path, label, drop)
     with open_data(path) as stream, explained(path):
         if kind == "libsvm":
-            data = read_libsvm(path, stream, n_features, zero_based, needs_label)
+            data = read_libsvm(path, stream, n_features, zero_based, needs_label, weighted)
         else:
             with arrow_explained(path):
                 if kind == "csv":

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, short
-from dimargin.data_files.labels import EXACT
+from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
+from dimargin.data_files.labels import EXACT, is_number
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.system.arrays import Floats
 
@@ -31,6 +31,7 @@ _LABEL = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 """Beginning of a line up to its first feature: a label that is a number or says that there is none, or nothing."""
+_WEIGHT_HINT = ", or one with a weight (--weight label, in Python weighted=True)"
 _NO_LABEL = re.compile(rb"^[^\S\n]*(?!qid:)[^\s#:]+:", re.MULTILINE)
 _GAP = re.compile(rb"(?:\A|\n)[^\S\n]*(?=\n)")
 
@@ -39,10 +40,15 @@ DENSE = 0.5
 
 
 def read_libsvm(
-    path: Path, stream: BinaryIO, n_features: int | None, zero_based: bool | None, needs_label: bool = True
+    path: Path,
+    stream: BinaryIO,
+    n_features: int | None,
+    zero_based: bool | None,
+    needs_label: bool = True,
+    weighted: bool = False,
 ) -> DataSet:
     """Read a stream of LIBSVM text; parameters as in `read_data`."""
-    rows = LibsvmRows(path, needs_label=needs_label)
+    rows = LibsvmRows(path, needs_label=needs_label, weighted=weighted)
     collected = Chunks(path, rows.chunks(blocks_of_lines(stream, path, CHUNK)))
     return rows.joined(collected, n_features, zero_based)
 
@@ -87,20 +93,28 @@ class LibsvmRows:
     and none did if `least` is above `largest`.
     """
 
-    def __init__(self, path: Path, first_line: int = 1, parse: Parser = parse_fast, needs_label: bool = True) -> None:
+    def __init__(
+        self,
+        path: Path,
+        first_line: int = 1,
+        parse: Parser = parse_fast,
+        needs_label: bool = True,
+        weighted: bool = False,
+    ) -> None:
         self.next_line = first_line
         self.least, self.largest = int(np.iinfo(np.int32).max), 0
-        self._path, self._parse, self._needs_label = path, parse, needs_label
+        self._path, self._parse, self._needs_label, self._weighted = path, parse, needs_label, weighted
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Yield the rows of blocks of whole lines."""
         for block in blocks:
-            X, y = parse_lines(block, self._name, self._parse, self._needs_label)
+            text, weights = without_weights(block, self._name) if self._weighted else (block, None)
+            X, y = parse_lines(text, self._name, self._parse, self._needs_label)
             if X.nnz:
                 self.least = min(self.least, int(X.indices.min()))
                 self.largest = max(self.largest, int(X.indices.max()))
             X = X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X
-            yield Chunk(X, y if self._needs_label else None)
+            yield Chunk(X, y if self._needs_label else None, weights)
             self.next_line += block.count(b"\n")
 
     def _name(self, line: int) -> str:
@@ -122,7 +136,24 @@ class LibsvmRows:
                 )
             width = n_features
         make = collected.dense if collected.density(width) >= DENSE else collected.sparse
-        return DataSet(make(base, width), collected.y, zero_based=from_zero)
+        return DataSet(make(base, width), collected.y, zero_based=from_zero, weights=collected.weights)
+
+
+def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Floats]:
+    """Return lines that begin with ``label:weight`` without the weights, and these; `name` is as in `parse_lines`."""
+    lines, weights = block.split(b"\n"), array("d")
+    for k, line in enumerate(lines):
+        head = line.partition(b"#")[0].split(None, 1)[:1]
+        if head:
+            label, _, text = head[0].partition(b":")
+            weights.append(float(text) if is_number(text.decode(errors="replace")) else np.nan)
+            if not 0 <= weights[-1] < np.inf:
+                raise DataFileError(
+                    f"{name(k)}: {short(head[0].decode(errors='replace'))!r} is not a label with its weight, such as "
+                    f"1:0.5; {WEIGHT_EXPECTED}"
+                )
+            lines[k] = line.replace(head[0], label, 1)
+    return b"\n".join(lines), np.array(weights)
 
 
 def parse_lines(
@@ -148,7 +179,8 @@ def parse_lines(
     except (ValueError, OverflowError) as error:
         bad = _first_bad_line(text.split(b"\n"), parse)
         given = block.split(b"\n")[bad]
-        what = "has no label" if needs_label and _NO_LABEL.match(given) else "is not LIBSVM text"
+        is_bare = needs_label and _NO_LABEL.match(given)
+        what = f"has no label{_WEIGHT_HINT}" if is_bare else "is not LIBSVM text"
         raise DataFileError(
             f"{name(bad)}: {short(given.decode(errors='replace').strip())!r} {what}; LIBSVM text reads "
             f"'label feature:value feature:value ...' with features in order ({short(str(error), 200)})"

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dimargin.data_files.chunks import CHUNK, DataFileError, open_data, short
+from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, DataFileError, open_data, short
 from dimargin.data_files.data import explained
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.system.arrays import Floats
-
-WEIGHT_EXPECTED = "a finite number of 0 or more expected"
 
 
 def read_weights(path: Path, n_rows: int) -> Floats:
