@@ -2,7 +2,8 @@
 
 import zlib
 
-from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm, read_data
+from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm
+from dimargin.data_files.data import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 
@@ -30,7 +31,7 @@ def _line(rng):
 def generate(rng):
     end = rng.choice(["\n", "\n", "\n", "\r\n", "\n\n"])
     text = end.join(_line(rng) for _ in range(rng.choice([0, 1, 2, 3, 5, 12])))
-    data = (text + rng.choice(["", end])).encode()
+    data = (rng.choice(["", "", "", "", "\ufeff"]) + text + rng.choice(["", end])).encode()
     data = mutated(rng, data) if rng.random() < 0.5 else data
     data = compressed(rng, data)
     return mutated(rng, data) if rng.random() < 0.1 else data
@@ -41,7 +42,7 @@ def check(data):
     needs_label, weighted = zlib.crc32(data) % 7 > 1, zlib.crc32(data) % 11 == 0
     path, outcomes = file("rows.svm", data), []
     readers = (
-        lambda: read_data(path, needs_label=needs_label, weighted=weighted),
+        lambda: read_file(path, needs_label=needs_label, weighted=weighted),
         lambda: GrowingFile(path, needs_label=needs_label).read(),
     )
     for read in readers[: 1 if weighted else 2]:

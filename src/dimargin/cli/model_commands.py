@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from dimargin.cli.column_flags import describe
-from dimargin.cli.flags import existing_file, usage_checked
+from dimargin.cli.column_flags import Reading, describe, reading_flags
+from dimargin.cli.file_flags import data_option
+from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
     DataArgument,
@@ -47,14 +48,17 @@ def _predict(
     decision_values: Annotated[bool, typer.Option(help="Decision values after each label, tab-separated.")] = False,
     label: LabelOption = None,
     quiet: QuietOption = False,
+    **given: Any,
 ) -> None:
     """Predict a label a line; with an outlier detector, 1 for what is usual and -1 for an outlier.
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
     """
     out = Output(False, quiet)
+    with usage_checked():
+        reading = Reading.of(given)
     trained, notes = open_model(model)
-    rows = read_for(trained, notes, data, label, needs_label=False)
+    rows = read_for(trained, notes, data, label, reading, needs_label=False)
     began = time.perf_counter()
     lines = [str(name) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began
@@ -76,6 +80,7 @@ def _evaluate(
     plot: Annotated[Path | None, plot_option("Draw the margin distribution")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
+    **given: Any,
 ) -> None:
     """Score a model on labelled data.
 
@@ -84,9 +89,10 @@ def _evaluate(
     out = Output(as_json, quiet)
     with usage_checked():
         check_plot(plot)
+        reading = Reading.of(given)
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
-    rows = with_classes(trained, data, read_for(trained, notes, data, label))
+    rows = with_classes(trained, data, read_for(trained, notes, data, label, reading))
     facts = scores(trained, rows)
     draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
@@ -103,21 +109,24 @@ def _info(
     model: ModelArgument,
     certify: Annotated[
         Path | None,
-        existing_file(help="Training data: compute the global certificate and store it."),
+        data_option(help="Training data: compute the global certificate and store it."),
     ] = None,
     label: LabelOption = None,
     as_json: JsonOption = False,
+    **given: Any,
 ) -> None:
     """Print what a model file says of itself: its certificate above all.
 
     Example: dimargin info spam.dimargin --certify train.csv
     """
     out = Output(as_json, quiet=False)
+    with usage_checked():
+        reading = Reading.of(given)
     trained, header = load_with_header(model)
     machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
     if certify is not None:
         refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
-        rows = with_classes(trained, certify, read_for(trained, header["notes"], certify, label))
+        rows = with_classes(trained, certify, read_for(trained, header["notes"], certify, label, reading))
         machine.certify(scaled(scalers, rows.X), rows.y)
         save(trained, model, header["notes"])
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
@@ -138,4 +147,4 @@ def _info(
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for name, command in (("predict", _predict), ("evaluate", _evaluate), ("info", _info)):
-        app.command(name)(command)
+        app.command(name)(with_flags(command, reading_flags()))

@@ -6,7 +6,7 @@ import json
 import signal
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -23,7 +23,8 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
-from dimargin.cli.column_flags import read_like
+from dimargin.cli.column_flags import Reading, read_like
+from dimargin.cli.file_flags import data_argument
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError, DataSet
 from dimargin.data_files.labels import known_labels
@@ -42,8 +43,8 @@ class Scale(StrEnum):
     quantile = "quantile"
 
 
-DATA = "LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
-DataArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="DATA", help=DATA)]
+DATA = "LIBSVM text, CSV (both also .gz, .bz2, .xz) or Parquet; - is standard input."
+DataArgument = Annotated[Path, data_argument(metavar="DATA", help=DATA)]
 ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file.")]
 LabelOption = Annotated[
     str | None, typer.Option(help="Name or position of the label column of CSV and Parquet.", show_default="by name")
@@ -76,6 +77,11 @@ class Output:
     def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool) -> None:
         """Print for a person what was read."""
         self.say(f"{data}: {shape[0]} rows, {shape[1]} features{', sparse' if sparse else ''}")
+
+    def warn(self, remarks: Sequence[str]) -> None:
+        """Print warnings on standard error, unless `quiet`."""
+        for remark in remarks:
+            self.say(f"warning: {remark}")
 
     def result(self, facts: dict[str, Any]) -> None:
         """Print facts as a table, or as one JSON object."""
@@ -166,10 +172,17 @@ def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]
     return {"label": rows.label, "zero_based": rows.zero_based, **(columns or {})}
 
 
-def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
+def read_for(
+    model: Any,
+    notes: dict[str, Any],
+    path: Path,
+    label: str | None,
+    reading: Reading,
+    needs_label: bool = True,
+) -> DataSet:
     """Read data as the model's training file was read."""
     names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
-    return read_like(path, notes, names, model.n_features_in_, label, needs_label, columns_step(model))
+    return read_like(path, notes, names, model.n_features_in_, reading, label, needs_label, columns_step(model))
 
 
 def columns_step(model: Any) -> ColumnTransformer | None:
@@ -219,11 +232,13 @@ def scores(model: Any, data: DataSet) -> dict[str, Any]:
     }
 
 
-def validation(model: Any, notes: dict[str, Any], path: Path | None, label: str | None) -> dict[str, dict[str, Any]]:
+def validation(
+    model: Any, notes: dict[str, Any], path: Path | None, label: str | None, reading: Reading
+) -> dict[str, dict[str, Any]]:
     """Return the scores of a model on further data as the fact that they are printed as, or none without data."""
     if path is None:
         return {}
-    found = scores(model, with_classes(model, path, read_for(model, notes, path, label)))
+    found = scores(model, with_classes(model, path, read_for(model, notes, path, label, reading)))
     return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
 
 
@@ -252,8 +267,7 @@ class Trained:
         model = Pipeline(steps) if self.scalers else self.machine
         if path is not None:
             save(model, path, self.notes)
-        for complaint in self.complaints:
-            out.say(f"warning: {complaint}")
+        out.warn(self.complaints)
         return model
 
     def facts(self, model: Path) -> dict[str, Any]:

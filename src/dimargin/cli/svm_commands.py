@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
+from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.shared import refuse_detector
-from dimargin.data_files import DataFileError, read_data
-from dimargin.data_files.data import data_format
+from dimargin.data_files import DataFileError
+from dimargin.data_files.data import data_format, read_file
 from dimargin.data_files.libsvm import DENSE
+from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.weights import read_weights
 from dimargin.estimators import SVMClassifier
 from dimargin.libsvm import from_libsvm
@@ -83,7 +85,7 @@ def _above_zero(value: float | None) -> float | None:
 
 
 InputArgument = Annotated[
-    Path, typer.Argument(exists=True, dir_okay=False, metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz).")
+    Path, data_argument(metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz); - is standard input.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
 ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
@@ -107,9 +109,13 @@ def _read(path: Path, zero_based: bool = True) -> tuple[Any, NDArray[Any]]:
 
     If `zero_based`, column j is feature j, so that column 0 is empty in most files.
     """
-    if data_format(path) != "libsvm":
-        raise DataFileError(f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet")
-    data = read_data(path, zero_based=zero_based)
+    try:
+        data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
+    except DataFileError as error:
+        if data_format(path, FileOptions()) == "libsvm":
+            raise
+        message = f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet. {error}"
+        raise DataFileError(message) from error
     return data.X, np.asarray(data.y)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
 from dimargin.data_files.labels import EXACT, is_number
 from dimargin.data_files.lines import blocks_of_lines
+from dimargin.data_files.opening import BOM
 from dimargin.system.arrays import Floats
 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
@@ -108,6 +109,7 @@ class LibsvmRows:
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Yield the rows of blocks of whole lines."""
         for block in blocks:
+            block = block.removeprefix(BOM) if self.next_line == 1 else block
             text, weights = without_weights(block, self._name) if self._weighted else (block, None)
             X, y = parse_lines(text, self._name, self._parse, self._needs_label)
             if X.nnz:

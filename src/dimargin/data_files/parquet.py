@@ -44,12 +44,13 @@ class ParquetRows:
         self._path, self._texts, self._text_labels = path, TextLabels(path), False
         with self._file() as file:
             schema = file.schema_arrow
-        names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+        self._given = {name.strip(): name for name in reversed(schema.names)}
+        names = [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
         self.taken = TableColumns.choose(path, names, label, columns, needs_label, drop)
-        self.types = {name: value_type(schema.field(name).type) for name in self.taken.wanted}
+        self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
         self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
         if self.taken.label is not None:
-            kind = value_type(schema.field(self.taken.label).type)
+            kind = value_type(schema.field(self._given[self.taken.label]).type)
             self._text_labels = is_text(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind)
             if not (self._text_labels or is_numeric(kind) or pa.types.is_null(kind)):
                 raise DataFileError(
@@ -63,7 +64,8 @@ class ParquetRows:
         """Yield the rows, batch by batch."""
         first = 0
         with self._file() as file:
-            for rows in file.iter_batches(self._step, columns=self.taken.all):
+            for rows in file.iter_batches(self._step, columns=[self._given[name] for name in self.taken.all]):
+                rows = rows.rename_columns([name.strip() for name in rows.schema.names])
                 yield Batch(first, rows, self._labels(rows, first))
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
@@ -115,7 +117,7 @@ def read_parquet(
 
     collected = Chunks(path, chunks())
     y = rows.values(collected.y)
-    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label)
+    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label, remarks=rows.taken.remarks)
 
 
 def _without_text(path: Path, batch: Batch, types: dict[str, pa.DataType]) -> pa.RecordBatch:

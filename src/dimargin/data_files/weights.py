@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, DataFileError, open_data, short
+from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, DataFileError, short
 from dimargin.data_files.data import explained
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.lines import blocks_of_lines
+from dimargin.data_files.opening import open_data
 from dimargin.system.arrays import Floats
 
 

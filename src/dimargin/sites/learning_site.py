@@ -49,6 +49,8 @@ class LearningSite(Agreement):
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Start or resume learning, and set the timer for the files."""
+        for remark in self._first.remarks:
+            yield Report("data remark", {"file": str(self._data.path), "remark": remark})
         yield from super().start(now, neighbours)
         yield Wake(1.0, _TIMER)
 
