@@ -320,6 +320,19 @@ def judge_ball(problem, x, squared_radius, C):
     return Truth(*(np.array([v]) for v in (float(primal) - error, float(dual) + error, float(primal) + error, 0.0)))
 
 
+def squared_radius(machine, problem, x, C):
+    """R^2 of a detector by a ball: below zero where no ball is worth its radius, which is said to be zero."""
+    if machine.radius_ > 0:
+        return machine.radius_**2
+    gram = np.asarray(problem.gram().head)
+    return float(x @ np.diag(gram) - x @ gram @ x - 2 * (x**2 / (C * problem.weights)).sum())
+
+
+def rho_of(machine, problem, x, C):
+    """Distance of a detector's plane from the origin, over the length of w."""
+    return machine._square + float((x**2 / (C * problem.weights)).sum())
+
+
 def judge_plane(problem, x, rho, C):
     """What is true of a plane ``sum_i x_i phi(x_i) / rho`` beyond which all points should be.
 

@@ -229,7 +229,7 @@ def models(draw):
     kernel = {
         "linear": Kernel("linear"),
         "rbf": Kernel("rbf", gamma),
-        "poly": Kernel("poly", gamma, draw(st.integers(1, 4)), draw(st.floats(-2, 2))),
+        "poly": Kernel("poly", gamma, draw(st.integers(1, 4)), draw(st.floats(0, 2))),
     }[name]
     labels = draw(st.lists(st.integers(-(2**31) + 1, 2**31 - 1), min_size=n_classes, max_size=n_classes, unique=True))
     values = st.one_of(st.just(0.0), st.floats(-10, 10, allow_subnormal=False))

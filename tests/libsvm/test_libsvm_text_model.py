@@ -67,6 +67,7 @@ LIES = {
     "gamma 0": ("gamma 0.5", "gamma 0", "line 4: .* above 0"),
     "gamma nan": ("gamma 0.5", "gamma nan", "finite numbers expected"),
     "underscore": ("gamma 0.5", "gamma 0_5", "finite numbers expected"),
+    "coef0 below 0": ("coef0 1", "coef0 -0.01", "line 5: 'coef0 -0.01': .* not positive semi-definite"),
     "coef0 text": ("coef0 1", "coef0 one", "finite numbers expected"),
     "fewer classes": ("nr_class 3", "nr_class 2", "line 9: .*2 values expected, got 3"),
     "no classes": ("nr_class 3", "nr_class 0", "1 or more expected"),

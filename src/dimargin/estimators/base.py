@@ -18,6 +18,7 @@ from dimargin.estimators.certificate import global_objectives, indices_of_vector
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
 from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, thinned, training_data
 from dimargin.estimators.kernel_parameters import KernelEstimator, for_prediction
+from dimargin.estimators.linear_kernel import LinearKernelCoefficients
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.matrix import KernelMatrix
@@ -51,7 +52,7 @@ _MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are co
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 
 
-class KernelMarginClassifier(KernelEstimator, MarginClassifier):
+class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginClassifier):
     """Base class of the kernel classifiers; subclasses name their loss.
 
     Parameters
@@ -92,6 +93,9 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     support_vectors_ : ndarray or CSR array of shape (n_SV, n_features_in_)
     dual_coef_ : ndarray of shape (n_outputs, n_SV)
         ``y_i gamma_i``; zero where a support vector belongs to other outputs only.
+    coef_ : ndarray of shape (n_outputs, n_features_in_)
+        Coefficients of the features, with ``kernel="linear"`` only and then dense: decision values, with "one_vs_one"
+        those of pairs, are ``X @ coef_.T + intercept_``. Read-only, as it follows from the support vectors.
     n_support_ : ndarray of shape (n_classes,)
         Support vectors of each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
@@ -253,12 +257,17 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
     def _advice(self) -> str:
         """Return how to use landmarks where many rows have left the gap far from its tolerance."""
         is_far = self.duality_gap_ > _FAR * self.tol and self._n_given >= _MANY_ROWS
-        if not is_far or self.certificate_ == "landmark" or self.kernel not in KERNEL_NAMES:
+        if not is_far or self._is_of_landmarks or self.kernel not in KERNEL_NAMES:
             return ""
         changes: dict[str, Any] = {"loss": "squared_hinge"} if not self._loss().smooth else {}
         changes |= {"fit_intercept": False} if self._has_intercept else {}
         settings = ", ".join(f"{name}={value!r}" for name, value in (changes | {"strategy": "landmark"}).items())
         return f" With {settings} the time is linear in the rows, and prediction faster by far."
+
+    @property
+    def _is_of_landmarks(self) -> bool:
+        """Return whether the fitted model is one in the space of landmarks, whose coefficients belong to no dual."""
+        return any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
 
     def _plan(self, n_rows: int) -> str:
         """Return the name of the strategy that a fit of so many rows takes."""
@@ -316,8 +325,8 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         return for_prediction(transform, vectors, coefficients)
 
     def _attributes(self, origin: Origin, outcome: Outcome) -> dict[str, Any]:
-        own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}
-        certificate = self._certificate_attributes(outcome.objectives, outcome.scope)
+        own = {"n_iter_": outcome.passes, "history_": history_attribute(outcome.history)}
+        certificate = self._certificate_attributes(outcome.objectives, outcome.scope, outcome.status)
         return self._model_attributes(origin, outcome.model) | certificate | own
 
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
@@ -325,8 +334,8 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
 
         The certificate costs one pass over the kernel, ``n`` times the number of support vectors, in float64, and after
         strategy "landmark" another one, of up to ``n * n`` values; `fit` never pays for it silently. The method sets
-        ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``. For a model that predicts by
-        clusters it certifies the coefficients, all of them together.
+        ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``. For a model that
+        predicts by clusters it certifies the coefficients, all of them together.
 
         Parameters
         ----------
@@ -361,15 +370,14 @@ class KernelMarginClassifier(KernelEstimator, MarginClassifier):
         support = np.flatnonzero(signed.any(axis=0))
         with single_threaded_blas():
             objectives = self._global_objectives(whole, support, signed[:, support], max_time)
-        self.__dict__.update(self._certificate_attributes(objectives, "global"))
+        self._set_global_certificate(objectives)
         return self
 
     def _global_objectives(
         self, data: TrainingData, support: Indices, signed: Floats, max_time: float | None
     ) -> Objectives:
         """Return the objectives on all rows, of which the support vectors, with these indices, have coefficients."""
-        in_space_of_landmarks = any(entry.get("scope") == "landmark" for entry in self.history_[-1:])
-        compute = landmark_objectives if in_space_of_landmarks else global_objectives
+        compute = landmark_objectives if self._is_of_landmarks else global_objectives
         transform = replace(self._transform.in_float64(), offset=self._offset)
         problem = self._problem(data, transform, effective_n_threads(self.n_jobs))
         return compute(problem, support, signed, self.intercept_, max_time)

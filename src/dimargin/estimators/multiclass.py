@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -111,8 +112,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             (entry,) = outcome.history
             progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
             history = history_attribute(outcome.history)
-            own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history}
-            certificate = self._certificate_attributes(outcome.objectives, "global")
+            own = {"n_iter_": outcome.passes, "history_": history}
+            certificate = self._certificate_attributes(outcome.objectives, "global", outcome.status)
             return model_attributes(outcome) | certificate | own, outcome.reason
 
         model_attributes = partial(self._pair_attributes, data, order, pairs)
@@ -226,10 +227,22 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     def _values(self, part: Any) -> Floats:
         if not self._is_one_vs_one:
             return super()._values(part)
-        matrix, numbers = self._kernel_with(part), pair_numbers(len(self.classes_))
-        values = np.zeros((len(self.intercept_), part.shape[0]))
-        # one pass over the support vectors of a class serves all its pairs
+        matrix = self._kernel_with(part)
+        return self._sums_of_pairs(part.shape[0], lambda rows, factors: matrix.multiply(rows, factors))
+
+    def _weights(self) -> Floats:
+        if not self._is_one_vs_one:
+            return super()._weights()
+        return self._sums_of_pairs(self.n_features_in_, lambda rows, factors: factors @ self.support_vectors_[rows])
+
+    def _sums_of_pairs(self, width: int, sums: Callable[[Indices, Floats], Floats]) -> Floats:
+        """Return sums over the support vectors of each pair, of shape (n_pairs, width).
+
+        The function `sums` returns them for some support vectors and rows of coefficients. One call for the support
+        vectors of a class serves all its pairs.
+        """
+        found = np.zeros((len(self.intercept_), width))
         of_class = np.split(np.arange(len(self.support_)), np.cumsum(self.n_support_)[:-1])
-        for own, rows in zip(numbers, of_class, strict=True):
-            values[own] += matrix.multiply(rows, self.dual_coef_[:, rows])
-        return values
+        for own, rows in zip(pair_numbers(len(self.classes_)), of_class, strict=True):
+            found[own] += sums(rows, self.dual_coef_[:, rows])
+        return found

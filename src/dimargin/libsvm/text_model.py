@@ -147,7 +147,10 @@ def _kernel(header: _Header) -> Kernel | None:
         header.fail("gamma", "a number above 0 expected")
     if name == "rbf":
         return Kernel("rbf", gamma)
-    return Kernel("poly", gamma, header.whole("degree", 1, MOST_DEGREE), header.numbers("coef0", 1)[0])
+    coef0 = header.numbers("coef0", 1)[0]
+    if coef0 < 0:
+        header.fail("coef0", "a number of at least 0 expected, below which the kernel is not positive semi-definite")
+    return Kernel("poly", gamma, header.whole("degree", 1, MOST_DEGREE), coef0)
 
 
 def _vectors(header: _Header, n_own: int, expected: int, zero_based: bool | None) -> tuple[Floats, Any, bool]:
