@@ -35,6 +35,7 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     scores,
+    with_classes,
 )
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
@@ -98,8 +99,8 @@ def _evaluate(
         reading = Reading.of(given)
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
-    rows = read_for(trained, notes, data, label, reading)
-    facts = scores(trained, data, rows)
+    rows = with_classes(trained, data, read_for(trained, notes, data, label, reading))
+    facts = scores(trained, rows)
     draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
         return out.result(facts)
@@ -132,7 +133,7 @@ def _info(
     machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
     if certify is not None:
         refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
-        rows = read_for(trained, header["notes"], certify, label, reading)
+        rows = with_classes(trained, certify, read_for(trained, header["notes"], certify, label, reading))
         machine.certify(scaled(scalers, rows.X), rows.y)
         save(trained, model, header["notes"])
     values = {name: getattr(machine, name) for name in parameters(type(machine))}

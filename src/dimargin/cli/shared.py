@@ -8,7 +8,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -27,6 +27,7 @@ from dimargin.cli.column_flags import Reading, read_like
 from dimargin.cli.file_flags import data_argument
 from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.data_files import DataFileError, DataSet
+from dimargin.data_files.labels import known_labels
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
 from dimargin.system.extras import require
@@ -205,17 +206,17 @@ def certificate(machine: Any) -> dict[str, Any]:
     }
 
 
-def check_classes(model: Any, path: Path, data: DataSet) -> None:
-    """Raise DataFileError if there are labels that the model does not know."""
+def with_classes(model: Any, path: Path, data: DataSet) -> DataSet:
+    """Return data with the classes of a model that its labels stand for; raises DataFileError if one is unknown."""
     classes = machine_of(model).classes_
-    unknown = sorted(set(np.unique(data.y).tolist()) - set(classes.tolist()), key=str)  # type: ignore[arg-type]
+    labels, unknown = known_labels(np.asarray(data.y), classes)
     if unknown:
         raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
+    return replace(data, y=labels)
 
 
-def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
-    """Score a model on labelled data, by accuracy and confusion matrix."""
-    check_classes(model, path, data)
+def scores(model: Any, data: DataSet) -> dict[str, Any]:
+    """Score a model on data `with_classes`, by accuracy and confusion matrix."""
     classes = machine_of(model).classes_
     began = time.perf_counter()
     predicted = model.predict(data.X)
@@ -238,7 +239,7 @@ def validation(
     """Return the scores of a model on further data as the fact that they are printed as, or none without data."""
     if path is None:
         return {}
-    found = scores(model, path, read_for(model, notes, path, label, reading))
+    found = scores(model, with_classes(model, path, read_for(model, notes, path, label, reading)))
     return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
 
 
@@ -302,6 +303,7 @@ def fitted(
 
     `columns` are notes of the flags that chose what becomes of the columns.
     """
+    _know_classes(machine, rows.y)
     machine._monitor = display
     with display.running():
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
@@ -309,6 +311,16 @@ def fitted(
     interrupted = display.interrupted.is_set()
     notes = how_read(rows, columns)
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
+
+
+def _know_classes(machine: Any, y: Any) -> None:
+    """Name the classes of ``class_weight`` as the labels do."""
+    machine = getattr(machine, "estimator", machine)  # of a search
+    given = machine.class_weight
+    if isinstance(given, dict):
+        names, unknown = known_labels(np.array([*given], dtype=object), np.unique(y))
+        if not unknown:
+            machine.set_params(class_weight=dict(zip(names.tolist(), given.values(), strict=True)))
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:

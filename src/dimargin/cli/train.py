@@ -37,6 +37,7 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     validation,
+    with_classes,
 )
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError
@@ -200,7 +201,7 @@ def _plan_of(machine: Any, n_rows: int) -> str:
 def _go_on(
     machine: Any, data: Path, label: str | None, reading: Reading, previous: Any, notes: dict[str, Any], out: Output
 ) -> Trained:
-    rows = read_for(previous, notes, data, label, reading)
+    rows = with_classes(previous, data, read_for(previous, notes, data, label, reading))
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     scalers = scalers_of(previous)
     X = scaled(scalers, rows.X)
