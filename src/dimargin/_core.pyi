@@ -31,6 +31,12 @@ def columns_a_part(n_features: int) -> int:
 def longest_product(n_columns: int, n_features: int, sparse: bool) -> int:
     """Bound the longest chain of additions in a sum, over columns, of float64 kernel values times coefficients."""
 
+def longest_single_sum(stored: bool) -> int:
+    """Bound the longest chain of additions in float32 in a sum, over columns, of float32 kernel values.
+
+    The values are those of tiles, with the instruction set in use, or stored ones.
+    """
+
 class Rows32:
     """Prepared float32 rows, dense or CSR with sorted columns; the arrays are kept, not copied."""
 

@@ -255,6 +255,7 @@ USAGE = {
     "svm-train -g -1 rows": "gamma must be a finite number in (0, inf), got -1.0",
     "svm-train -d 0 rows": "degree must be",
     "svm-train -r nan rows": "coef0 must be",
+    "svm-train -t 1 -r -1 rows": "at least 0, got -1.0: with a negative one it is not positive semi-definite",
     "svm-train -e 0 rows": "'-e': a finite number above 0 expected, got 0",
     "svm-train -m 0 rows": "'-m': a finite number above 0 expected, got 0",
     "svm-train -v 1 rows": "'-v'",

@@ -238,7 +238,7 @@ def test_progress_is_told_pair_by_pair(capsys):
     assert scores.scores_ == [{"level": 0, "score": machine.score(*rows())}]
     assert heard.levels == [(0, 6)] and sorted(heard.ended) == list(range(6))
     assert "level 0: 6 pairs, " in capsys.readouterr().out
-    assert machine.history_[0]["partitions"] == 6 and machine.history_[0]["relative_gap"] == machine.duality_gap_
+    assert machine.history_[0]["partitions"] == 6 and 0 < machine.history_[0]["relative_gap"] <= machine.duality_gap_
 
 
 def test_an_interrupt_ends_the_fit_without_a_change():
@@ -285,7 +285,7 @@ def test_certificates_of_many_pairs_are_those_of_each(name, kernel, monkeypatch)
         gap, objectives = machine.certify(X, y).duality_gap_, machine.objective_
         with monkeypatch.context() as patch:
             patch.setattr(certificate, "MAX_ROWS", 0)  # one by one
-            assert gap == pytest.approx(machine.certify(X, y).duality_gap_, rel=1e-6, abs=1e-11)
+            assert gap == pytest.approx(machine.certify(X, y).duality_gap_, rel=1e-6, abs=1e-10)
         assert_allclose(objectives, machine.objective_, rtol=1e-9)
         assert (gap <= 1e-10) == (factor == 1.0)
 

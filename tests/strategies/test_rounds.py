@@ -201,7 +201,7 @@ def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(monkeypatc
     monkeypatch.setattr(Rounds, "_go_on_in_float64", lambda self, state: begun.append(state) or go_on(self, state))
     assert across(problem, tol=1e-6).status == "converged" and begun
     begun.clear()
-    monkeypatch.setattr(rounds, "_FLOAT64", 1e12)
+    monkeypatch.setattr(rounds, "FLOAT64_COST", 1e12)
     monkeypatch.setattr(stopwatch, "_MIN_SECONDS", 0.0)
     found = across(problem, tol=1e-6, deadline=time.perf_counter() + 1e3)
     assert found.status == "max_time" and "float64" in found.reason and not begun
@@ -246,6 +246,26 @@ def test_float32_is_not_trusted_where_it_rounds_too_much():
     problem = problem_of(ODMLoss(lam=1e9, upsilon=0.4, theta=0.2), kernel=Kernel("rbf", gamma=1e-3), n=200)
     found = across(problem, tol=1e-3, working_set=200, max_iter=40)
     check(problem, found)
+
+
+@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE, ODM], ids=name)
+@pytest.mark.parametrize("double", [False, True])
+def test_long_rows_of_a_polynomial_are_bounded_not_sampled(monkeypatch, loss, double):
+    """Two long rows of either label have nearly all of the error, and no sample would be sure to have them."""
+    problem = problem_of(loss, kernel=Kernel("poly", gamma=1.0, degree=2, coef0=1.0), n=600)
+    X = problem.kernel.rows(np.arange(600)).copy()
+    X[1] = 100 * X[0]
+    X[0] = X[1] + 0.05
+    labels = problem.labels.copy()
+    labels[0, :2] = 1.0, -1.0
+    weights = np.where(np.arange(600) < 2, 20.0, 1e-3)
+    problem = make_problem(X, labels, loss, problem.kernel.transform.kernel, weights)
+    monkeypatch.setattr(Rounds, "_sampled_errors", None)  # it is never asked
+    if not double:
+        monkeypatch.setattr(rounds, "FLOAT64_COST", 1e12)
+    found = across(problem, max_iter=40, deadline=time.perf_counter() + 1e6)
+    check(problem, found)
+    assert found.status == "converged" if double else found.status in ("converged", "max_time", "max_iter")
 
 
 def test_violators_are_balanced():

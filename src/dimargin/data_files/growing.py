@@ -23,6 +23,7 @@ from dimargin.data_files.data import check_width, explained, format_taking
 from dimargin.data_files.libsvm import LibsvmRows, parse_light
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.data_files.tables import TableColumns, TextLabels
+from dimargin.system.descriptors import open_reserved
 
 _PAUSE = 0.1  # seconds between two checks of a file that may be being written
 _KEPT = 4096  # bytes before the place where reading goes on, by which the file is known again
@@ -117,7 +118,7 @@ class GrowingFile:
         OSError
             If the file cannot be opened.
         """
-        with open(self.path, "rb") as file, explained(self.path):
+        with open(self.path, "rb", opener=open_reserved) as file, explained(self.path):
             self._position.check(self.path, file)
             about, done = os.fstat(file.fileno()), self._position.offset
             size = about.st_size

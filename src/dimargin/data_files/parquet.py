@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
+from dimargin.data_files.parquet_pages import check_pages, footer_of
 from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, TextLabels, matrix
 
 _BUFFER = 2**16  # bytes of a column of a file read at a time
@@ -40,8 +43,8 @@ class ParquetRows:
         drop: Sequence[str],
     ) -> None:
         self._path, self._texts, self._text_labels = path, TextLabels(path), False
-        with self._file() as file:
-            schema = file.schema_arrow
+        with self._file() as (_, footer, file):
+            schema, self._footer = file.schema_arrow, footer
         names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
         self.taken = TableColumns.choose(path, names, label, columns, needs_label, drop)
         self.types = {name: schema.field(name).type for name in self.taken.wanted}
@@ -55,17 +58,29 @@ class ParquetRows:
                     f"{path}: column {short(self.taken.label)!r} holds {kind}; numbers or text expected as labels"
                 )
 
-    def _file(self) -> pyarrow.parquet.ParquetFile:
-        return pyarrow.parquet.ParquetFile(self._path, buffer_size=_BUFFER, pre_buffer=False)
+    @contextmanager
+    def _file(self) -> Iterator[tuple[pa.NativeFile, bytes, pyarrow.parquet.ParquetFile]]:
+        with pa.OSFile(os.fsencode(self._path)) as source:
+            footer = footer_of(self._path, source)
+            with pyarrow.parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
+                yield source, footer, file
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows, batch by batch."""
-        first = 0
-        with self._file() as file:
+        """Yield the rows, batch by batch; raises DataFileError where they are not all that the file says it has."""
+        first, before = 0, os.stat(self._path)
+        with self._file() as (source, footer, file):
+            if footer != self._footer:
+                raise DataFileError(f"{self._path} was rewritten while it was read")
+            n_rows = check_pages(self._path, source, footer, file.schema, self.taken.all)
             for rows in file.iter_batches(self._step, columns=self.taken.all):
                 yield Batch(first, rows, self._labels(rows, first))
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
+        now = os.stat(self._path)
+        is_replaced = now.st_ino != before.st_ino  # what was read is the old file, and whole
+        is_changed = (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
+        if first != n_rows or (is_changed and not is_replaced):
+            raise DataFileError(f"{self._path} was cut or rewritten while it was read: {first} of {n_rows} rows came")
 
     def _labels(self, rows: pa.RecordBatch, first: int) -> NDArray[Any] | None:
         if self.taken.label is None:

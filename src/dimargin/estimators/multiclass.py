@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -55,9 +56,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
         sums over clusters ("dc"). With "one_vs_one" pairs are in the order of `itertools.combinations`.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
-        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``) and for pairs of up to 4,096 rows
-        with the hinge or its square, else estimated from a sample of rows, plus five standard deviations.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included.
+        Rounding is bounded: always for "linear", "poly" and own kernels, with ``tol < 1e-4``, for pairs of up to 4,096
+        rows with the hinge or its square, and where that takes no more than a tenth of the fit or some milliseconds (up
+        to some thousand rows). Else, for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard
+        deviations.
     n_iter_ : int
         Passes over the rows, summed over the levels; with "one_vs_one", of the pair that took most.
     """
@@ -111,8 +114,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             (entry,) = outcome.history
             progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
             history = history_attribute(outcome.history)
-            own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history}
-            certificate = self._certificate_attributes(outcome.objectives, "global")
+            own = {"n_iter_": outcome.passes, "history_": history}
+            certificate = self._certificate_attributes(outcome.objectives, "global", outcome.status)
             return model_attributes(outcome) | certificate | own, outcome.reason
 
         model_attributes = partial(self._pair_attributes, data, order, pairs)
@@ -170,7 +173,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             "dual_coef_": signed,
             "intercept_": outcome.objectives.intercept,
             "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
-            "_transform": self._for_prediction(transform, len(order), vectors, signed),
+            "_transform": transform.in_float64(),
             "_router": None,
             "_n_given": data.n_given,
         }
@@ -215,10 +218,22 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     def _values(self, part: Any) -> Floats:
         if not self._is_one_vs_one:
             return super()._values(part)
-        matrix, numbers = self._kernel_with(part), pair_numbers(len(self.classes_))
-        values = np.zeros((len(self.intercept_), part.shape[0]))
-        # one pass over the support vectors of a class serves all its pairs
+        matrix = self._kernel_with(part)
+        return self._sums_of_pairs(part.shape[0], lambda rows, factors: matrix.multiply(rows, factors))
+
+    def _weights(self) -> Floats:
+        if not self._is_one_vs_one:
+            return super()._weights()
+        return self._sums_of_pairs(self.n_features_in_, lambda rows, factors: factors @ self.support_vectors_[rows])
+
+    def _sums_of_pairs(self, width: int, sums: Callable[[Indices, Floats], Floats]) -> Floats:
+        """Return sums over the support vectors of each pair, of shape (n_pairs, width).
+
+        The function `sums` returns them for some support vectors and rows of coefficients. One call for the support
+        vectors of a class serves all its pairs.
+        """
+        found = np.zeros((len(self.intercept_), width))
         of_class = np.split(np.arange(len(self.support_)), np.cumsum(self.n_support_)[:-1])
-        for own, rows in zip(numbers, of_class, strict=True):
-            values[own] += matrix.multiply(rows, self.dual_coef_[:, rows])
-        return values
+        for own, rows in zip(pair_numbers(len(self.classes_)), of_class, strict=True):
+            found[own] += sums(rows, self.dual_coef_[:, rows])
+        return found

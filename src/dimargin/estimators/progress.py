@@ -17,6 +17,7 @@ from threading import Event
 from typing import Any
 
 from dimargin.strategies import Progress
+from dimargin.system.progress_lines import print_progress
 
 _STEPS = 1000  # Tasks of a level that is a single problem, and of one of more partitions than that.
 
@@ -123,7 +124,7 @@ class CallbackProgress(Progress):
     def check(self, entry: dict[str, Any]) -> bool:
         """Report a check of the gap."""
         if self._estimator.verbose > 1:
-            print(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
+            print_progress(f"[dimargin]   {entry['seconds']:8.2f} s  relative gap {entry['relative_gap']:.2e}")
         done = min(int(self._way.update(entry["relative_gap"]) * _STEPS), _STEPS - 1)
         stop = False
         while self._steps + 1 < done:
@@ -140,7 +141,7 @@ class CallbackProgress(Progress):
             part = "pair" if "pairs" in entry else "partition"
             what = f"{entry['rows']} rows" if "rows" in entry else f"{parts} {part}{'s' if parts > 1 else ''}"
             scope = f"worst {part}" if parts > 1 else entry["scope"]
-            print(
+            print_progress(
                 f"[dimargin] level {entry['level']}: {what}, {entry['seconds']:.2f} s, "
                 f"relative gap {entry['relative_gap']:.2e} ({scope})"
             )

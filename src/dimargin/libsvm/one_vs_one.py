@@ -23,13 +23,14 @@ from dimargin.kernels.functions import Kernel
 from dimargin.libsvm import LibsvmModel
 from dimargin.libsvm.model import Expansion, one_vs_one, whole_labels
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.progress_lines import print_progress
 
 
 class _Dots(Monitor):
     """Monitor that prints a dot for every check of the gap, as LIBSVM shows that it works."""
 
     def check(self, entry: dict[str, Any]) -> bool:
-        print(".", end="", flush=True)
+        print_progress(".", end="")
         return False
 
 
@@ -64,7 +65,7 @@ class OneVsOne:
             kernel = Kernel(self.machine.kernel, self.machine.gamma, self.machine.degree, self.machine.coef0)  # type: ignore[arg-type]
             model = one_vs_one(kernel, labels, X, pairs, zero_based=True)
         if not quiet:
-            print(f"Total nSV = {model.support_vectors.shape[0]}")
+            print_progress(f"Total nSV = {model.support_vectors.shape[0]}")
         return model
 
     def _rows(self, X: Any, rows: Indices) -> Any:
@@ -130,9 +131,12 @@ def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
 def _report(pair: SVMClassifier, bounds: Floats) -> None:
     """Print LIBSVM's lines about a pair, and the certificate."""
     sizes = np.abs(pair.dual_coef_[0])
-    print(f"*\noptimization finished, #passes = {pair.n_iter_}")
-    if bounds.min() == bounds.max():
-        print(f"nu = {sizes.sum() / bounds.sum():f}")
-    print(f"obj = {-pair.dual_objective_:f}, rho = {0.0 - pair.intercept_[0]:f}")
-    print(f"nSV = {len(sizes)}, nBSV = {np.count_nonzero(sizes >= bounds[pair.support_])}")
-    print(f"relative duality gap = {pair.duality_gap_:.2g}")
+    lines = [
+        "*",
+        f"optimization finished, #passes = {pair.n_iter_}",
+        *([f"nu = {sizes.sum() / bounds.sum():f}"] if bounds.min() == bounds.max() else []),
+        f"obj = {-pair.dual_objective_:f}, rho = {0.0 - pair.intercept_[0]:f}",
+        f"nSV = {len(sizes)}, nBSV = {np.count_nonzero(sizes >= bounds[pair.support_])}",
+        f"relative duality gap = {pair.duality_gap_:.2g}",
+    ]
+    print_progress("\n".join(lines))

@@ -40,8 +40,8 @@ from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import (
     certify,
+    count_rounding,
     derailed,
-    float32_errors,
     float64_in_time,
     go_on_in_float64,
     note_progress,
@@ -257,7 +257,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             state.make_feasible()
             state.best.update(state.outputs, state.dual, state.margins, state.objectives())
         if self.is_certified and not state.whole.kernel.double and not state.best.is_counted:
-            state.best.round(float32_errors(state))
+            count_rounding(state)
         return Solution(
             dual=state.as_given(state.best.dual),
             margins=state.as_given(state.best.margins),

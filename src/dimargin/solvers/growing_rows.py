@@ -31,7 +31,7 @@ from dimargin.problems.objectives import Objectives
 from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.loop import Limits, Solver, Verdict, solve
-from dimargin.solvers.precision import float32_rounding
+from dimargin.solvers.single_precision import with_rounding
 from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.system.arrays import TINY, Floats, Indices
 
@@ -228,10 +228,18 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
             state.spent += precise.kernel.evaluations
             state.margins, state.objectives = margins, precise.objectives(state.dual, margins)
         elif not state.problem.kernel.double:
-            now, rng = state.objectives, np.random.default_rng(self.inner.random_state)
-            errors, spent = float32_rounding(state.problem, state.dual, state.margins, now.intercept, rng)
-            state.spent += spent
-            state.objectives = now.rounded(errors)
+            rounded = with_rounding(
+                state.problem,
+                state.dual,
+                state.margins,
+                state.objectives,
+                state.travelled,
+                np.random.default_rng(self.inner.random_state),
+                state.limits.tol,
+                float(state.spent),
+            )
+            state.spent += rounded.evaluations
+            state.margins, state.objectives = rounded.margins, rounded.objectives
         return Solution(state.dual, state.margins, state.objectives, status, reason, passes, state.spent, history)
 
     def evaluations(self, state: _State) -> int:

@@ -41,9 +41,9 @@ class Best:
         self.dual[indices], self.margins[indices] = dual[better], margins[better]
         self.objectives = self.objectives.replaced(indices, objectives.take(better))
 
-    def round(self, errors: Floats) -> None:
-        """Count errors by float32, of shape (n_outputs,), in the gaps of all outputs."""
-        self.is_counted, self.objectives = True, self.objectives.rounded(errors)
+    def count(self, margins: Floats, objectives: Objectives) -> None:
+        """Replace margins and objectives by those with which the rounding of float32 is counted."""
+        self.is_counted, self.margins, self.objectives = True, margins, objectives
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class State:
     margins: Floats
     best: Best  # of all outputs
     spent: int  # evaluations of kernels left behind
-    # float64 kernel values: sums, over all updates that led to the margins of all outputs, of absolute changes of
-    # coefficients times the sizes of their rows; None where margins were computed at once
+    # Sums, over all updates that led to the margins of all outputs, of absolute changes of coefficients times the sizes
+    # of their rows; None where margins were computed in one product.
     travelled: Floats | None = None
     accurately: bool = False  # whether margins that are computed at once are in twice the precision
 
@@ -129,7 +129,7 @@ class State:
 
     def travel(self, columns: Indices, change: Floats) -> None:
         """Count changes of coefficients, by which margins have been brought up to date."""
-        if not self.whole.kernel.double or not change.any():
+        if not change.any():
             return
         moved = self.problem.kernel.product_sizes(columns, change)
         if self.travelled is None:  # they were those of coefficients as far from the present ones as they moved

@@ -22,18 +22,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dimargin.problems.inner import InnerProblem
-from dimargin.problems.objectives import Objectives
+from dimargin.problems.objectives import Objectives, ObjectiveSums
 from dimargin.problems.solution import History, Status
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Node, Shards, tree_sum
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import (
+from dimargin.solvers.single_precision import (
+    FLOAT64_COST,
     SAMPLE,
     SINGLE_PRECISION_TOL,
     is_trusted,
-    largest_error,
+    is_uneven,
+    largest_part,
     rounding_of,
 )
 from dimargin.solvers.stopwatch import Stopwatch
@@ -49,6 +51,7 @@ from dimargin.strategies.round_tasks import (
     asked,
     begun,
     beyond_first_order,
+    bounded,
     changed,
     itself,
     most_violating,
@@ -57,7 +60,7 @@ from dimargin.strategies.round_tasks import (
     sampled,
     sums_of,
 )
-from dimargin.system.arrays import UNIT, Floats
+from dimargin.system.arrays import TINY, UNIT, Floats
 
 _OF_GAP, _OF_TOL = 0.15, 0.3  # part of the gap to which a round is solved, and of the tolerance at least
 _TRIES = 2.0 ** -np.arange(7)  # parts of the last move of the intercept by which others are tried
@@ -65,7 +68,6 @@ _SLOW, _HALVED = 4, 0.5  # rounds that must bring the gap down to this part of i
 _PATIENCE = {False: 6, True: 12}  # rounds without progress after which float32, or float64, is to blame
 _PROGRESS = 0.95
 _COLUMNS_AT_ONCE = 65_536
-_FLOAT64 = 3.0  # times as long as in float32 that a kernel value takes, at most
 _DOUBT = 0.4  # error by float32, in tolerances, with which no further round would help
 # Changes after which margins are computed afresh: lost shards are made again of rows and all changes since, and
 # tasks take these along.
@@ -380,7 +382,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def _seconds_in_float64(self, state: State) -> float:
         """Return the seconds, about, until margins on float64 kernel values are there."""
         n_support = 0 if state.support is None else state.support.n_rows
-        return _FLOAT64 * state.stopwatch.seconds_for(self.about.n_rows * n_support) + state.seconds_of_round
+        return FLOAT64_COST * state.stopwatch.seconds_for(self.about.n_rows * n_support) + state.seconds_of_round
 
     # ---- rounding ------------------------------------------------------------------------------------------------
 
@@ -391,36 +393,53 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         return bool((state.travelled > _MOVED * state.reach).any())
 
     def _count_rounding(self, state: State) -> None:
-        """Count what float32 does to the best objectives, estimated on a sample of rows, as part of their gap."""
+        """Count what float32 does to the best objectives as part of their gap.
+
+        It is measured on a sample of rows or, where a sample does not tell, bounded by sizes of rows (see
+        `dimargin.solvers.single_precision`).
+        """
         best, tol = state.best, state.limits.tol
         assert best is not None
         if best.is_counted:
             return
-        errors = self._float32_errors(state, best)
-        rounded = best.objectives.rounded(errors)
-        # a float64 pass takes as long as several rounds: an estimate is believed, too, that might be twice as large
-        enough = (rounded.relative_gap + rounded.rounding <= tol) & (tol >= SINGLE_PRECISION_TOL)
-        state.is_sure = bool((enough | is_trusted(best.objectives, errors, tol)).all())
+        is_stationary = state.support is None or state.support.problem.kernel.transform.kernel.stationary
+        errors = self._sampled_errors(state, best) if is_stationary else None
+        if errors is None:
+            (sums, reach) = state.placed.zip(best.standings, bounded, best.objectives.intercept).aggregate(itself)
+            rounded = ObjectiveSums(*sums).objectives(best.objectives.intercept, reach)
+            state.is_sure = rounded.raised().worst_gap <= tol and tol >= SINGLE_PRECISION_TOL
+            rounded = rounded.raised() if state.is_sure else rounded
+        else:
+            rounded = best.objectives.rounded(errors)
+            # A float64 pass takes as long as several rounds: an estimate is also trusted if twice as much would do.
+            enough = (rounded.relative_gap + rounded.rounding <= tol) & (tol >= SINGLE_PRECISION_TOL)
+            state.is_sure = bool((enough | is_trusted(rounded, tol)).all())
         state.best = replace(best, objectives=rounded, is_counted=True)
 
-    def _float32_errors(self, state: State, best: Best) -> Floats:
-        """Estimate the errors of the objectives by float32, of shape (n_outputs,), in two jobs."""
+    def _sampled_errors(self, state: State, best: Best) -> Floats | None:
+        """Estimate the errors of the objectives by float32, of shape (n_outputs,), in two jobs.
+
+        The estimate is None where the errors of the sample are too uneven.
+        """
         support, intercepts = best.support, best.objectives.intercept
         if support is None:
             return np.zeros(len(intercepts))
         share, seed = SAMPLE / self.about.n_rows, self.random_state
         exact = replace(support, problem=support.problem.with_kernel(support.problem.kernel.in_float64()))
         found: list[tuple[SampledErrors, Floats]] = []
-        samples = state.placed.zip(best.standings, sampled, (intercepts, share, seed)).collect()
+        samples = state.placed.zip(best.standings, sampled, (best.objectives, share, seed)).collect()
         for shard in (sample for sample in samples if sample is not None):
             evaluated = evaluate_from(shard.part, (exact, self.n_threads, state.limits))
             state.evaluations += evaluated.evaluations
             found.append((shard, evaluated.margins - shard.margins))
-        largest = np.max([largest_error(errors) for _, errors in found], axis=0)
-        slopes = [
-            shard.sample.slopes(shard.part.problem, shard.part.coefficients, shard.margins, intercepts, errors, largest)
-            for shard, errors in found
-        ]
+        parts = np.concatenate([np.abs(errors) / (shard.bounds + TINY) for shard, errors in found], axis=1)
+        if is_uneven(parts):
+            return None
+        largest = largest_part(parts)
+        slopes = []
+        for shard, errors in found:
+            own, size = shard.part, largest * shard.bounds + TINY
+            slopes.append(shard.sample.slopes(own.problem, own.coefficients, shard.margins, intercepts, errors, size))
         estimates, variances = (np.sum(values, axis=0) for values in zip(*slopes, strict=True))
         left = exact.problem.kernel.rounding(exact.n_rows)
         (rest,) = state.placed.zip(best.standings, beyond_first_order, (intercepts, largest, left)).aggregate(itself)
