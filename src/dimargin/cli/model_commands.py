@@ -15,6 +15,7 @@ from dimargin.cli.column_flags import describe
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
+    MANY_VALUES,
     DataArgument,
     JsonOption,
     LabelOption,
@@ -96,6 +97,9 @@ def _evaluate(
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
+    if len(classes) > MANY_VALUES:
+        out.say(f"The table of {len(classes)} classes, true and predicted, is in the output of --json.")
+        return
     table = Table("true \\ predicted", *map(printable, classes))
     for name, counts in zip(classes, confusion, strict=True):
         table.add_row(printable(name), *map(str, counts))
