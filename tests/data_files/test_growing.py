@@ -179,7 +179,6 @@ CSV = [
     "y,a,class\n1,2,3\n",
     "a,a,y\n1,2,3\n",
     "y\n1\n",
-    "\n",
 ]
 
 
@@ -215,15 +214,20 @@ def test_a_byte_order_mark_without_names(written):
 
 
 def test_names_of_any_bytes_and_quotes(written):
-    for names in (b'a,label,"\n', b"\xe4a,label,b\n"):
-        assert assert_read_alike(written("rows.csv", names + b'1,x,2\n3,"y",4\n')) is None
+    path = written("rows.csv", b'a,label,"\n1,x,2\n3,"y",4\n')
+    assert assert_read_alike(path) is None
+    refused = assert_read_alike(written("rows.csv", b"\xe4a,label,b\n1,x,2\n"))
+    assert refused is not None and "line 1: the name of a column, '\ufffda', is not UTF-8 text" in refused[0]
+    assert refused[0] == refused[1]
 
 
 def test_what_no_file_that_grows_can_be(written):
     with pytest.raises(DataFileError, match=r"rows.pq is Parquet, .* cannot grow; CSV or LIBSVM text expected"):
         GrowingFile(written("rows.pq", b"PAR1"))
+    with pytest.raises(DataFileError, match=r"rows is Parquet"):
+        GrowingFile(written("rows", b"PAR1")).read()
     with pytest.raises(DataFileError, match="labels first"):
-        GrowingFile(written("rows", "1 1:1\n"), label=0)
+        GrowingFile(written("rows", "1 1:1\n"), label=0).read()
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
 def test_malformed_libsvm_line_is_named(line, message, n_before, written, chunk):
     text = "1 1:1\n" * n_before + "# comment\n\n" + line + "\n" + "2 1:3\n" * 20
     expected = f"FILE, line {n_before + 3}: "
-    found = fault(written("rows", text.encode("latin-1")))
+    found = fault(written("rows", text.encode("latin-1")), format="libsvm")
     assert found.startswith(expected) and message in found and len(found) < 500
 
 

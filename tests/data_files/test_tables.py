@@ -232,7 +232,6 @@ def test_csv_line_is_named_after_text_of_several_lines(written):
         ('"' + "a" * 200_000 + '",y\n1,2\n', "line 1: field larger"),
         ('"a\nb",y\n1,2\n', ""),
         ("\x00\x01\x02,y\n\x00,1\n", "line 2: "),
-        ("a,y\n1,2\n".encode("utf-16"), ""),
     ],
 )
 def test_csv_that_is_none(text, message, written):
@@ -271,7 +270,7 @@ def test_parquet_is_read_as_by_pyarrow(compression, row_group_size, tmp_path, ch
     columns = {
         "f64": DENSE[:, 0],
         "f32": DENSE[:, 1].astype(np.float32),
-        "i8": np.arange(60, dtype=np.int8),
+        "i8": np.arange(5, 65, dtype=np.int8),
         "u64": np.arange(60, dtype=np.uint64) << np.uint64(50),
         "bool": DENSE[:, 2] > 0,
         "y": LABELS,

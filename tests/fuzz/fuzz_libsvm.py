@@ -2,7 +2,8 @@
 
 import zlib
 
-from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm, read_data
+from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm
+from dimargin.data_files.data import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 
@@ -29,7 +30,7 @@ def _line(rng):
 def generate(rng):
     end = rng.choice(["\n", "\n", "\n", "\r\n", "\n\n"])
     text = end.join(_line(rng) for _ in range(rng.choice([0, 1, 2, 3, 5, 12])))
-    data = (text + rng.choice(["", end])).encode()
+    data = (rng.choice(["", "", "", "", "\ufeff"]) + text + rng.choice(["", end])).encode()
     data = mutated(rng, data) if rng.random() < 0.5 else data
     data = compressed(rng, data)
     return mutated(rng, data) if rng.random() < 0.1 else data
@@ -38,7 +39,7 @@ def generate(rng):
 def check(data):
     libsvm.CHUNK = growing.CHUNK = (24, 100, 2**20)[zlib.crc32(data) % 3]
     path, outcomes = file("rows.svm", data), []
-    for read in (read_data, lambda path: GrowingFile(path).read()):
+    for read in (read_file, lambda path: GrowingFile(path).read()):
         try:
             outcomes.append(read(path))
         except DataFileError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import scipy.sparse as sp
 import typer
 
-from dimargin.cli.flags import usage_checked
+from dimargin.cli.column_flags import Reading, reading_flags
+from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.shared import (
     DataArgument,
     LabelOption,
@@ -17,7 +18,7 @@ from dimargin.cli.shared import (
     Output,
     QuietOption,
     check_classes,
-    check_folder,
+    check_output,
     machine_of,
     read_for,
 )
@@ -36,6 +37,7 @@ def _report(
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the rows that importances are computed on.")
     ] = 0,
     quiet: QuietOption = False,
+    **given: Any,
 ) -> None:
     """Write a page of HTML about a model and how it does on labelled data.
 
@@ -46,11 +48,12 @@ def _report(
     """
     out = Output(False, quiet)
     with usage_checked():
-        check_folder("--output", output)
+        check_output("--output", output, model, data)
+        reading = Reading.of(given)
     began = time.perf_counter()
     trained, header = load_with_header(model)
     is_detector = isinstance(machine_of(trained), CoreSetDetector)
-    rows = read_for(trained, header["notes"], data, label, needs_label=not is_detector)
+    rows = read_for(trained, header["notes"], data, label, reading, needs_label=not is_detector)
     if not is_detector:
         check_classes(trained, data, rows)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
@@ -72,4 +75,4 @@ def _report(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("report")(_report)
+    app.command("report")(with_flags(_report, reading_flags()))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,14 +16,15 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
-from dimargin.cli.column_flags import read_like
+from dimargin.cli.column_flags import Reading, read_like
+from dimargin.cli.file_flags import data_argument
 from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.data_files import DataFileError, DataSet
 from dimargin.estimators import CoreSetDetector
@@ -41,8 +43,8 @@ class Scale(StrEnum):
     quantile = "quantile"
 
 
-DATA = "LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
-DataArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="DATA", help=DATA)]
+DATA = "LIBSVM text, CSV (both also .gz, .bz2, .xz) or Parquet; - is standard input."
+DataArgument = Annotated[Path, data_argument(metavar="DATA", help=DATA)]
 ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file.")]
 LabelOption = Annotated[
     str | None, typer.Option(help="Name or position of the label column of CSV and Parquet.", show_default="by name")
@@ -77,12 +79,17 @@ class Output:
         """Print for a person what was read."""
         self.say(f"{data}: {shape[0]} rows, {shape[1]} features{', sparse' if sparse else ''}")
 
+    def warn(self, remarks: Sequence[str]) -> None:
+        """Print warnings on standard error, unless `quiet`."""
+        for remark in remarks:
+            self.say(f"warning: {remark}")
+
     def result(self, facts: dict[str, Any]) -> None:
         """Print facts as a table, or as one JSON object."""
         if self.as_json:
             print(json.dumps(facts))
         elif not self.quiet:
-            table = Table(show_header=False, box=None, pad_edge=False)
+            table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False, box=None, pad_edge=False)
             for name, value in facts.items():
                 table.add_row(name.replace("_", " "), _text(value))
             self.console.print(table)
@@ -170,10 +177,17 @@ def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]
     return {"label": rows.label, "zero_based": rows.zero_based, **(columns or {})}
 
 
-def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
+def read_for(
+    model: Any,
+    notes: dict[str, Any],
+    path: Path,
+    label: str | None,
+    reading: Reading,
+    needs_label: bool = True,
+) -> DataSet:
     """Read data as the model's training file was read."""
     names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
-    return read_like(path, notes, names, model.n_features_in_, label, needs_label, columns_step(model))
+    return read_like(path, notes, names, model.n_features_in_, reading, label, needs_label, columns_step(model))
 
 
 def columns_step(model: Any) -> ColumnTransformer | None:
@@ -223,11 +237,13 @@ def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
     }
 
 
-def validation(model: Any, notes: dict[str, Any], path: Path | None, label: str | None) -> dict[str, dict[str, Any]]:
+def validation(
+    model: Any, notes: dict[str, Any], path: Path | None, label: str | None, reading: Reading
+) -> dict[str, dict[str, Any]]:
     """Return the scores of a model on further data as the fact that they are printed as, or none without data."""
     if path is None:
         return {}
-    found = scores(model, path, read_for(model, notes, path, label))
+    found = scores(model, path, read_for(model, notes, path, label, reading))
     return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
 
 
@@ -256,8 +272,7 @@ class Trained:
         model = Pipeline(steps) if self.scalers else self.machine
         if path is not None:
             save(model, path, self.notes)
-        for complaint in self.complaints:
-            out.say(f"warning: {complaint}")
+        out.warn(self.complaints)
         return model
 
     def facts(self, model: Path) -> dict[str, Any]:
@@ -322,14 +337,24 @@ def draw(make: Callable[[], Any], path: Path | None, out: Output, what: str) -> 
     out.say(f"{what} drawn in {path}")
 
 
-def check_plot(path: Path | None) -> None:
-    """Raise MissingExtra without matplotlib, or ValueError without the folder, before the work rather than after it."""
+def check_plot(path: Path | None, *read: Path | None) -> None:
+    """Raise MissingExtra without matplotlib, or as `check_output`, before the work rather than after it."""
     if path is not None:
         require("--plot", "matplotlib")
-        check_folder("--plot", path)
+        check_output("--plot", path, *read)
 
 
-def check_folder(name: str, path: Path) -> None:
-    """Raise ValueError if the folder of a file does not exist."""
-    if not path.parent.is_dir():
+def check_output(name: str, path: Path, *read: Path | str | None) -> None:
+    """Raise ValueError if a file cannot be written, or is one of those that are read, as far as can be known before."""
+    try:
+        target = Path(os.path.realpath(path))
+    except OSError as error:
+        raise ValueError(f"{name} {path}: the current folder does not exist any more") from error
+    if target.exists() and not target.is_file():
+        return  # a pipe or a device
+    if not target.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"{name} {path}: no file can be written in the folder {path.parent}")
+    if any(given is not None and os.path.realpath(given) == str(target) for given in read):
+        raise ValueError(f"{name} {path} would replace a file that is read; name another one")

@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
+from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
-from dimargin.cli.shared import refuse_detector
-from dimargin.data_files import DataFileError, read_data
-from dimargin.data_files.data import data_format
+from dimargin.cli.shared import check_output, refuse_detector
+from dimargin.data_files import DataFileError
+from dimargin.data_files.data import data_format, read_file
 from dimargin.data_files.libsvm import DENSE
+from dimargin.data_files.opening import FileOptions
 from dimargin.estimators import SVMClassifier
 from dimargin.libsvm import from_libsvm
 from dimargin.libsvm.export import libsvm_model
@@ -82,7 +84,7 @@ def _above_zero(value: float | None) -> float | None:
 
 
 InputArgument = Annotated[
-    Path, typer.Argument(exists=True, dir_okay=False, metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz).")
+    Path, data_argument(metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz); - is standard input.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
 ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
@@ -106,9 +108,13 @@ def _read(path: Path, zero_based: bool = True) -> tuple[Any, NDArray[Any]]:
 
     If `zero_based`, column j is feature j, so that column 0 is empty in most files.
     """
-    if data_format(path) != "libsvm":
-        raise DataFileError(f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet")
-    data = read_data(path, zero_based=zero_based)
+    try:
+        data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
+    except DataFileError as error:
+        if data_format(path, FileOptions()) == "libsvm":
+            raise
+        message = f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet. {error}"
+        raise DataFileError(message) from error
     return data.X, np.asarray(data.y)
 
 
@@ -186,13 +192,13 @@ def svm_train(
     weights = _weights(weight or [])
     if model is None:
         model = Path(f"{data.name}.model")
-    if not model.parent.is_dir():
-        raise typer.BadParameter(f"{model}: the folder {model.parent} does not exist")
     machine = SVMClassifier(
         C=cost, fit_intercept=True, kernel=_KERNELS[kernel], gamma=gamma or 1.0, degree=degree, coef0=coef0,
         strategy="exact", tol=_GAP_OF_EPSILON * epsilon, random_state=0,
     )  # fmt: skip
     with usage_checked():
+        if folds is None:
+            check_output("MODEL", model, data)
         machine._check_parameters()
     X, y = _read(data)
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
@@ -215,6 +221,8 @@ def svm_predict(
 
     Example: dimargin svm-predict test.libsvm train.libsvm.model labels.txt
     """
+    with usage_checked():
+        check_output("OUTPUT", output, data, model)
     machine, (X, y) = from_libsvm(model, zero_based=True), _read(data)
     if machine.kernel is not None:
         X = _at_least(X, machine.n_columns)
@@ -288,6 +296,8 @@ def export(
 
     Example: dimargin export spam.dimargin spam.model
     """
+    with usage_checked():
+        check_output("OUTPUT", output, model)
     trained, header = load_with_header(model)
     refuse_detector(model, trained, "has no form among LIBSVM's models of classifiers")
     if isinstance(trained, Pipeline):

@@ -1,16 +1,12 @@
-"""Common parts of the readers of data files: the result, its chunks, opening of files, conversion of labels."""
+"""Common parts of the readers of data files: the result, its chunks, conversion of labels."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import mmap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +17,6 @@ from dimargin.system.memory import memory_of_process, out_of_memory
 from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
 
 class DataFileError(PrintableError, ValueError):
@@ -43,6 +38,8 @@ class DataSet:
         The column that held the labels: its name, or its place where columns have no names.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
+    remarks : tuple of str
+        What whoever trains on these rows should know: columns that were left out, or that number the rows.
     """
 
     X: Any
@@ -50,6 +47,7 @@ class DataSet:
     feature_names: list[str] | None = None
     label: str | int | None = None
     zero_based: bool | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def no_rows(
@@ -64,29 +62,6 @@ class Chunk(NamedTuple):
 
     X: Any
     y: NDArray[Any] | None
-
-
-@contextmanager
-def open_data(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, and decompress it where its first bytes say that it is compressed."""
-    with open(path, "rb") as raw:
-        if not raw.read(1):
-            raise DataFileError(f"{path} is empty")
-        opener = _opener(raw) or nullcontext  # which gives the file itself
-        with opener(raw) as stream:
-            yield stream
-
-
-def is_compressed(file: BinaryIO) -> bool:
-    """Return whether the first bytes of a file say that it is compressed; reading goes on at its beginning."""
-    return _opener(file) is not None
-
-
-def _opener(file: BinaryIO) -> Callable[..., Any] | None:
-    file.seek(0)
-    start = file.read(6)
-    file.seek(0)
-    return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
 
 
 class Chunks:

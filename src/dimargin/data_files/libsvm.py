@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
 from dimargin.data_files.lines import blocks_of_lines
+from dimargin.data_files.opening import BOM
 from dimargin.system.arrays import Floats
 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
@@ -83,6 +84,7 @@ class LibsvmRows:
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Yield the rows of blocks of whole lines."""
         for block in blocks:
+            block = block.removeprefix(BOM) if self.next_line == 1 else block
             X, y = parse_lines(block, lambda line: f"{self._path}, line {self.next_line + line}", self._parse)
             if X.nnz:
                 self.least = min(self.least, int(X.indices.min()))

@@ -45,12 +45,13 @@ class ParquetRows:
         self._path, self._texts, self._text_labels = path, TextLabels(path), False
         with self._file() as (_, footer, file):
             schema, self._footer = file.schema_arrow, footer
-        names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+        self._given = {name.strip(): name for name in reversed(schema.names)}
+        names = [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
         self.taken = TableColumns.choose(path, names, label, columns, needs_label, drop)
-        self.types = {name: schema.field(name).type for name in self.taken.wanted}
+        self.types = {name: schema.field(self._given[name]).type for name in self.taken.wanted}
         self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
         if self.taken.label is not None:
-            kind = schema.field(self.taken.label).type
+            kind = schema.field(self._given[self.taken.label]).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             self._text_labels = is_text(kind)
             if not (self._text_labels or is_numeric(kind) or pa.types.is_null(kind)):
@@ -67,12 +68,13 @@ class ParquetRows:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows, batch by batch; raises DataFileError where they are not all that the file says it has."""
-        first, before = 0, os.stat(self._path)
+        first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
         with self._file() as (source, footer, file):
             if footer != self._footer:
                 raise DataFileError(f"{self._path} was rewritten while it was read")
-            n_rows = check_pages(self._path, source, footer, file.schema, self.taken.all)
-            for rows in file.iter_batches(self._step, columns=self.taken.all):
+            n_rows = check_pages(self._path, source, footer, file.schema, given)
+            for rows in file.iter_batches(self._step, columns=given):
+                rows = rows.rename_columns([name.strip() for name in rows.schema.names])
                 yield Batch(first, rows, self._labels(rows, first))
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
@@ -131,7 +133,7 @@ def read_parquet(
 
     collected = Chunks(path, chunks())
     y = rows.values(collected.y)
-    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label)
+    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label, remarks=rows.taken.remarks)
 
 
 def is_numeric(kind: pa.DataType) -> bool:

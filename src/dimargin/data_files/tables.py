@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ _SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at it
 MISSING = ("", "nan")  # texts that are no labels
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
+_WRITTEN_INDEX = re.compile(
+    r"|Unnamed: 0(\.\d+)*"
+)  # what it is called in CSV, and once that was read and written again
+_INDEX = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
+_VACANT = "it has no name, and nothing is in it"
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class TableColumns:
     index: int | None  # of the label
     label: str | None
     wanted: list[str]  # the features
+    remarks: tuple[str, ...] = ()  # on columns that are left out although nobody said so
 
     @classmethod
     def choose(
@@ -44,9 +51,16 @@ class TableColumns:
         columns: Sequence[str] | None = None,
         needed: bool = True,
         drop: Sequence[str] = (),
+        vacant: Collection[str] = (),
     ) -> TableColumns:
-        """Choose among the names of all columns; parameters as in `read_data`, where `needed` is `needs_label`."""
+        """Choose among the names of all columns, which blanks neither begin nor end.
+
+        Parameters are as in `read_data`, where `needed` is `needs_label`. Where no columns are named, the index of the
+        rows is left out, and so are columns that are `vacant`.
+        """
         known = set(names)
+        columns = None if columns is None else [name if name in known else name.strip() for name in columns]
+        drop = [name if name in known else name.strip() for name in drop]
         if len(known) < len(names):
             double = Counter(names).most_common(1)[0][0]
             raise DataFileError(f"{path}: two columns are called {short(double)!r}")
@@ -56,18 +70,27 @@ class TableColumns:
         index = _label_index(path, names, label, columns or drop, needed)
         if index is not None and names[index] in drop:
             raise DataFileError(f"{path}: column {short(names[index])!r} is the label, but also named to be left out")
+        remarks: tuple[str, ...] = ()
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
+            index_names = list(takewhile(_WRITTEN_INDEX.fullmatch, columns)) if columns[:1] == names[:1] else []
+            left_out = {name: _INDEX for name in index_names} | {name: _VACANT for name in columns if name in vacant}
+            columns = [name for name in columns if name not in left_out]
+            remarks = tuple(f"{path}: {_called(name)} is left out: {why}" for name, why in left_out.items())
         elif index is not None and names[index] in columns:
             raise DataFileError(
                 f"{path}: column {short(names[index])!r} is the label, but also named among the features"
             )
-        return cls(index, None if index is None else names[index], list(columns))
+        return cls(index, None if index is None else names[index], list(columns), remarks)
 
     @property
     def all(self) -> list[str]:
         """Names of the features, and behind them that of the label."""
         return self.wanted if self.label is None else [*self.wanted, self.label]
+
+
+def _called(name: str) -> str:
+    return f"column {short(name)!r}" if name else "the first column, which has no name,"
 
 
 def _label_index(
@@ -82,8 +105,8 @@ def _label_index(
             f"{path}: which column holds the labels? By default the one named {', '.join(_LABEL_NAMES)}, but {found}. "
             f"Give its name or position; the columns are {_listed(names)}"
         )
-    if isinstance(label, str) and label in names:
-        return names.index(label)
+    if isinstance(label, str) and (label in names or label.strip() in names):
+        return names.index(label if label in names else label.strip())
     try:
         index = int(label)
     except ValueError:

@@ -451,7 +451,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         if transform is None:
             return self._values_of_batch(part)
         matrix = kernel_matrix(transform, vectors, queries=part, n_threads=effective_n_threads(self.n_jobs))
-        values = matrix.multiply(np.arange(len(vectors)), self.dual_coef_) + self.intercept_[:, None]
+        values = matrix.multiply(np.arange(vectors.shape[0]), self.dual_coef_) + self.intercept_[:, None]
         near = np.abs(values[0]) <= _FAR_FROM_ZERO * np.linalg.norm(self.dual_coef_) + 1e-6 * abs(self.intercept_[0])
         if near.any():
             values[:, near] = self._values_of_batch(part[near])
