@@ -16,6 +16,7 @@ from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
+    MANY_VALUES,
     DataArgument,
     JsonOption,
     LabelOption,
@@ -106,6 +107,9 @@ def _evaluate(
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
+    if len(classes) > MANY_VALUES:
+        out.say(f"The table of {len(classes)} classes, true and predicted, is in the output of --json.")
+        return
     table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *map(printable, classes))))
     for name, counts in zip(classes, confusion, strict=True):
         table.add_row(printable(name), *map(str, counts))

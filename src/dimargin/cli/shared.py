@@ -60,6 +60,7 @@ def plot_option(help: str) -> Any:
 
 
 _MOST_QUANTILES = 1000
+MANY_VALUES = 50  # More values of a fact are not printed one by one: all pairs of 200 classes have 19,900 objectives.
 _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
 
@@ -100,6 +101,10 @@ def _text(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {_text(part)}" for name, part in value.items())
+    if isinstance(value, list) and len(value) > MANY_VALUES and isinstance(value[0], float):
+        return f"{_text(min(value))} to {_text(max(value))} ({len(value)} values)"
+    if isinstance(value, list) and len(value) > MANY_VALUES:
+        return f"{_text(value[:MANY_VALUES])}, ... ({len(value)} values)"
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     return printable(value)
