@@ -32,7 +32,7 @@ class DataSet:
     ----------
     X : ndarray or CSR array of shape (n, n_features), float64
     y : ndarray of shape (n,) or None
-        Labels: whole numbers or text, as they are (see `dimargin.data_files.labels.label_values`), and floating-point
+        Labels: whole numbers or text, as they are (see ``dimargin.data_files.labels.label_values``), and floating-point
         numbers where one is not whole. None if they were not read.
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
