@@ -381,7 +381,7 @@ def test_a_time_limit_ends_no_fit_before_the_last_checkpoint(frame, folder, whol
     assert levels == [2, 1]
     assert found.status_ == "max_time" and found.certificate_ == "partitioned"
     expected, _ = whole("diodm")
-    assert found.objective_ == expected.history_[1]["objective"]
+    assert found.objective_ == pytest.approx(expected.history_[1]["objective"], rel=1e-9)  # raised by its rounding
     assert found.score(*rows_of(frame)) > 0.95
 
 
