@@ -193,7 +193,8 @@ def test_rows_that_repeat_the_names_are_refused(written, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("before", "n_before"), [("", 0), ("\n\n", 2), ("# made by a program\n", 1), ("\n# one, two\n#\n\n", 4)]
+    ("before", "n_before"),
+    [("", 0), ("\n\n", 2), ("# made by a program\n", 1), ("\n# one, two\n#\n\n", 4), ("sep=,\r\n", 1)],
 )
 @pytest.mark.parametrize("names", ["a,b,label\n", ""])
 def test_blank_lines_and_comments_may_stand_before_the_table(before, n_before, names, written, chunk):
@@ -206,6 +207,17 @@ def test_blank_lines_and_comments_may_stand_before_the_table(before, n_before, n
     for read in (read_data, lambda *args: GrowingFile(*args).read()):
         with pytest.raises(DataFileError, match=f"line {n_before + bool(names) + 4}: column '?(b|column 1)'? is 'ham'"):
             read(bad, label)
+
+
+@pytest.mark.parametrize("title", ["Report of 2020", "Report of 2020,,", ",,"])
+def test_a_title_before_the_table_is_named(title, written):
+    path = written("t.csv", f"{title}\na,b,label\n" + "1,2,x\n3,4,y\n" * 9)
+    said = (
+        "line 1: 1 name of columns, but the lines below have 3 fields; what stands before the table has to begin with #"
+    )
+    for read in (read_data, read_mixed, lambda path: GrowingFile(path).read()):
+        with pytest.raises(DataFileError, match=said):
+            read(path)
 
 
 def test_a_comment_that_has_as_many_fields_is_the_line_of_names(written):

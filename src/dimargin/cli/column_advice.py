@@ -25,10 +25,10 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _FEW_ODD_TEXTS, _FEW_ODD_CELLS = 3, 0.1  # of a column of numbers: different texts, or else a share of the cells
 _DIGITS = r"\d[\d.,'  \u00a0\u202f]*"
 _DRESSED = re.compile(
-    rf"\(?[+-]?(?:[$€£¥₹]|(?P<before>[A-Z]{{3}}) )?[+-]?{_DIGITS}"
-    r"(?:[%‰°$€£¥₹]|(?P<after>[A-Za-zµ][A-Za-zµ/]{0,5}[²³]?))?\)?"
+    rf"['\"]?\(?[+-]?(?:[$€£¥₹]|(?P<before>[A-Z]{{3}}) )?[+-]?{_DIGITS}"
+    r"(?:[%‰°$€£¥₹]|(?P<after>[A-Za-zµ][A-Za-zµ/]{0,5}[²³]?))?\)?['\"]?"
 )
-"""A number with a sign or a unit, with separators of thousands, or in brackets because it is below zero."""
+"""A number with a sign or a unit, with separators of thousands, in quotes, or in brackets because it is below zero."""
 _PLAIN = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 
@@ -48,6 +48,7 @@ class _Problem(NamedTuple):
     helps: str
     kind: str  # of the column
     example: str
+    row: int | None = None  # the only one that has a text, of a column of numbers
 
 
 class Problems:
@@ -56,10 +57,13 @@ class Problems:
     def __init__(self, rows: MixedData, choices: Choices) -> None:
         self._rows, self._choices = rows, choices
         self._found: dict[tuple[str, str], list[str]] = {}
-        for name in rows.X.column_names:
-            problem = self._of(name)
-            if problem is not None:
-                self._found.setdefault(problem[:2], []).append(f"{short(name)!r} ({problem.example})")
+        found = {name: problem for name in rows.X.column_names if (problem := self._of(name)) is not None}
+        text_rows = [problem.row for problem in found.values() if problem.row is not None]
+        for name, problem in found.items():
+            helps = problem.helps
+            if problem.row is not None and len(text_rows) > 1 == len(set(text_rows)):  # names again, units, or a sum
+                helps = f"a file without {rows.place(problem.row)}, a line of texts,"
+            self._found.setdefault((helps, problem.kind), []).append(f"{short(name)!r} ({problem.example})")
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -131,7 +135,8 @@ class Problems:
         if self._choices.missing is None:
             helps += " --missing median"
         example = f"{odd.said}: {self._rows.place(odd.first)}, {short(odd.texts[0], 30)!r}"
-        return _Problem(helps, "columns of numbers with texts that stand for missing values", example)
+        kind = "columns of numbers with other cells"
+        return _Problem(helps, kind, example, odd.first if odd.n_odd == 1 else None)
 
     def _no_date(self, column: pa.ChunkedArray, format: str) -> str:
         """Return the first text of a column that is no date."""

@@ -18,6 +18,7 @@ MAX_COLUMNS = 2**20
 """Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
 BLANKS = " "
 _SOME_BLANKS, _BLANKS_AT_ENDS = re.compile(rb"[ \t]+"), re.compile(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)")
+_REMARK = re.compile(r"#|sep=.\s*$", re.IGNORECASE)
 _BLANKS_OR_QUOTED = re.compile(rb'("[^"\r\n]*")|[ \t]+')
 UNCLOSED = "a quote is not closed"
 NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
@@ -31,6 +32,11 @@ _NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.
 def is_number(text: str) -> bool:
     """Return whether all readers take a text for a number, which may be infinite."""
     return _NUMBER.fullmatch(text) is not None
+
+
+def is_remark(line: str) -> bool:
+    """Return whether a line before a table is none of it: a comment, or what tells Excel the separator."""
+    return _REMARK.match(line) is not None
 
 
 def is_missing(text: str) -> bool:

@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from dimargin.data_files.csv_rows import BLANKS, MAX_COLUMNS, is_missing, is_number
+from dimargin.data_files.csv_rows import BLANKS, MAX_COLUMNS, is_missing, is_number, is_remark
 
 SAMPLE_ROWS = 100
 SAMPLE_BYTES = 2**18
@@ -86,10 +86,10 @@ class _Counts(NamedTuple):
 def separator(text: str) -> str:
     """Return what separates the columns of the lines of a text.
 
-    Separators within quotes do not count, nor do lines that begin with "#" if there are others.
+    Separators within quotes do not count, nor do remarks if there are other lines.
     """
     lines = [line for line in _ENDS.split(_QUOTED.sub('""', text)) if line.strip()][: SAMPLE_ROWS + 1]
-    lines = [line for line in lines if not line.startswith("#")] or lines or [""]
+    lines = [line for line in lines if not is_remark(line)] or lines or [""]
     found = {one: _Counts.of([line.count(one) for line in lines]) for one in _SEPARATORS}
     blanks = _Counts.of([max(0, len(line.split(None, MAX_COLUMNS)) - 1) for line in lines])
     best = max(_SEPARATORS, key=found.__getitem__)
