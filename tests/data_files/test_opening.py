@@ -1,5 +1,6 @@
 """Text in other encodings, kinds of files that are not read, and pipes."""
 
+import bz2
 import gzip
 import os
 import threading
@@ -81,6 +82,13 @@ def test_kinds_that_are_not_read_are_named(start, name, written):
     assert said.startswith("FILE is ") and ("; " in said or "expected" in said)
     with pytest.raises(DataFileError, match="is "):
         GrowingFile(path).read() if name != "t.parquet" else GrowingFile(path)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+@pytest.mark.parametrize("name", ["t.parquet.gz", "t.csv", "t"])
+def test_kinds_that_are_compressed_are_named_too(name, compress, written):
+    assert fault(written(name, compress(b"PAR1" + bytes(60)))) == "FILE is compressed Parquet; unpack it"
+    assert fault(written(name, compress(b"%PDF-1.7\n"))).startswith("FILE is compressed PDF; ")
 
 
 def test_an_archive_names_the_command_that_helps(tmp_path):

@@ -58,6 +58,13 @@ def test_the_name_decides_where_the_content_does_not(text, name, kind):
     assert text_format(Path(name), text.encode()) == kind
 
 
+@pytest.mark.parametrize("name", ["t.parq", "t.pq", "t.data", "t"])
+def test_parquet_of_any_name(name, tmp_path):
+    pd.DataFrame({"a": [1.5, 2], "y": ["x", "z"]}).to_parquet(tmp_path / name)
+    assert read_data(tmp_path / name).y.tolist() == ["x", "z"]
+    assert read_mixed(tmp_path / name).X.to_pydict() == {"a": [1.5, 2]}
+
+
 @pytest.mark.parametrize("name", ["t.tsv", "t.tab", "t.data", "t.txt", "t", "t.csv", "t.svm"])
 @pytest.mark.parametrize("sep", ["\t", ",", ";", "|", " "])
 def test_tables_of_any_name_and_separator(name, sep, written):

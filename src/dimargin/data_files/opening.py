@@ -100,7 +100,10 @@ def open_data(path: Path, options: FileOptions | None = None) -> Iterator[Binary
             raise DataFileError(f"{path} is empty")
         opener = opener_of(path, raw) or nullcontext  # which gives the file itself
         with opener(raw) as stream:
-            encoding = (None if options is None else options.recoded) or _marked(stream.read(4))
+            start = stream.read(16)
+            if stream is not raw:
+                _refuse(path, start, "compressed ")
+            encoding = (None if options is None else options.recoded) or _marked(start)
             stream.seek(0)
             yield stream if encoding is None else io.BufferedReader(_Recoded(stream, encoding))
 
@@ -113,10 +116,16 @@ def opener_of(path: Path, file: BinaryIO) -> Callable[..., Any] | None:
     file.seek(0)
     start = file.read(16)
     file.seek(0)
-    for magic, what in _NOT_READ.items():
-        if start.startswith(magic):
-            raise DataFileError(f"{path} {what.format(path=path)}")
+    _refuse(path, start)
     return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
+
+
+def _refuse(path: Path, start: bytes, within: str = "") -> None:
+    """Raise DataFileError for a kind of file that is not read, by its first bytes."""
+    kinds = _NOT_READ | ({PARQUET: "is Parquet; unpack it"} if within else {})
+    for magic, what in kinds.items():
+        if start.startswith(magic):
+            raise DataFileError(f"{path} {what.format(path=path).replace('is ', f'is {within}', 1)}")
 
 
 def _marked(start: bytes) -> str | None:
