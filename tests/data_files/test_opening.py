@@ -87,8 +87,15 @@ def test_kinds_that_are_not_read_are_named(start, name, written):
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
 @pytest.mark.parametrize("name", ["t.parquet.gz", "t.csv", "t"])
 def test_kinds_that_are_compressed_are_named_too(name, compress, written):
-    assert fault(written(name, compress(b"PAR1" + bytes(60)))) == "FILE is compressed Parquet; unpack it"
+    assert fault(written(name, compress(b"PAR1\x15" + bytes(60)))) == "FILE is compressed Parquet; unpack it"
     assert fault(written(name, compress(b"%PDF-1.7\n"))).startswith("FILE is compressed PDF; ")
+
+
+@pytest.mark.parametrize("name", ["PAR1", "ARROW1", "SQLite format 3", "PK"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_names_of_columns_are_no_kinds(name, compress, written):
+    path = written("t.csv", compress(f"{name},b,y\n1,2,x\n3,4,z\n".encode()))
+    assert read_data(path).feature_names == GrowingFile(path).read().feature_names == [name, "b"]
 
 
 def test_an_archive_names_the_command_that_helps(tmp_path):

@@ -22,7 +22,7 @@ from dimargin.system.memory import memory_of_process
 
 FORMATS = ("csv", "libsvm", "parquet")
 BOM = codecs.BOM_UTF8
-PARQUET = b"PAR1"  # how a Parquet file begins
+PARQUET = b"PAR1\x15"  # how a Parquet file begins, and no CSV whose first column is called PAR1
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 _PIPED = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
 _NOT_READ = {
@@ -32,10 +32,10 @@ _NOT_READ = {
     b"\x1f\x9d": "is compressed by compress" + _PIPED.format("uncompress -c", "{path}"),
     b"7z\xbc\xaf\x27\x1c": "is a 7z archive" + _PIPED.format("7z e -so", "{path}"),
     b"\xd0\xcf\x11\xe0": "is a spreadsheet of Excel; save it as CSV",
-    b"ARROW1": "is a file of Arrow (Feather); write it as Parquet",
+    b"ARROW1\0": "is a file of Arrow (Feather); write it as Parquet",
     b"\x93NUMPY": "is an array of NumPy; save it as CSV, by numpy.savetxt, or train in Python",
     b"\x89HDF": "is HDF5; write its table as Parquet or CSV",
-    b"SQLite format 3": "is a database of SQLite; write its table as CSV",
+    b"SQLite format 3\0": "is a database of SQLite; write its table as CSV",
     b"%PDF-": "is PDF; LIBSVM text, CSV or Parquet expected",
 }
 """Files that are no data files of ours, by how they begin, and what helps."""
