@@ -96,6 +96,8 @@ def test_a_format_that_was_chosen_holds(written):
         ("1,5;2,5;x\n1,5;3,25;y\n", ";"),
         ("a;b\n1,5;2,5\n", ";"),
         ("1,5 2,5 x\n1,5 3,25 y\n", BLANKS),
+        ("2020-01-01 10:00,5,7\n2020-01-02 11:00,6,8\n", ","),
+        ("room 1,20\nroom 2,30\n", ","),
         ("id;text;label\n1;one, two, three;x\n2;four, five, six;y\n", ";"),
         ("id,tags,label\n1,x|y|z,0\n2,u|v|w,1\n", ","),
         ('"a;b;c","d"\n1,2\n', ","),

@@ -11,7 +11,7 @@ from dimargin.data_files.chunks import DataFileError, short
 from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, CsvReader, delimited_line, is_missing, is_number, is_remark
 from dimargin.data_files.sniffing import has_names
 
-_FEW = 3  # rows that may be malformed, so that errors are of them
+_MIN_ROWS = 3  # Fewer rows may be malformed themselves; the error is of the row then.
 
 
 def encoded(text: str) -> bytes:
@@ -87,7 +87,7 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
         names.insert(0, "")  # as R writes the names of rows
     nameless = [k for k, name in enumerate(names) if k and not name]
     is_vacant = {k: width == len(names) and all(is_missing(row[k].strip()) for row in rows) for k in nameless}
-    if list(is_vacant.values()).count(False) > 1 or (len(rows) >= _FEW and width != len(names)):
+    if list(is_vacant.values()).count(False) > 1 or (len(rows) >= _MIN_ROWS and width != len(names)):
         n_names = len(names) - len(nameless)
         raise DataFileError(
             f"{place}: {n_names} name{'s' * (n_names != 1)} of columns, but the lines below have {width} fields; what "

@@ -25,9 +25,10 @@ _SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at it
 MISSING = ("", "nan")  # texts that are no labels
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
-_WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")  # and in CSV, where it has no name until that is read and written
-_INDEX = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
-_VACANT = "it has no name, and nothing is in it"
+# An index without a name is called so once pandas has read and written it.
+_WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
+_INDEX_REMARK = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
+_VACANT_REMARK = "it has no name, and nothing is in it"
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,9 @@ class TableColumns:
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
             indices = [name for name in columns if _WRITTEN_INDEX.fullmatch(name) or name == names[0] == ""]
-            left_out = {name: _INDEX for name in indices} | {name: _VACANT for name in columns if name in vacant}
+            left_out = {name: _INDEX_REMARK for name in indices} | {
+                name: _VACANT_REMARK for name in columns if name in vacant
+            }
             columns = [name for name in columns if name not in left_out]
             remarks = tuple(f"{path}: {_called(name)} is left out: {why}" for name, why in left_out.items())
         elif index is not None and names[index] in columns:
