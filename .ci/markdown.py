@@ -1,8 +1,7 @@
 """Run what the given Markdown files show, with the packages that a plain installation and the page's extras have.
 
 Python blocks: doctests where they show a prompt, else plain code. Console blocks: the lines behind "$ ", in a temporary
-folder with train.csv and test.csv, which have a label column "class", the same rows as LIBSVM text in train.libsvm and
-test.libsvm, and people.csv, which has columns of text and dates and a missing value.
+folder that has the files of examples/data in the same place.
 
 What a page names by `pip install` is there, and other packages that are not installed with dimargin are hidden.
 """
@@ -11,15 +10,15 @@ import doctest
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from sklearn.datasets import dump_svmlight_file, make_moons
-
 from dimargin.system.extras import EXTRA_OF
 
+ROOT = pathlib.Path(__file__).parents[1]
 OTHERS = {"pandas", "polars", "skops", "mlflow", "seaborn", "pytest", "hypothesis"}
 HIDE = """
 import os, sys
@@ -40,25 +39,13 @@ def hidden(text):
     """Packages that nobody has who installed what a page names."""
     extras = {extra for names in re.findall(r"(?:dimargin|\.)\[([\w,]+)\]", text) for extra in names.split(",")}
     named = {word for line in re.findall(r"pip install ([^\n`]*)", text) for word in re.findall(r"[\w-]+", line)}
-    if "make test" in text:  # its readers have what that installs
-        return set()
     if "spark" in extras or "mlflow" in named:  # which need it
         named.add("pandas")
     return {package for package, extra in EXTRA_OF.items() if extra not in extras} - named | (OTHERS - named)
 
 
 def run_console(text, folder):
-    for name, seed in (("train", 0), ("test", 1)):
-        X, y = make_moons(500, noise=0.2, random_state=seed)
-        rows = "".join(f"{a},{b},{('lower', 'upper')[k]}\n" for (a, b), k in zip(X, y, strict=True))
-        pathlib.Path(folder, f"{name}.csv").write_text("left,right,class\n" + rows)
-        dump_svmlight_file(X, y, str(pathlib.Path(folder, f"{name}.libsvm")), zero_based=False)
-    people = [
-        f"p{k},{'NA' if k == 7 else 20 + k % 60},{'nurse' if k % 3 else 'smith'},2020-01-{1 + k % 31:02}"
-        for k in range(99)
-    ]
-    lines = ["id,age,job,since,class", *(f"{row},{('in', 'out')[k % 3 > 0]}" for k, row in enumerate(people))]
-    pathlib.Path(folder, "people.csv").write_text("\n".join(lines) + "\n")
+    shutil.copytree(ROOT / "examples" / "data", pathlib.Path(folder, "examples", "data"))
     path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
     commands = re.findall(r"^\$ (.*)$", text, re.MULTILINE)
     for command in commands:
@@ -90,7 +77,9 @@ def run_page(name):
 
 def run_apart(name):
     """Run a page in a process of its own that lacks what its readers may lack; returns its status and output."""
-    absent = hidden(pathlib.Path(name).read_text(encoding="utf-8"))
+    page = pathlib.Path(name)
+    # readers of CONTRIBUTING.md have what the tests need
+    absent = set() if page.name == "CONTRIBUTING.md" else hidden(page.read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "sitecustomize.py").write_text(HIDE)
         env = {**os.environ, "PYTHONPATH": folder, "HIDDEN": " ".join(absent)}

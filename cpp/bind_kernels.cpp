@@ -296,6 +296,8 @@ void bind_kernels(nb::module_& m) {
     m.def("columns_a_part", &columns_a_part, nb::arg("n_features"), "Columns that a part of a sparse row's sum has.");
     m.def("longest_product", &longest_product, nb::arg("n_columns"), nb::arg("n_features"), nb::arg("sparse"),
           "Additions one after the other in a product with kernel values, at most.");
+    m.def("longest_single_sum", [](bool stored) { return longest_single_sum(stored, tile<float>().lanes); },
+          nb::arg("stored"), "Additions one after the other in float32 in a product with float32 kernel values, at most.");
 }
 
 }  // namespace dimargin

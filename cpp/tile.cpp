@@ -269,7 +269,6 @@ int64_t block(const KernelSpec& k, const RowsView<T>& x, const RowsView<T>& z, T
 
 constexpr int64_t combined_columns = 2048;  // as long a run of a stored row as keeps the sums in the first-level cache
 constexpr int rows_at_once = 4;
-constexpr int64_t longest_combination = 256;  // terms of a sum in the precision of the values
 
 // sums[c] += sum_r rows[r][c] coefficients[r], whole vectors
 template <class T> void add_rows(const T* const* rows, const T* coefficients, int64_t count, T* sums) {
@@ -347,8 +346,8 @@ template <class T> void norms(const RowsView<T>& x, bool absolute, T* out) {
 
 }  // namespace
 
-extern const TileTable<float> table_float = {multiply<float>, block<float>, norms<float>, combine<float>};
-extern const TileTable<double> table_double = {multiply<double>, block<double>, norms<double>, combine<double>};
+extern const TileTable<float> table_float = {multiply<float>, block<float>, norms<float>, combine<float>, lanes<float>()};
+extern const TileTable<double> table_double = {multiply<double>, block<double>, norms<double>, combine<double>, lanes<double>()};
 
 }  // namespace DIMARGIN_ARCH
 }  // namespace dimargin

@@ -40,6 +40,15 @@ constexpr std::int64_t longest_product(std::int64_t n_columns, std::int64_t n_fe
     return (n_columns < in_lane ? n_columns : in_lane) + most_lanes + (n_columns + chunk - 1) / chunk;
 }
 
+// Products of stored kernel values with coefficients that are summed in the precision of the values.
+constexpr std::int64_t longest_combination = 256;
+
+// Additions one after the other in float32 in a sum of float32 kernel values times coefficients, at most: those of a lane
+// of a chunk of columns or, of stored values, those of a combination. Longer sums are of float64.
+constexpr std::int64_t longest_single_sum(bool stored, std::int64_t lanes) {
+    return stored ? longest_combination : (chunk_columns + lanes - 1) / lanes;
+}
+
 enum class Family : int { linear = 0, polynomial = 1, rbf = 2, laplacian = 3 };
 
 // gamma never appears here: rows arrive scaled, so that
@@ -81,6 +90,7 @@ template <class T> struct TileTable {
     // out[q, c] += sum_j values[slots[j], c] coefficients[q, j], for stored kernel values
     void (*combine)(const T* values, std::int64_t width, const std::int64_t* slots, std::int64_t n_slots,
                     const double* coefficients, std::int64_t n_outputs, double* out, int n_threads);
+    int lanes;  // numbers of a vector
 };
 
 #define DIMARGIN_DECLARE_TABLES(ARCH)            \

@@ -284,6 +284,20 @@ def judge(problem, signed, intercepts):
     ])  # fmt: skip
 
 
+def objectives_of_values(problem, signed, values):
+    """Objectives of signed coefficients whose decision values are those given, both of shape (n_outputs, n).
+
+    Each is less than it is by the judge's own error.
+    """
+    gram, found = problem.gram(), []
+    for labels, a, own in zip(problem.labels, signed, values, strict=True):
+        a = Twofold(a)
+        half = (a * (gram * a[None]).sum(axis=1)).sum() * 0.5
+        error = problem.value_error * float(abs(a).sum()) ** 2
+        found.append(float(half + problem.loss.value(Twofold(own * labels), problem.weights).sum()) - error)
+    return np.array(found)
+
+
 def judge_weights(problem, weights, intercepts):
     """What is true of linear machines, of whose dual point nothing is known: weights are (n_outputs, n_features)."""
     primal = []
@@ -318,6 +332,19 @@ def judge_ball(problem, x, squared_radius, C):
     if np.isfinite(C):
         dual = dual - (unit * unit / (Twofold(C) * Twofold(problem.weights))).sum()
     return Truth(*(np.array([v]) for v in (float(primal) - error, float(dual) + error, float(primal) + error, 0.0)))
+
+
+def squared_radius(machine, problem, x, C):
+    """R^2 of a detector by a ball: below zero where no ball is worth its radius, which is said to be zero."""
+    if machine.radius_ > 0:
+        return machine.radius_**2
+    gram = np.asarray(problem.gram().head)
+    return float(x @ np.diag(gram) - x @ gram @ x - 2 * (x**2 / (C * problem.weights)).sum())
+
+
+def rho_of(machine, problem, x, C):
+    """Distance of a detector's plane from the origin, over the length of w."""
+    return machine._square + float((x**2 / (C * problem.weights)).sum())
 
 
 def judge_plane(problem, x, rho, C):

@@ -34,7 +34,12 @@ def data(draw, most_rows=60, least_rows=2, n_classes=None):
     n, d = draw(st.integers(least_rows, most_rows)), draw(st.integers(1, 4))
     n_classes = n_classes or draw(st.sampled_from([2, 2, 2, 3]))
     X = rng.normal(size=(n, d))
-    shape = draw(st.sampled_from(["any", "ties", "duplicates", "constant", "far", "columns", "equal"]))
+    shape = draw(
+        st.sampled_from(
+            ["any", "ties", "duplicates", "constant", "far", "columns", "equal", "long", "opposed", "cluster"]
+        )
+    )
+    few = min(n - 1, draw(st.integers(1, 12)))  # rows unlike the others
     if shape == "ties":
         X = np.round(X)
     if shape == "duplicates":
@@ -47,17 +52,24 @@ def data(draw, most_rows=60, least_rows=2, n_classes=None):
         X *= 10.0 ** rng.uniform(-3, 3, d)
     if shape == "equal":
         X[:] = X[0]
+    if shape == "long":
+        X[:few] *= 10.0 ** rng.uniform(0, 3, (few, 1))
+    if shape == "cluster":
+        X[:few] = 10.0 ** rng.uniform(0, 2) + 10.0 ** rng.uniform(-4, 0) * X[:few]
     X *= draw(powers)
     noise = draw(st.sampled_from([0.1, 1.0, 10.0]))
     y = np.digitize(
         rng.permutation(n) if shape == "far" else X[:, -1] / (abs(X[:, -1]).max() or 1) + noise * rng.normal(size=n),
         [0.0, 1.0][: n_classes - 1],
     )
+    if shape == "opposed":  # long rows beside their like, of another class
+        X[0] *= 10.0 ** rng.uniform(0, 3)
+        X[1:few] = X[0] * (1 + 10.0 ** rng.uniform(-6, 0) * rng.normal(size=(few, d))[1:])
     y[:n_classes] = np.arange(n_classes)[:n]
     weights = {
         "one": np.ones(n), "any": rng.uniform(0.5, 2, n), "counts": rng.integers(1, 4, n).astype(float),
-        "wild": 10.0 ** rng.uniform(-4, 4, n),
-    }[draw(st.sampled_from(["one", "any", "any", "counts", "wild"]))]  # fmt: skip
+        "wild": 10.0 ** rng.uniform(-4, 4, n), "few": np.where(np.arange(n) < few, 10.0 ** rng.uniform(0, 4), 1.0),
+    }[draw(st.sampled_from(["one", "any", "any", "counts", "wild", "few"]))]  # fmt: skip
     return X, y, weights
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -36,6 +37,24 @@ def test_links_of_pages_lead_somewhere(page):
         link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link and not link.startswith("mailto")
     ]
     assert [link for link in links if not leads_somewhere(link, page)] == []
+
+
+def commands(page):
+    """Return the command lines of a page that readers paste, as `.ci/markdown.py` runs them."""
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\$ (.*)$", "".join(blocks), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_of_pages_read_data_that_the_repository_has(page):
+    read = re.findall(r"[\w./-]+\.(?:csv|tsv|libsvm|parquet)\b", "\n".join(commands(page)))
+    assert [name for name in read if not (ROOT / name).is_file()] == []
+
+
+def test_readme_begins_with_the_two_commands_that_set_everything_up():
+    first_block = re.search(r"^```\w+\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)[1]
+    assert [line.split("#")[0].strip() for line in first_block.splitlines()] == ["make demo", "make test"]
+    assert len(commands(ROOT / "README.md")) == 2
 
 
 def test_citations_in_code_lead_somewhere():
@@ -80,3 +99,30 @@ def test_docstrings_tell_the_defaults_of_the_code():
     found = list(described_defaults())
     wrong = [(kind.__qualname__, name, said, value) for kind, name, said, value in found if said != value]
     assert not wrong and len(found) > 300
+
+
+# ---- the picture of the first page -----------------------------------------------------------------------------------
+
+
+def test_picture_of_the_first_page_shows_every_machine_with_its_numbers():
+    pytest.importorskip("matplotlib")
+    spec = importlib.util.spec_from_file_location("time_and_accuracy", ROOT / "docs" / "_ext" / "time_and_accuracy.py")
+    pictures = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pictures)
+    tables = pictures.front_page()
+    assert [len(rows) for _, rows in tables] == [7, 7] and all(rows[0][0] == "SVMClassifier" for _, rows in tables)
+    for title, rows in tables:
+        figure = pictures.picture(title, rows, pictures.decades(tables), "black")
+        figure.draw_without_rendering()
+        (ax,), numbers = figure.axes, figure.axes[0].child_axes[0]
+        dots = ax.collections[0].get_offsets()
+        low, high = ax.get_xlim()
+        assert ax.get_xscale() == "log" and not ax.patches
+        assert dots[:, 1].tolist() == list(range(len(rows)))
+        assert dots[:, 0].tolist() == [float(seconds) for _, seconds, _ in rows]
+        assert (dots[:, 0] > 1.1 * low).all() and (dots[:, 0] < high / 1.1).all()
+        labels = [label.get_text().split() for label in numbers.get_yticklabels()]
+        assert labels == [[seconds, "s", f"{accuracy}%"] for _, seconds, accuracy in rows]
+        boxes = [label.get_window_extent() for label in (*ax.get_yticklabels(), *numbers.get_yticklabels())]
+        assert min(box.x0 for box in boxes) >= 0 and max(box.x1 for box in boxes) <= figure.bbox.x1
+        pictures.plt.close(figure)

@@ -1,6 +1,9 @@
 """skops and mlflow load every fitted estimator that we have, if they trust `TRUSTED_TYPES`, and predict the same."""
 
 import inspect
+import os
+import subprocess
+import sys
 import warnings
 from importlib.util import find_spec
 
@@ -137,3 +140,48 @@ def test_mlflow_loads_what_it_saves(tmp_path):
     sklearn.save_model(machine, tmp_path / "model", skops_trusted_types=dm.TRUSTED_TYPES)
     again = sklearn.load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.decision_function(X), machine.decision_function(X))
+
+
+AUTOLOGGED = """
+import sys
+import mlflow, mlflow.sklearn, numpy
+import dimargin as dm
+from sklearn.pipeline import make_pipeline
+
+X, y = numpy.random.default_rng(0).normal(size=(60, 2)), numpy.arange(60) % 2
+mlflow.set_tracking_uri(sys.argv[1])
+mlflow.sklearn.autolog(log_models=False)
+machines = dm.SVMClassifier(), dm.ODMClassifierCV(random_state=0), make_pipeline(dm.ODMClassifier(strategy=dm.DiODM()))
+for machine in machines:
+    with mlflow.start_run() as run:
+        machine.fit(X, y)
+    data = mlflow.get_run(run.info.run_id).data
+    print(sorted(set(data.metrics) & {"training_score"}), data.params.get("odmclassifier__strategy"))
+with mlflow.start_run() as run:
+    machine = dm.SVMClassifier().fit(X, y)
+    mlflow.log_params(machine.get_params())
+    mlflow.log_metrics({"duality_gap": machine.duality_gap_})
+    logged = mlflow.sklearn.log_model(
+        machine, name="machine", serialization_format="skops", skops_trusted_types=dm.TRUSTED_TYPES, pip_requirements=[]
+    )
+data = mlflow.get_run(run.info.run_id).data
+again = mlflow.sklearn.load_model(logged.model_uri)
+print(data.params["kernel"], sorted(data.metrics), (again.decision_function(X) == machine.decision_function(X)).all())
+mlflow.sklearn.autolog(serialization_format="skops", silent=True)
+with mlflow.start_run() as run:
+    make_pipeline(dm.SVMClassifier()).fit(X, y)
+print(mlflow.get_run(run.info.run_id).data.metrics)
+"""
+
+
+@pytest.mark.slow
+def test_mlflow_logs_what_the_docs_say(tmp_path):
+    """Autologging sees pipelines alone, and the lines of docs/interoperability.md log a machine."""
+    pytest.importorskip("mlflow.sklearn")
+    uri = (tmp_path / "runs").as_uri()
+    done = subprocess.run(  # because autologging changes scikit-learn's classes
+        [sys.executable, "-c", AUTOLOGGED, uri], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "MLFLOW_ALLOW_FILE_STORE": "true"},
+    )  # fmt: skip
+    expected = ["[] None", "[] None", "['training_score'] DiODM()", "rbf ['duality_gap'] True", "{}"]
+    assert done.stdout.splitlines() == expected, done.stderr

@@ -7,20 +7,15 @@ import html
 import re
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 from docutils import nodes
 from markdown_it import MarkdownIt
 from sphinx.util.docutils import SphinxDirective
+from time_and_accuracy import COLOURS, README, decades, described, front_page, picture
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ROOT / "benchmarks" / "TARGETS.md"
-README = ROOT / "README.md"
 CODE = re.compile("(?<=<code>)[^<]*")
-COLOURS = {"light": "#222832", "dark": "#ced6dd"}  # of the text of pages
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 FILTER = """
 <form class="targets-filter" role="search">
@@ -83,50 +78,24 @@ class FrontPagePicture(SphinxDirective):
     def run(self):
         self.env.note_dependency(str(README))
         images = []
-        for at, (name, _) in enumerate(front_page()):
-            alt = html.escape(f"Seconds and accuracy on {name}, beside others")
+        for at, (title, rows) in enumerate(front_page()):
+            alt = html.escape(described(title, rows))
             for theme in COLOURS:
                 images.append(f'<img class="only-{theme}" src="_static/front_page_{at}_{theme}.svg" alt="{alt}">')
         return [nodes.raw("", f'<div class="panels">{"".join(images)}</div>', format="html")]
-
-
-def front_page():
-    """Return each data set of README's table with its rows: name of the machine, seconds and accuracy as they stand."""
-    text = README.read_text(encoding="utf-8")
-    match = re.search(r"^\|[^\n]*\| accuracy, % \|.*?\n\n", text, re.MULTILINE | re.DOTALL)
-    if match is None:
-        raise ValueError(f"{README} has no table with a column 'accuracy, %'")
-    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in match[0].strip().splitlines())
-    return [
-        (head[at].removesuffix(", s"), [(row[0].replace("`", ""), row[at], row[at + 1]) for row in rows])
-        for at in range(1, len(head), 2)
-    ]
 
 
 def draw(app, exception):
     """Write the pictures beside the finished pages."""
     if exception or app.builder.format != "html":
         return
+    limits = decades(front_page())
     for at, (title, rows) in enumerate(front_page()):
-        names, seconds, accuracies = zip(*rows, strict=True)
-        values = [float(number) for number in seconds]
-        ours = [re.search("ODM|SVMC|landmark", name) for name in names]
         for theme, colour in COLOURS.items():
-            style = dict.fromkeys(
-                ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), colour
-            )
-            with plt.rc_context({**style, "font.size": 9, "svg.hashsalt": title}):
-                figure, ax = plt.subplots(figsize=(5.2, 2.9), layout="constrained")
-                bars = ax.barh(names, values, color=["#4f7fc0" if own else "#9a9a9a" for own in ours])
-                labels = [f"{number} s, {accuracy}%" for number, accuracy in zip(seconds, accuracies, strict=True)]
-                ax.bar_label(bars, labels, padding=3, fontsize=8, color=colour)
-                ax.set(xscale="log", xlim=(0.2, max(values) * 9), xlabel="seconds of a fit, and accuracy")
-                ax.set_title(title, fontsize=9)
-                ax.invert_yaxis()
-                ax.spines[["top", "right"]].set_visible(False)
-                path = Path(app.outdir, "_static", f"front_page_{at}_{theme}.svg")
-                figure.savefig(path, transparent=True, metadata={"Date": None})
-                plt.close(figure)
+            figure = picture(title, rows, limits, colour)
+            path = Path(app.outdir, "_static", f"front_page_{at}_{theme}.svg")
+            figure.savefig(path, transparent=True, metadata={"Date": None})
+            plt.close(figure)
 
 
 def add_script(app, pagename, templatename, context, doctree):

@@ -31,6 +31,12 @@ def columns_a_part(n_features: int) -> int:
 def longest_product(n_columns: int, n_features: int, sparse: bool) -> int:
     """Bound the longest chain of additions in a sum, over columns, of float64 kernel values times coefficients."""
 
+def longest_single_sum(stored: bool) -> int:
+    """Bound the longest chain of additions in float32 in a sum, over columns, of float32 kernel values.
+
+    The values are those of tiles, with the instruction set in use, or stored ones.
+    """
+
 class Rows32:
     """Prepared float32 rows, dense or CSR with sorted columns; the arrays are kept, not copied."""
 
@@ -202,6 +208,40 @@ def solve_block(
     -------
     BlockSolve
         `dual` and `change` are written when its method `finish` has returned.
+    """
+
+def solve_blocks(
+    grams: _Float64,
+    bounds: _Int64,
+    pieces: _Float64,
+    y: _Float64,
+    dual: _Float64,
+    margins: _Float64,
+    intercept: bool,
+    max_steps: int,
+    n_threads: int,
+) -> None:
+    """Solve problems of one block and one output each, to rounding. Their rows follow one another in every array.
+
+    Parameters
+    ----------
+    grams : array of shape (sum of squares,)
+        Kernel values of every problem, without labels.
+    bounds : array of shape (n_problems + 1,)
+        Where the rows of every problem begin, and the last ones end.
+    pieces : array of shape (6, n)
+        As in `solve_block`.
+    y : array of shape (n,)
+    dual : array of shape (n,)
+        Coefficients to start from; updated in place.
+    margins : array of shape (n,)
+        Margins of `dual` as it was.
+    intercept : bool
+        As in `solve_block`.
+    max_steps : int
+        Of every problem.
+    n_threads : int
+        Problems are solved side by side.
     """
 
 def class_pair_scratch(rows: int) -> int:

@@ -132,7 +132,7 @@ def test_rows_from_standard_input(dimargin, tmp_path, stdin):
 def test_without_standard_input(dimargin, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     status, _, err = dimargin("train", "-", "--model", tmp_path / "m")
-    assert status == 1 and "standard input is closed" in err
+    assert status == 1 and "standard input is empty" in err
 
 
 def test_rows_from_a_pipe(dimargin, tmp_path):

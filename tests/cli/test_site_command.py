@@ -1,7 +1,9 @@
 """``dimargin site``: real processes on loopback, killed and restarted, beside the simulator."""
 
+import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 
@@ -31,7 +33,7 @@ def rows():
 class Site:
     """A process, which is gone when the test is."""
 
-    def __init__(self, tmp_path, name, port, *flags, protocol="tcp"):
+    def __init__(self, tmp_path, name, port, *flags, protocol="tcp", descriptors=None):
         self.tmp_path, self.name, self.folder = tmp_path, name, SiteFolder(tmp_path / name)
         address = f"{protocol}/127.0.0.1:{port}"
         where = ("--listen", address) if name == SITES[0] else ("--connect", address)
@@ -40,6 +42,8 @@ class Site:
             "--folder", str(self.folder.path), "--interval", "0.01", "--log", str(tmp_path / f"{name}.log"), *where,
             *(() if "coreset" in flags else ("--alpha", str(ALPHA))), *flags,
         ]  # fmt: skip
+        if descriptors is not None:
+            self.command = ["sh", "-c", f'ulimit -n {descriptors} && exec "$@"', "sh", *self.command]
         self.start()
 
     def start(self):
@@ -306,12 +310,95 @@ def run(*arguments):
     return subprocess.run([sys.executable, "-m", "dimargin", "site", *arguments], capture_output=True, text=True)
 
 
+def test_an_address_that_is_taken_is_a_line(tmp_path, rows):
+    write_csv(tmp_path / "a.csv", rows[0][:9], rows[1][:9])
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"tcp/127.0.0.1:{taken.getsockname()[1]}"
+        found = run(
+            "--data", str(tmp_path / "a.csv"), "--name", "a", "--folder", str(tmp_path / "a"), "--listen", address
+        )
+    assert found.returncode == 1 and found.stderr.count("\n") == 1
+    assert found.stderr.startswith(f"dimargin: site a cannot open its link ({address}): Address already in use")
+    assert "choose another port" in found.stderr
+
+
+@pytest.mark.slow
+def test_a_log_on_a_full_disk_ends_nothing(tmp_path, rows):
+    """And neither does one that nobody reads any more."""
+    write_csv(tmp_path / "a.csv", *rows)
+    arguments = [sys.executable, "-m", "dimargin", "site", "--data", str(tmp_path / "a.csv"), "--name", "a",
+                 "--folder", str(tmp_path / "a"), "--settle", "0.2"]  # fmt: skip
+    folder = SiteFolder(tmp_path / "a")
+    for log in (["--log", "/dev/full"], []):
+        before = folder.read_status()["steps"] if folder.status.exists() else 0
+        with subprocess.Popen([*arguments, *log], stderr=subprocess.PIPE) as site:
+            site.stderr.close()
+            wait_for(lambda: folder.status.exists() and folder.read_status()["steps"] > before, "steps")  # noqa: B023
+            site.terminate()
+        assert site.returncode == 0
+
+
+def test_a_line_of_the_log_is_whole_or_not_there(tmp_path):
+    """The file may have 1,000 bytes, then more: what a full disk lets through of a line is taken back."""
+    script = """
+import errno, resource, sys
+from pathlib import Path
+from dimargin.cli.site import _lines
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+with _lines(Path(sys.argv[1])) as write:
+    for k in range(4):
+        try:
+            write(f"{k}" * 399 + chr(10))
+        except OSError as error:
+            print(k, error.errno == errno.ENOSPC)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+"""
+    log = tmp_path / "log"
+    found = subprocess.run([sys.executable, "-c", script, str(log)], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["2", "True"]
+    assert [(line[0], len(line)) for line in log.read_text().split()] == [("0", 399), ("1", 399), ("3", 399)]
+
+
+@pytest.mark.slow
+def test_idle_strangers_end_no_site_and_it_recovers(tmp_path, started, rows):
+    """They take all descriptors that there are; those who have met stay together."""
+    authority = Authority(tmp_path, "authority")
+    X, y = rows
+    for k, name in enumerate(SITES[:3]):
+        write_csv(tmp_path / f"{name}.csv", X[k::3], y[k::3])
+
+    def member(name):
+        return started(name, *trusting(authority, name, *SITES[:3]), "--settle", "0.5", protocol="tls", descriptors=128)
+
+    north, east = map(member, SITES[:2])
+    wait_for(lambda: min(site.status()["steps"] for site in (north, east)) > 5, "steps")
+    with contextlib.ExitStack() as crowd:
+        for _ in range(150):
+            stranger = crowd.enter_context(socket.socket())
+            stranger.setblocking(False)
+            stranger.connect_ex(("127.0.0.1", started.port))
+        wait_for(lambda: "no descriptor is free" in north.status()["trouble"], "the strangers to fill the site")
+        before, began = north.status(), north.folder.state.stat().st_mtime
+        wait_for(lambda: north.status()["steps"] > before["steps"] + 30, "steps among strangers")
+        assert north.folder.state.stat().st_mtime > began and north.status()["neighbours"] == ["east"]
+        write_csv(tmp_path / "north.csv", X[:9], y[:9], mode="a")
+        wait_for(lambda: north.status()["rows"] == before["rows"] + 9, "rows appended among strangers")
+    south = member("south")
+    wait_for(lambda: north.status()["neighbours"] == ["east", "south"], "a new site once they have gone")
+    wait_for(lambda: not north.status()["trouble"], "an end of trouble")
+    assert [entry["with"] for entry in told(north, "trouble")] == ["link"]
+    assert end([north, east, south]) == [0] * 3
+
+
 @pytest.mark.slow
 def test_mistakes_are_a_line(tmp_path, rows):
     write_csv(tmp_path / "a.csv", rows[0][:9], rows[1][:9])
     data = ("--data", str(tmp_path / "a.csv"), "--name", "a", "--folder", str(tmp_path / "a"))
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "status.json").write_text('{"site": "a", "neighbours": 3}')
     for flags, text in (
         (("--name", "a", "--folder", str(tmp_path / "none"), "--status"), "no site has run in this folder"),
+        (("--name", "a", "--folder", str(tmp_path / "odd"), "--status"), "status.json is damaged"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
         ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
         ((*data, "--share-rows"), "--program gadget shares parameters only"),

@@ -50,11 +50,23 @@ def test_linear_machines_and_parameters_that_are_not_tuned(dimargin, csv, tmp_pa
     assert (machine.kernel, machine.strategy, machine.tol) == ("laplacian", "exact", 0.01)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_support_vector_machines_and_class_weights(dimargin, csv, tmp_path, loss):
+    grid = '{"C": [1, 10], "gamma": [0.5], "class_weight": [null, "balanced", {"ham": 2, "spam": 1}]}'
+    flags = ["--loss", loss, "--fit-intercept", "--grid", grid, "--cv", 2, "--min-rows", 40]
+    status, out, err = dimargin("tune", csv, "-m", tmp_path / "m", *flags, "--json")
+    assert status == 0, err
+    assert set(json.loads(out)["best"]) == {"C", "gamma", "class_weight"}
+    machine = dm.load(tmp_path / "m")[-1]
+    assert (machine.loss, machine.fit_intercept, machine.gamma) == (loss, True, 0.5)
+    assert dimargin("tune", csv, "-m", tmp_path / "m", *flags)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--loss", "hinge"], "--loss must be odm or linear_odm, got 'hinge'"),
-        (["--grid", "gamma=1"], "Expecting value"),
+        (["--loss", "log"], "--loss must be one of odm, hinge, squared_hinge, linear_odm, got 'log'"),
+        (["--grid", "gamma=1"], "--grid must be JSON such as"),
         (["--kernel", "sigmoid"], "kernel='sigmoid'"),
         (["--strategy", "dsvrg"], "strategy must be"),
         (["--gamma", "1"], "No such option"),

@@ -40,23 +40,6 @@ def test_a_quote_that_is_not_closed(text):
     assert reader.line == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
-        ("9" * 100_000, True),
-        ("9" * 100_000 + "x", False),
-        (" 1.\t", True),
-        (".", False),
-        ("1\n", False),
-        ("1\x0b", False),
-        ("-.5e+07", True),
-    ],
-)
-def test_numbers(text, is_one):
-    """In time linear in the digits: in their square, it would take half an hour."""
-    assert csv_rows.is_number(text) == is_one
-
-
 UNCLOSED = ['1,2,"x\n', '1,2,"x', '1,"2,x\n', '"1,2,x\n', '1,2,x",y,"z\n', '1,2,"x ""\n', '1,2,"x\n"\n']
 
 

@@ -101,7 +101,9 @@ def test_keys_of_many_digits_are_not_one_category(tmp_path):
     keys = [2**53, 2**53 + 1, 10**18 + 1]
     path = written(tmp_path, "key,y\n" + "".join(f"{key},a\n" for key in keys))
     pq.write_table(pa.table({"key": keys, "y": ["a"] * 3}), tmp_path / "keys.parquet")
-    for file in (path, tmp_path / "keys.parquet"):
+    decimals = pa.array(keys).cast(pa.decimal128(20, 1))
+    pq.write_table(pa.table({"key": decimals, "y": ["a"] * 3}), tmp_path / "decimals.parquet")
+    for file in (path, tmp_path / "keys.parquet", tmp_path / "decimals.parquet"):
         assert read_mixed(file, texts=["key"]).X["key"].to_pylist() == [str(key) for key in keys]
 
 

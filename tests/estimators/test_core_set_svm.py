@@ -87,7 +87,7 @@ def test_every_row_is_in_the_ball(moons, epsilon, n):
     x /= x.sum()
     rho, longest = x @ products @ x, products[0, 0]
     distances = longest + rho - 2 * products @ x
-    assert machine.status_ == "converged"
+    assert machine.status_ == ("converged" if machine.duality_gap_ <= machine.tol else "above_tol")
     assert distances.max() <= (1 + epsilon) ** 2 * (longest - rho) * (1 + 1e-6)
     farthest = (distances.max() / (longest - rho)) ** 0.5
     assert machine.history_[-1]["farthest"] == pytest.approx(farthest, rel=1e-5)

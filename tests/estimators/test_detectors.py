@@ -52,7 +52,7 @@ def test_description_by_a_ball(kernel, n, C):
         assert detector.dual_objective_ == pytest.approx(best, rel=1e-5)
     own = {"rbf": np.ones(50), "linear": (Z**2).sum(axis=1), "poly": (0.3 * (Z**2).sum(axis=1) + 1) ** 2}[kernel]
     assert_allclose(detector.score_samples(Z), -(own - 2 * VALUES[kernel](Z, X) @ x + x @ K @ x), atol=1e-6)
-    assert detector.offset_ == pytest.approx(-(detector.radius_**2))
+    assert detector.offset_ == pytest.approx(-(detector.radius_**2) - 2 * excess.mean())
     assert_array_equal(detector.predict(Z) == 1, detector.score_samples(Z) >= detector.offset_)
     if kernel == "linear":
         assert_allclose(detector.center_, x @ X, atol=1e-9)
@@ -63,7 +63,7 @@ def test_no_ball_is_said(kernel):
     X = 0.1 * cloud(200)
     with pytest.warns(UserWarning, match="C=0.01 is so small that no ball is worth its radius") as said:
         detector = CoreSetSVDD(0.01, kernel=kernel, gamma=0.3).fit(X)
-    assert detector.radius_ == 0 and (detector.predict(X) == -1).all()
+    assert detector.radius_ == 0 and (detector.predict(X) == -1).mean() <= 0.5
     enough = float(str(said[0].message).split("above ")[1].split(" ")[0])
     assert CoreSetSVDD(1.1 * enough, kernel=kernel, gamma=0.3).fit(X).radius_ > 0
 
@@ -74,7 +74,7 @@ def test_no_row_outside_is_the_smallest_ball():
         detector = CoreSetSVDD(float("inf"), kernel=kernel, gamma=0.3, epsilon=1e-9).fit(X)
         ball = minimum_enclosing_ball(X, 0, kernel=kernel, gamma=0.3)
         assert detector.radius_ == pytest.approx(ball.radius, rel=1e-7)
-        assert (detector.decision_function(X) >= -1e-9).all()
+        assert (detector.predict(X) == 1).all()
 
 
 @pytest.mark.slow
@@ -94,8 +94,9 @@ def test_one_class(kernel, n, C):
     options = {"kernel": kernel, "gamma": 0.3, "degree": 2, "coef0": 1.0, "tol": 1e-7, "random_state": 0}
     detector = OneClassCoreSetSVM(C, **options).fit(X)
     K, x = VALUES[kernel](X, X), weights_of(detector, n)
-    rho, w = detector.offset_, K @ x
+    rho, w = detector._square + x @ x / C, K @ x
     slack = np.maximum(rho - w, 0)
+    assert detector.offset_ == pytest.approx(rho - 2 * slack.mean())
     primal = (0.5 * x @ K @ x + C / 2 * slack @ slack) / rho**2
     assert detector.objective_ == pytest.approx(primal, rel=1e-5)
     assert slack.sum() == pytest.approx(1 / C, rel=1e-2)
@@ -131,6 +132,47 @@ def test_outliers_are_found(make):
     assert (labels == -1).sum() == 100 and (labels[1900:] == -1).sum() > 80
     weighted = make(gamma=0.1, contamination=0.05).fit(mixed, sample_weight=np.r_[np.ones(1900), np.zeros(100)])
     assert (weighted.predict(mixed[:1900]) == -1).sum() == 95
+
+
+FEW_VALUES = {
+    "one-hot of 4": np.eye(4)[np.random.default_rng(0).integers(0, 4, 400)],
+    "three flags": np.random.default_rng(0).integers(0, 2, (300, 3)).astype(float),
+    "ratings": np.random.default_rng(0).integers(0, 3, (500, 2)).astype(float),
+    "a sixteenth": np.round(16 * cloud(600)) / 16,
+    "equal rows": np.ones((50, 3)),
+    "two rows": np.array([[0.0, 1.0], [1.0, 0.0]]),
+    "many columns": np.random.default_rng(0).normal(size=(300, 60)),
+}
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.filterwarnings("ignore:.* Its radius is zero", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("make", [CoreSetSVDD, OneClassCoreSetSVM])
+@pytest.mark.parametrize("rows", FEW_VALUES)
+@pytest.mark.parametrize("C", [0.02, 1.0, 100.0])
+def test_rows_with_many_equals_are_no_outliers(make, rows, C):
+    """Slack puts all of them outside; rounding and the tolerance decide about rows of the boundary."""
+    X = FEW_VALUES[rows]
+    assert (make(C, random_state=0).fit_predict(X) == -1).mean() <= 0.3
+    if make is CoreSetSVDD:  # corners of a cube are the farthest from its centre
+        assert (make(C, kernel="linear", random_state=0).fit_predict(X) == -1).mean() <= 0.5
+
+
+@pytest.mark.parametrize("make", [CoreSetSVDD, OneClassCoreSetSVM])
+def test_a_rare_category_is_found(make):
+    codes = np.random.default_rng(0).choice(4, 400, p=[0.5, 0.3, 0.19, 0.01])
+    for X, weights in ((np.eye(4)[codes], None), (np.eye(4), np.bincount(codes))):
+        detector = make(random_state=0).fit(X, sample_weight=weights)
+        assert detector.predict(np.eye(4)).tolist() == [1, 1, 1, -1]
+
+
+@pytest.mark.parametrize(("kernel", "shift"), [("rbf", 0.0), ("poly", 0.0), ("linear", 1e3), ("laplacian", 1e3)])
+def test_rounding_puts_no_row_of_the_boundary_outside(kernel, shift):
+    """Scores of a few rows, and of all, are sums in another order than those of the fit."""
+    for seed in range(20):
+        X = np.random.default_rng(seed).normal(size=(200, 3)) + shift
+        detector = CoreSetSVDD(float("inf"), kernel=kernel, coef0=1.0, random_state=0).fit(X)
+        assert (detector.predict(X) == 1).all() and (detector.predict(X[detector.support_]) == 1).all()
 
 
 @pytest.mark.parametrize("make", [CoreSetSVDD, OneClassCoreSetSVM])
@@ -214,12 +256,12 @@ def test_a_ball_of_few_soft_rows_has_hardly_a_radius(C, epsilon):
     detector = OneClassCoreSetSVM(C, epsilon=epsilon, random_state=0).fit(
         np.random.default_rng(0).normal(size=(600, 3))
     )
-    assert detector.status_ == "converged" and detector.history_[-1]["farthest"] <= 1 + epsilon
+    assert detector.status_ in ("converged", "above_tol") and detector.history_[-1]["farthest"] <= 1 + epsilon
 
 
 def test_descriptions_without_a_radius_say_why():
     X = np.random.default_rng(0).normal(size=(600, 3))
-    with pytest.warns(UserWarning, match=r"C=0\.001 is so small .* above 0\.00.* here\. Every row is an outlier"):
+    with pytest.warns(UserWarning, match=r"C=0\.001 is so small .* above 0\.00.* here\. Its radius is zero"):
         CoreSetSVDD(1e-3, random_state=0).fit(X)
     with pytest.warns(
         UserWarning, match=r"epsilon=0\.1 is so large for C=0\.01 that the core-set's ball has no radius"
@@ -239,5 +281,5 @@ def test_a_plane_whose_length_is_rounding():
         kernel = {"kernel": "poly", "gamma": 0.5, "degree": 3, "coef0": 0.0}
         problem = judge.Problem(X, np.ones((1, 20)), weights, judge.SquaredHinge(100.0), kernel)
         x = judge.signed_coefficients(problem, machine.support_, machine.dual_coef_)[0]
-        assert machine.offset_ > 0
-        assert not judge.complaints(machine, judge.judge_plane(problem, x, machine.offset_, 100.0))
+        rho = judge.rho_of(machine, problem, x, 100.0)
+        assert rho > 0 and not judge.complaints(machine, judge.judge_plane(problem, x, rho, 100.0))

@@ -86,6 +86,7 @@ def test_sparse_points_that_are_nearly_one(size, jitter):
         ({"epsilon": 0, "method": "fixed"}, "epsilon must be above 0 for method='fixed'"),
         ({"method": "welzl"}, "method must be 'growing' or 'fixed', got 'welzl'"),
         ({"kernel": "sigmoid"}, "not positive semi-definite"),
+        ({"kernel": "poly", "coef0": -1.0}, "not positive semi-definite"),
         ({"kernel": "cosine"}, "kernel must be one of .* got 'cosine'"),
         ({"kernel": "rbf", "gamma": -1}, "gamma must be"),
         ({"kernel": "precomputed"}, "square matrix of kernel values"),

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits, load_svmlight_file, make_moons
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import brier_score_loss
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC, LinearSVC
 
@@ -148,7 +148,11 @@ def test_models_of_brought_kernels_in_files(moons, tmp_path):
     [
         (lambda a, b: np.tanh(3 * a @ b.T - 2), "kernel is not positive semi-definite, see training rows"),
         (lambda a, b: a[:, :1] + 0 * (a @ b.T), "kernel is not symmetric"),
-        (lambda a, b: (a @ b.T)[:1], r"returned shape \(1, 32\) for 32 and 32 rows, expected \(32, 32\)"),
+        (  # every two rows are as they must be: values are between 0 and k(x, x) = 1
+            lambda a, b: np.exp(-(euclidean_distances(a, b) ** 4)),
+            "the values of 256 of 300 training rows with one another, .* have the eigenvalue -",
+        ),
+        (lambda a, b: (a @ b.T)[:1], r"returned shape \(1, 256\) for 256 and 256 rows, expected \(256, 256\)"),
         (lambda a, b: np.full((len(a), len(b)), np.nan), "returned NaN or infinity"),
         ("precomputed", r"needs a square matrix of kernel values, got shape \(300, 2\)"),
         ("sigmoid", "kernel='sigmoid' is not positive semi-definite"),

@@ -56,6 +56,7 @@ def spoiled(value, row=7, column=1, matrix=X):
         ({"degree": 0}, "degree"),
         ({"degree": 1025}, "degree"),
         ({"coef0": np.inf}, "coef0"),
+        ({"kernel": "poly", "coef0": -0.01}, "coef0 of at least 0, got -0.01: .* not positive semi-definite"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"memory_limit": -5}, "memory_limit"),
         ({"kernel": "sigmoid"}, "kernel='sigmoid' is not positive semi-definite"),

@@ -1,4 +1,4 @@
-"""LIBSVM text, plain and compressed, by the reader of whole files and the one of growing files."""
+"""LIBSVM text, plain and compressed, with and without labels, by the readers of whole and of growing files."""
 
 import zlib
 
@@ -24,6 +24,7 @@ def _line(rng):
         features.append(f"{at if rng.random() < 0.98 else _number(rng)}:{_number(rng)}")
         at += rng.choice([1, 1, 2, 2, 2, 30, 0, -1]) if rng.random() < 0.1 else rng.choice([1, 2])
     comment = rng.choice([" # x", "#", " #1:1"]) if rng.random() < 0.05 else ""
+    label = rng.choice(["12345678901234567", "007", "1e20", "?", f"{label}:2", ""]) if rng.random() < 0.1 else label
     return f"{label}{query} {rng.choice([' ', ' ', '  ', chr(9)]).join(features)}{comment}"
 
 
@@ -38,13 +39,18 @@ def generate(rng):
 
 def check(data):
     libsvm.CHUNK = growing.CHUNK = (24, 100, 2**20)[zlib.crc32(data) % 3]
+    needs_label, weighted = zlib.crc32(data) % 7 > 1, zlib.crc32(data) % 11 == 0
     path, outcomes = file("rows.svm", data), []
-    for read in (read_file, lambda path: GrowingFile(path).read()):
+    readers = (
+        lambda: read_file(path, needs_label=needs_label, weighted=weighted),
+        lambda: GrowingFile(path, needs_label=needs_label).read(),
+    )
+    for read in readers[: 1 if weighted else 2]:
         try:
-            outcomes.append(read(path))
+            outcomes.append(read())
         except DataFileError as error:
             check_refusal(error, path)
             outcomes.append(None)
-    if outcomes[1] is not None and not outcomes[1].X.shape[0]:
-        outcomes[1] = None  # nothing to read yet, which is an error of a file that does not grow
-    assert same(*outcomes), f"two readers, two outcomes: {outcomes}"
+    if outcomes[-1] is not None and not outcomes[-1].X.shape[0]:
+        outcomes[-1] = None  # nothing to read yet, which is an error of a file that does not grow
+    assert same(outcomes[0], outcomes[-1]), f"two readers, two outcomes: {outcomes}"

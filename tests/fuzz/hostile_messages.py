@@ -237,6 +237,18 @@ def _feature_names(fields, rng):
     return fields
 
 
+def _equal_names(fields, rng):
+    fields["feature_names"] = ["a"] * values_of(fields["low"]).size
+    return fields if len(fields["feature_names"]) > 1 else b""
+
+
+def _own_labels(fields, rng):
+    fields["own_labels"] = rng.choice(
+        [["none of them"], [math.nan], list(range(1025)), None, [[]], "text", [2**64 - 1]]
+    )
+    return fields
+
+
 def _wide(fields, rng):
     width = rng.choice([10, 1000])
     fields["low"], fields["high"] = array(np.zeros(width)), array(np.full(width, rng.choice([1.0, math.nan, 1e160])))
@@ -255,6 +267,8 @@ CARD = {
     "impossible-limits": _limits,
     "other-terms": _terms,
     "other-features": _feature_names,
+    "equal-names": _equal_names,
+    "other-own-labels": _own_labels,
     "wide": _wide,
 }  # fmt: skip
 

@@ -98,7 +98,7 @@ def test_dip_counts_its_centres(monkeypatch):
     with pytest.raises(MemoryError, match="memory_limit=30000000 bytes is too small: this fit needs about 651"):
         dm.SVMClassifier(strategy="dip", n_levels=1, memory_limit=3 * 10**7).fit(X, [1, 1, -1, -1])
     monkeypatch.setattr(memory, "memory_of_process", lambda: 10**7)
-    with pytest.raises(MemoryError, match=r"needs about \d+ bytes beside the data, and the machine has 10000000"):
+    with pytest.raises(MemoryError, match=r"needs about \d+ bytes beside the data, and this process may use 10000000"):
         dm.LinearODMClassifier().fit(X, [1, 1, -1, -1])
 
 

@@ -298,6 +298,7 @@ OF_KERNEL = {
     "a huge degree": kernel(degree=10**400),
     "a degree of a minute": kernel(degree=1025),
     "an infinite constant": kernel(coef0=float("inf")),
+    "a constant below zero": kernel(name="poly", coef0=-0.5),
     "a size that is no number": transform(size=float("nan")),
     "a negative size": transform(size=-1.0),
     "a huge size": transform(size=1e300),

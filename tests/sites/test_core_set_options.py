@@ -194,7 +194,9 @@ def test_a_late_site_with_a_new_label_makes_all_begin_anew(tmp_path, flowers):
 
 @pytest.mark.parametrize(("change", "words"), [({"C": 0.0}, "C must be"),
                                                 ({"kind": "one-class", "C": np.inf}, "C must be"),
-                                                ({"coef0": np.nan}, "coef0 must be")])  # fmt: skip
+                                                ({"coef0": np.nan}, "coef0 must be"),
+                                                ({"kernel": "poly", "coef0": -1.0}, "not positive semi-definite"),
+                                                ({"gamma": -1.0}, "gamma must be above 0")])  # fmt: skip
 def test_bad_options_are_named(change, words):
     with pytest.raises(ValueError, match=words):
         CoreSetOptions(**change)

@@ -1,5 +1,6 @@
 """A site with its files, on the simulated network: what it reads, writes and remembers."""
 
+import errno
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ from dimargin.network.programs.agreement import Card
 from dimargin.network.topology import make_graph
 from dimargin.simulation.conditions import Conditions, Outage
 from dimargin.simulation.simulator import Simulator
+from dimargin.sites import learning_site
 from dimargin.sites.folder import SiteFolder
 from dimargin.sites.gossip_options import GossipOptions
 from dimargin.sites.learning_site import LearningSite, json_log
@@ -82,6 +84,7 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
     data = read_data(tmp_path / "all.csv")
     frame = pandas.DataFrame(data.X, columns=data.feature_names)
     for name in ("north", "south", "west"):
+        assert (tmp_path / name / "model.dimargin").stat().st_mode & 0o077 == 0
         model = dimargin.load(tmp_path / name / "model.dimargin")
         assert (model.predict(frame) == y).mean() > 0.7
         assert model[0].data_max_.tolist() == X.max(axis=0).tolist()
@@ -101,6 +104,33 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
     certified = dimargin.load(tmp_path / "north" / "model.dimargin")[-1]
     assert certified.certificate_ == "global" and 0 < certified.duality_gap_ < 0.05
     assert_allclose(certified.objective_, north[-1].objective_, rtol=0.02)
+
+
+def test_sites_with_columns_in_another_order_end_with_one_model_of_both(tmp_path, flowers):
+    X, y = flowers
+    frame = pandas.DataFrame(X, columns=["area", "length", "petal", "width"]).assign(label=y)
+    models = []
+    for of_b in (list(frame), ["width", "label", "petal", "length", "area"]):
+        for k, (name, order) in enumerate({"a": list(frame), "b": of_b}.items()):
+            frame[k::2][order].to_csv(tmp_path / f"{name}.csv", index=False)
+        simulator = Simulator(sites(tmp_path, "ab"), make_graph("complete", 2))
+        simulator.run(until=30)
+        assert not any(report.what == "refused" for _, _, report in simulator.reports)
+        models += [dimargin.load(tmp_path / name / "model.dimargin") for name in "ab"]
+    for model in models:
+        assert list(model.feature_names_in_) == ["area", "length", "petal", "width"]
+        assert model[0].data_max_.tolist() == X.max(axis=0).tolist()
+        assert model[-1].coef_.tolist() in [other[-1].coef_.tolist() for other in models[:2]]
+
+
+def test_labels_that_differ_in_case_are_in_the_status(tmp_path, flowers):
+    X, y = flowers
+    for name, label in (("a", "Yes"), ("b", "yes")):
+        write_csv(tmp_path / f"{name}.csv", X[:60], np.where(y[:60] == "setosa", label, "no"))
+    simulator = Simulator(sites(tmp_path, "ab"), make_graph("complete", 2))
+    simulator.run(until=20)
+    trouble = SiteFolder(tmp_path / "a").read_status()["trouble"]
+    assert "the labels 'Yes' (a) and 'yes' (b) differ in case" in trouble
 
 
 @pytest.mark.slow
@@ -149,6 +179,71 @@ def test_a_flood_of_cards_is_refused(tmp_path, flowers):
     assert "b" in site.status()["refused"]
 
 
+@pytest.mark.parametrize("file", ["status.json", "model.dimargin"])
+def test_a_file_that_cannot_be_written_ends_nothing(tmp_path, flowers, monkeypatch, file):
+    """On a full disk, say: that is told once, and tried again every second."""
+    write_csv(tmp_path / "a.csv", *flowers)
+    full, tries, write = [True], [], learning_site.write_file
+
+    def write_to_a_full_disk(path, content, durable=True, private=False):
+        if path.name == file:
+            tries.append(path)
+            if full[0]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{path}.{len(tries)}.part")
+        write(path, content, durable, private=private)
+
+    monkeypatch.setattr(learning_site, "write_file", write_to_a_full_disk)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=30)
+    path, program = tmp_path / "a" / file, site.programs["a"]
+    assert len(tries) > 5 and not path.exists() and program.learner.steps > 20
+    full[0] = False
+    site.run(until=60)
+    reason = f"{path} cannot be written: No space left on device"
+    told = [(report.what, report.facts) for _, _, report in site.reports if "trouble" in report.what]
+    assert told == [("trouble", {"with": file, "reason": reason}), ("trouble over", {"with": file})]
+    assert path.exists() and SiteFolder(tmp_path / "a").read_status()["trouble"] == ""
+
+
+def test_a_disk_that_fails_ends_nothing(tmp_path, flowers, monkeypatch):
+    write_csv(tmp_path / "a.csv", *flowers)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=10)
+    program, stat = site.programs["a"], os.stat
+
+    def fail(path, *arguments, **options):
+        if str(tmp_path) in str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return stat(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", fail)
+        site.run(until=20)
+        steps = program.learner.steps
+        site.run(until=30)
+    assert program.learner.steps > steps
+    site.run(until=40)
+    assert SiteFolder(tmp_path / "a").read_status()["trouble"] == ""
+
+
+def test_the_status_has_all_trouble(tmp_path, flowers, monkeypatch):
+    write_csv(tmp_path / "a.csv", *flowers)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=5)
+    program = site.programs["a"]
+
+    class Live:
+        def status(self):
+            return {"trouble": "no descriptor is free", "withheld": {"b": "it is too long"}, "traffic": {}}
+
+    program.live = Live()
+    monkeypatch.setattr(program, "_trouble", "line 7 is bad")
+    monkeypatch.setattr(program, "_unwritten", {"model.dimargin": "the disk is full"})
+    program.write_status()
+    found = SiteFolder(tmp_path / "a").read_status()["trouble"]
+    assert found == "line 7 is bad; the disk is full; no descriptor is free; a message to b is withheld: it is too long"
+
+
 def test_rows_appended_to_a_file_are_taken_in(tmp_path, flowers):
     X, y = flowers
     for k, name in enumerate("ab"):
@@ -185,9 +280,10 @@ def test_a_killed_site_goes_on_with_its_file(tmp_path, flowers):
 def test_nobody_reads_a_status_of_no_site(tmp_path):
     with pytest.raises(FileNotFoundError, match="no site has run in this folder"):
         SiteFolder(tmp_path).read_status()
-    (tmp_path / "status.json").write_text("{")
-    with pytest.raises(ValueError, match=r"status\.json is damaged"):
-        SiteFolder(tmp_path).read_status()
+    for text in ("{", "[" * 10**5, "[]", "3"):
+        (tmp_path / "status.json").write_text(text)
+        with pytest.raises(ValueError, match=r"status\.json is damaged"):
+            SiteFolder(tmp_path).read_status()
 
 
 def test_data_that_cannot_be_read_is_said_at_once(tmp_path):
@@ -212,6 +308,23 @@ def test_logs_are_lines_of_json():
     assert lines[0].endswith("\n") and facts["reason"] == "alpha" and facts["what"] == "refused"
 
 
+def test_a_log_that_cannot_be_written_ends_nothing_and_counts_what_is_left_out():
+    lines, is_full = [], False
+
+    def write(line):
+        if is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        lines.append(json.loads(line))
+
+    log = json_log("north", write)
+    for is_full in (False, True, True, True, False, False):  # noqa: B007
+        log("refused", {"site": "south"})
+    assert [(line["what"], line.get("lines")) for line in lines] == [
+        ("refused", None), ("lines left out", 3), ("refused", None), ("refused", None)
+    ]  # fmt: skip
+    assert lines[1]["about"] == "log"
+
+
 @pytest.mark.parametrize(("module", "options"), [("gossip", "GossipOptions"), ("core_set", "CoreSetOptions")])
 def test_a_site_starts_light(tmp_path, flowers, module, options):
     write_csv(tmp_path / "a.csv", *flowers)
@@ -234,3 +347,11 @@ print(next(line for line in open("/proc/self/status") if line.startswith("VmRSS"
     modules, *memory = run.stdout.split("\n")
     assert modules == "[]"
     assert int(memory[0]) < 150_000  # kB
+
+
+def test_the_log_is_ascii_whatever_peers_say():
+    lines = []
+    json_log("a", lines.append)("refused", {"site": "\x1b[2J\u202e", "reason": "two\nlines"})
+    (line,) = lines
+    assert line.isascii() and line.count("\n") == 1 and "\x1b" not in line
+    assert json.loads(line)["about"] == "\x1b[2J\u202e" and json.loads(line)["reason"] == "two\nlines"

@@ -11,6 +11,7 @@ import warnings
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import killed_driver
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 import dimargin as dm
+from dimargin.engines import folder as folder_module
 from dimargin.engines.folder import Folder
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.stored import Store
@@ -210,6 +212,70 @@ def damage(path):
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # what guards the files of a local disk
 
 
+def manifest(**changes):
+    made = {"format": 2, "id": "1", "finished": False} | changes
+    return json.dumps({"sha256": checkpoints._digest(checkpoints._text(made).encode()), "manifest": made}).encode()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (manifest().replace(b"finished", b"f\xe9nished"), "'utf-8' codec can't decode"),
+        (manifest()[:-9], "Expecting"),
+        (manifest().replace(b"finished", b"finjshed"), "its checksum differs"),
+        (b"\0" * 4096, "Expecting value"),
+        (b"[" * 200_000, "maximum recursion depth"),
+        (b"7" * 5000, "4300 digits"),
+        (b"[1]", "list indices"),
+        (b"null", "subscriptable"),
+        (b"{}", "'manifest'"),
+        (None, "it is empty, or too large"),
+        (b"", "it is empty, or too large"),
+        (manifest(format=3), "it has format 3, and this dimargin reads 2"),
+    ],
+)
+def test_a_damaged_manifest_is_named(line, reason):
+    class There(Folder):
+        def lines(self, name):
+            return {"0000": manifest(), "0001": line}
+
+    engine = SimpleNamespace(folder=lambda path: There(None, path))
+    message = (
+        rf"checkpoint 'hdfs:/a/0001' is damaged: its manifest cannot be read: .*{reason}.*; delete 'hdfs:/a' to train"
+    )
+    with pytest.raises(ValueError, match=message):
+        checkpoints.Checkpoints(engine, "hdfs:/a")
+
+
+@pytest.mark.slow
+def test_manifests_are_read_whatever_they_hold(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_module, "_MAX_BYTES_OF_LINE", 1000)
+    here = Folder(Jobs(spark), str(tmp_path))
+    assert here.lines("manifest") == {}
+    given = {"0000": "größe", "0001": "x", "0002": "x", "0003": "x", "0004": "x"}
+    for name, text in given.items():
+        (here / name / "manifest").write_line(text)
+    broken = {"0001": b"\xff\0\n\n", "0002": b"", "0003": b"x" * 1001}
+    for name, content in broken.items():
+        text_of(tmp_path, name).write_bytes(content)
+        text_of(tmp_path, name).with_name(f".{text_of(tmp_path, name).name}.crc").unlink()
+    text_of(tmp_path, "0004").unlink()
+    expected = {"0000": "größe\n".encode(), "0001": b"\xff\0\n\n", "0002": None, "0003": None}
+    assert here.lines("manifest") == expected
+
+
+@pytest.mark.slow
+def test_a_manifest_that_the_file_system_finds_damaged_is_named(frame, folder, monkeypatch):
+    killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    text = text_of(folder, "0001")
+    text.write_bytes(text.read_bytes().replace(b"finished", b"f\xe9nished"))  # and its checksum beside it is as it was
+    with pytest.raises(
+        ValueError, match=r"^checkpoint '.*0001' is damaged: its manifest cannot be read: .*; delete '"
+    ) as found:
+        train(ODM, frame, COLUMNS, checkpoint_dir=str(folder))
+    assert "\n" not in str(found.value) and found.value.__cause__ is None
+
+
 @pytest.mark.slow
 def test_damaged_checkpoints_are_refused(frame, folder, monkeypatch):
     killed_after(monkeypatch, 2, ODM, frame, COLUMNS, checkpoint_dir=str(folder))
@@ -291,6 +357,7 @@ def test_a_folder_is_free_when_its_fit_has_ended(frame, folder, monkeypatch, ran
     other = clone(ODM).set_params(lam=10.0)
     killed_after(monkeypatch, 2, other, frame, COLUMNS, checkpoint_dir=str(folder))
     assert (folder / "0003" / "manifest").exists()  # of the fit before
+    assert [path for path in folder.rglob("*.parquet") if path.stat().st_mode & 0o077] == [], "others can read rows"
     ran.clear()
     found, _ = trained(other, frame, checkpoint_dir=str(folder))
     assert not any("level 2" in name for name in ran)

@@ -6,13 +6,16 @@ import pytest
 
 pytest.importorskip("pyspark", reason="dimargin[spark] is not installed")
 
+import pandas as pd
 import scipy.sparse as sp
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.mllib.linalg import VectorUDT as OldVectorUDT
 from pyspark.sql import types as T
+from sklearn.datasets import make_moons
 
-from dimargin.spark import Columns
-from dimargin.spark.arrow import features_of, rows_of
+import dimargin as dm
+from dimargin.spark import Columns, LinearODMClassificationModel, LinearODMClassifier
+from dimargin.spark.arrow import features_of, names_by, rows_of
 
 KINDS = {
     "label": T.DoubleType(),
@@ -83,6 +86,46 @@ def test_columns_that_can_be_used_pass(features, label):
 def test_columns_that_cannot_be_used_are_named_before_any_work(columns, error, message):
     with pytest.raises(error, match=message):
         columns.check(SCHEMA)
+
+
+class OnSpark:
+    def to_spark(self):
+        raise NotImplementedError
+
+
+class RDD:
+    def toDF(self):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "remedy"),
+    [
+        (pd.DataFrame({"x": [1.0]}), r"pandas\..*DataFrame", "spark.createDataFrame"),
+        (np.eye(2), "numpy.ndarray", "spark.createDataFrame"),
+        (pa.table({"x": [1.0]}), "pyarrow.lib.Table", "spark.createDataFrame"),
+        ([[1.0]], "list", "spark.createDataFrame"),
+        (None, "NoneType", "or use the machine of this name in dimargin"),
+        (OnSpark(), "OnSpark", r"pass its to_spark\(\)"),
+        (RDD(), "RDD", r"pass its toDF\(\)"),
+    ],
+)
+def test_what_is_no_data_frame_of_spark_is_refused_with_a_remedy(data, name, remedy):
+    message = rf"dataset must be a DataFrame of Spark \(pyspark.sql.DataFrame\), got .*{name}; .*{remedy}"
+    machine = dm.LinearODMClassifier().fit(*make_moons(20, random_state=0))
+    model = LinearODMClassificationModel.fromSklearn(machine)
+    for call in (LinearODMClassifier().fit, model.transform):
+        with pytest.raises(TypeError, match=message):
+            call(data)
+    with pytest.raises(TypeError, match=message):
+        LinearODMClassifier().fit(data, [1.0])  # as scikit-learn's fit is called
+
+
+def test_keys_are_taken_along_where_a_dataset_has_them():
+    columns = Columns("vector", n_features=3)
+    assert columns.named_by("key", SCHEMA).id == "key" and columns.named_by("name", SCHEMA).id == "name"
+    for name in ("missing", "day", None):
+        assert columns.named_by(name, SCHEMA) is columns
 
 
 # ---- rows of batches -------------------------------------------------------------------------------------------------
@@ -240,3 +283,9 @@ def test_rows_travel_through_arrow_as_they_are(spark):
     found = columns.select(frame).coalesce(1).mapInArrow(sums, "total double, sparse boolean").collect()
     expected = [row[0].toArray().sum() + row[1] + 1000 * row[2] for row in rows * 5]
     assert sorted(row.total for row in found) == sorted(expected) and all(row.sparse for row in found)
+
+
+def test_rows_are_named_by_whole_numbers_and_text_and_else_by_their_place():
+    name = names_by(pa.array([7, None]))
+    assert (name(0), name(1)) == ("the row with id 7", "row 1 of a batch")
+    assert names_by(pa.array(["a'b"]))(0) == 'the row with id "a\'b"'

@@ -2,6 +2,8 @@
 
 import bz2
 import gzip
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -146,6 +148,31 @@ def test_a_folder_of_files(spark, tmp_path, kind):
     assert found.feature_names == ["left", "right", "flag"]
 
 
+LABELS = {
+    "ids": [12345678901234567, 12345678901234568, -7],
+    "codes": ["007", "07", "7"],
+    "points": ["1.0", "2.0", "-3.0"],
+    "decimals": [Decimal(2**53 + 1), Decimal(2**53), Decimal(0)],
+    "zeros": [Decimal("0E-18"), Decimal("1.000000000000000000"), Decimal("2.000000000000000000")],
+    "dates": [date(2024, 1, 31), date(1970, 1, 1), date(1912, 12, 31)],
+}
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [
+    ("csv", "ids"), ("csv", "codes"), ("csv", "points"), ("libsvm", "ids"), ("parquet", "ids"), ("parquet", "codes"),
+    ("parquet", "decimals"), ("parquet", "zeros"), ("parquet", "dates"),
+])  # fmt: skip
+def test_labels_are_as_they_are_in_the_file(spark, tmp_path, suffix, kind):
+    path, rows = tmp_path / f"t.{suffix}", table(60).drop(columns="class").assign(y=LABELS[kind] * 20)
+    if suffix == "parquet":
+        rows.assign(left=[Decimal(f"{x:.3f}") for x in rows["left"]]).to_parquet(path)
+    elif suffix == "csv":
+        path.write_bytes(csv_lines(rows))
+    else:
+        path.write_text("".join(f"{label} 1:{x!r}\n" for label, x in zip(rows["y"], rows["left"], strict=True)))
+    assert_same(spark, path, "none")
+
+
 def test_weights_of_classes_are_those_of_the_labels():
     classes = np.array(["eggs", "ham", "spam"])
     rows = FileRows(None, 3, 1, False, classes, None, None, None, None)
@@ -153,6 +180,10 @@ def test_weights_of_classes_are_those_of_the_labels():
     assert rows._weights_of_indices("balanced") == "balanced" and rows._weights_of_indices(None) is None
     with pytest.raises(ValueError, match=r"class_weight must be positive for every class, got {'ham': -1.0}"):
         rows._weights_of_indices({"ham": -1.0})
+    numbers = FileRows(None, 3, 1, False, np.array([0.0, 1.0]), None, None, None, None)
+    assert numbers._weights_of_indices({1: 3.0}) == {0: 1.0, 1: 3.0}
+    codes = FileRows(None, 3, 1, False, np.array(["007", "10"]), None, None, None, None)
+    assert codes._weights_of_indices({10: 3.0}) == {0: 1.0, 1: 3.0}
     with pytest.raises(ValueError, match="are not in class_weight"):
         rows._weights_of_indices({"sausage": 1.0})
 

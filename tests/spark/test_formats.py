@@ -6,9 +6,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dimargin.data_files import DataFileError
-from dimargin.data_files.chunks import label_values
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import read_file
+from dimargin.data_files.labels import label_values
 from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.tables import TableColumns
 from dimargin.spark.formats import CsvText, LibsvmText, TableRows

@@ -215,6 +215,20 @@ def test_rows_that_cannot_be_predicted_are_named(spark, machine, ansi):
 
 
 @pytest.mark.slow
+def test_rows_that_cannot_be_predicted_are_named_by_their_keys(spark, machine):
+    model = model_of(machine)
+    model.set(model.idCol, "key")  # as an estimator with this Param sets it
+    bad = Vectors.dense([0.0, 1, 2, 3, 4, np.nan])
+    frame = spark.createDataFrame([(Vectors.dense(np.zeros(6)), 40), (bad, 41)], ["features", "key"]).coalesce(1)
+    with pytest.raises(PySparkException, match="feature 5, is NaN in the row with id 41"):
+        model.transform(frame).collect()
+    with pytest.raises(PySparkException, match="feature 5, is NaN in row 1"):
+        model.transform(frame.drop("key")).collect()
+    found = model.transform(frame.where("key = 40"))
+    assert found.columns == ["features", "key", "rawPrediction", "prediction"] and found.count() == 1
+
+
+@pytest.mark.slow
 def test_no_rows_and_empty_partitions_give_no_predictions(spark, machine):
     frame = vector_frame(spark, rows()[0])
     assert model_of(machine).transform(frame.where("place < 0")).collect() == []

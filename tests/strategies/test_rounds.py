@@ -17,7 +17,7 @@ from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss
 from dimargin.sharding.parts import Part
-from dimargin.solvers import Interrupted, Limits, solve
+from dimargin.solvers import Interrupted, Limits, solve, stopwatch
 from dimargin.strategies import Facts, rounds
 from dimargin.strategies.round_tasks import most_violating
 from dimargin.strategies.rounds import Rounds
@@ -108,9 +108,9 @@ def test_a_round_that_moves_only_the_intercept_is_certified_with_it(loss, monkey
     add_up = Rounds._add_up
 
     def noted(self, state):
-        values = add_up(self, state)
-        seen.append((values, state.objectives))
-        return values
+        before = state.evaluations
+        add_up(self, state)
+        seen.append((state.evaluations - before, state.objectives))
 
     monkeypatch.setattr(Rounds, "_add_up", noted)
     across(problem, max_iter=2)
@@ -201,11 +201,26 @@ def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(monkeypatc
     monkeypatch.setattr(Rounds, "_go_on_in_float64", lambda self, state: begun.append(state) or go_on(self, state))
     assert across(problem, tol=1e-6).status == "converged" and begun
     begun.clear()
-    monkeypatch.setattr(rounds, "_FLOAT64", 1e12)
+    monkeypatch.setattr(rounds, "FLOAT64_COST", 1e12)
+    monkeypatch.setattr(stopwatch, "_MIN_SECONDS", 0.0)
     found = across(problem, tol=1e-6, deadline=time.perf_counter() + 1e3)
     assert found.status == "max_time" and "float64" in found.reason and not begun
     assert found.objectives.rounding.max() > 0
     check(problem, found)
+
+
+def test_every_support_vector_has_been_timed_with_all_rows(monkeypatch):
+    """So a pass over all of them is not thought to take longer than all jobs so far, whatever the last one computed."""
+    check_gap, known = Rounds.check, []
+
+    def noted(self, state):
+        found = check_gap(self, state)
+        known.append((state.stopwatch.values, 0 if state.support is None else state.support.n_rows))
+        return found
+
+    monkeypatch.setattr(Rounds, "check", noted)
+    assert across(problem_of(HINGE, True), tol=1e-7).status == "converged"
+    assert len(known) > 3 and all(values >= N * n_support for values, n_support in known)
 
 
 def test_callbacks_and_interrupts_end_it():
@@ -231,6 +246,26 @@ def test_float32_is_not_trusted_where_it_rounds_too_much():
     problem = problem_of(ODMLoss(lam=1e9, upsilon=0.4, theta=0.2), kernel=Kernel("rbf", gamma=1e-3), n=200)
     found = across(problem, tol=1e-3, working_set=200, max_iter=40)
     check(problem, found)
+
+
+@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE, ODM], ids=name)
+@pytest.mark.parametrize("double", [False, True])
+def test_long_rows_of_a_polynomial_are_bounded_not_sampled(monkeypatch, loss, double):
+    """Two long rows of either label have nearly all of the error, and no sample would be sure to have them."""
+    problem = problem_of(loss, kernel=Kernel("poly", gamma=1.0, degree=2, coef0=1.0), n=600)
+    X = problem.kernel.rows(np.arange(600)).copy()
+    X[1] = 100 * X[0]
+    X[0] = X[1] + 0.05
+    labels = problem.labels.copy()
+    labels[0, :2] = 1.0, -1.0
+    weights = np.where(np.arange(600) < 2, 20.0, 1e-3)
+    problem = make_problem(X, labels, loss, problem.kernel.transform.kernel, weights)
+    monkeypatch.setattr(Rounds, "_sampled_errors", None)  # it is never asked
+    if not double:
+        monkeypatch.setattr(rounds, "FLOAT64_COST", 1e12)
+    found = across(problem, max_iter=40, deadline=time.perf_counter() + 1e6)
+    check(problem, found)
+    assert found.status == "converged" if double else found.status in ("converged", "max_time", "max_iter")
 
 
 def test_violators_are_balanced():

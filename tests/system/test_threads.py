@@ -19,7 +19,8 @@ from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 @pytest.fixture
 def processors(monkeypatch):
-    """Lets joblib count another number of processors."""
+    """Lets joblib count another number of processors, which no quota of this machine reduces."""
+    monkeypatch.setattr(threads, "processor_limits", list)
 
     def set_to(count):
         monkeypatch.setattr(joblib, "cpu_count", lambda: count)
@@ -37,6 +38,14 @@ def test_n_jobs_counts_processors_within_what_threadpoolctl_allows(allowed, coun
         got = [effective_n_threads(n_jobs) for n_jobs in (None, -1, -2, -64, 1, 2, 5, 64)]
     usable = min(allowed, count)
     assert got == [usable, usable, max(1, usable - 1), 1, 1, min(2, allowed), allowed, allowed]
+
+
+@pytest.mark.parametrize("limits, expected", [([], 5), ([8.0, 2.0], 2), ([1.5], 2), ([0.25], 1)])
+def test_the_least_quota_of_all_groups_counts(limits, expected, processors, monkeypatch):
+    monkeypatch.setattr(threads, "processor_limits", lambda: limits)
+    processors(5)
+    with threadpool_limits(64, user_api="openmp"):
+        assert effective_n_threads(None) == expected and effective_n_threads(5) == 5
 
 
 def threads_of_another_process(*lines, through=()):

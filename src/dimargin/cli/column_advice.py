@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimargin.data_files.chunks import short
-from dimargin.data_files.csv_rows import is_number
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.mixed import MixedData, odd_cells
 from dimargin.preprocessing import CalendarFeatures
 

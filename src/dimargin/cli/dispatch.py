@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import NoReturn
 
 import typer
 
 from dimargin.cli.root import COMMANDS, new_app, overview, register
+from dimargin.cli.streams import open_streams
 from dimargin.system.extras import MissingExtra
+from dimargin.system.printing import printable
 
 COMPLETION = "_DIMARGIN_COMPLETE"  # set by a shell that completes a line
 _ABORTED = 130  # what typer makes of Ctrl-C
 _WRONG_USAGE = 2  # of typer too
+_plain_warning = warnings.formatwarning
 _MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line, not a traceback
 
 
@@ -35,18 +39,39 @@ def _app() -> typer.Typer:
 def main() -> NoReturn:
     """Run the command line; a mistake or a missing extra is a line on standard error and exit status 1 or 2."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    warnings.formatwarning = _printable_warning
+    output = open_streams()
+    status = _status_of(lambda: _app()())
+    if not (status and output.error):  # else it was said
+        status = _status_of(output.finish) or status
+    sys.exit(status)
+
+
+def _status_of(work: Callable[[], object]) -> str | int | None:
+    """Do work, and return the exit status, once what went wrong is said."""
     try:
-        _app()()
+        work()
     except SystemExit as end:
-        if end.code != _ABORTED:
-            raise
+        return 1 if end.code == _ABORTED else end.code
     except KeyboardInterrupt:
-        print("dimargin: interrupted, nothing was saved", file=sys.stderr)
+        _say("interrupted, nothing was saved")
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone; so do we, without a word
+        pass  # the reader has gone; so do we, without a word
     except MissingExtra as error:
-        print(f"dimargin: {error}", file=sys.stderr)
-        sys.exit(_WRONG_USAGE)
+        _say(printable(error))
+        return _WRONG_USAGE
     except _MISTAKES as error:
-        print(f"dimargin: {error or 'there is not enough memory'}", file=sys.stderr)  # only MemoryError may say nothing
-    sys.exit(1)
+        _say(printable(error, keep="\n") or "there is not enough memory")  # only MemoryError may say nothing
+    else:
+        return 0
+    return 1
+
+
+def _say(what: str) -> None:
+    print(f"dimargin: {what}", file=sys.stderr)
+
+
+def _printable_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    return printable(_plain_warning(message, category, filename, lineno, line), keep="\n")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from dimargin.cli.column_flags import Reading, describe, reading_flags
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
+    MANY_VALUES,
     DataArgument,
     JsonOption,
     LabelOption,
@@ -22,6 +24,7 @@ from dimargin.cli.shared import (
     Output,
     QuietOption,
     certificate,
+    check_output,
     check_plot,
     columns_step,
     draw,
@@ -33,11 +36,15 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     scores,
+    with_classes,
 )
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
+from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
+
+_LINE_BREAK = re.compile("[\r\n]")  # A label with one would take more than its line.
 
 
 def _predict(
@@ -55,18 +62,20 @@ def _predict(
     """
     out = Output(False, quiet)
     with usage_checked():
+        if output is not None:
+            check_output("--output", output, model, data)
         reading = Reading.of(given)
     trained, notes = open_model(model)
     rows = read_for(trained, notes, data, label, reading, needs_label=False)
     began = time.perf_counter()
-    lines = [str(name) for name in trained.predict(rows.X).tolist()]
+    lines = [_LINE_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began
     if decision_values:
         values = trained.decision_function(rows.X).reshape(len(lines), -1)
         lines = ["\t".join([name, *(f"{v:.9g}" for v in row)]) for name, row in zip(lines, values, strict=True)]
     text = "\n".join(lines) + "\n"
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
     else:
         write_file(output, text.encode())
     out.say(f"{len(lines)} rows in {seconds:.3g} s, {len(lines) / max(seconds, 1e-9):.3g} rows per second")
@@ -87,20 +96,23 @@ def _evaluate(
     """
     out = Output(as_json, quiet)
     with usage_checked():
-        check_plot(plot)
+        check_plot(plot, model, data)
         reading = Reading.of(given)
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
-    rows = read_for(trained, notes, data, label, reading)
-    facts = scores(trained, data, rows)
+    rows = with_classes(trained, data, read_for(trained, notes, data, label, reading))
+    facts = scores(trained, rows)
     draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
-    table = Table("true \\ predicted", *map(str, classes))
+    if len(classes) > MANY_VALUES:
+        out.say(f"The table of {len(classes)} classes, true and predicted, is in the output of --json.")
+        return
+    table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *map(printable, classes))))
     for name, counts in zip(classes, confusion, strict=True):
-        table.add_row(str(name), *map(str, counts))
+        table.add_row(printable(name), *map(str, counts))
     out.console.print(table)
 
 
@@ -125,7 +137,7 @@ def _info(
     machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
     if certify is not None:
         refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
-        rows = read_for(trained, header["notes"], certify, label, reading)
+        rows = with_classes(trained, certify, read_for(trained, header["notes"], certify, label, reading))
         machine.certify(scaled(scalers, rows.X), rows.y)
         save(trained, model, header["notes"])
     values = {name: getattr(machine, name) for name in parameters(type(machine))}

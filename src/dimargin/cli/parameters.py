@@ -12,10 +12,8 @@ import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dimargin.cli.flags import optional_flag
-from dimargin.data_files.chunks import label_values
+from dimargin.data_files.labels import label_values
 from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
@@ -136,12 +134,28 @@ def _class_weight(text: str) -> Any:
     if not text.lstrip().startswith("{"):
         return text
     try:
-        weights = {key: float(value) for key, value in json.loads(text).items()}
+        return _by_label(json.loads(text))
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"--class-weight must be 'balanced' or JSON such as '{{\"spam\": 2}}', got {text!r}"
         ) from error
-    return dict(zip(label_values(np.array(list(weights))).tolist(), weights.values(), strict=True))
+
+
+def _by_label(weights: dict[str, Any]) -> dict[Any, float]:
+    """Return weights by the labels that the keys of a JSON object stand for."""
+    return dict(zip(label_values(list(weights)).tolist(), map(float, weights.values()), strict=True))
+
+
+def read_grid(text: str) -> Any:
+    """Return a grid of parameters from JSON; raises ValueError for text that is no JSON."""
+    try:
+        grid = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--grid must be JSON such as '{{\"gamma\": [0.5, 2]}}', got {text!r}: {error}") from error
+    for part in grid if isinstance(grid, list) else [grid]:
+        if isinstance(part, dict) and isinstance(part.get("class_weight"), list):
+            part["class_weight"] = [_by_label(w) if isinstance(w, dict) else w for w in part["class_weight"]]
+    return grid
 
 
 def _whole(flag: str) -> Callable[[str], int]:

@@ -17,10 +17,10 @@ from dimargin.cli.shared import (
     ModelArgument,
     Output,
     QuietOption,
-    check_classes,
-    check_folder,
+    check_output,
     machine_of,
     read_for,
+    with_classes,
 )
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header
@@ -48,14 +48,14 @@ def _report(
     """
     out = Output(False, quiet)
     with usage_checked():
-        check_folder("--output", output)
+        check_output("--output", output, model, data)
         reading = Reading.of(given)
     began = time.perf_counter()
     trained, header = load_with_header(model)
     is_detector = isinstance(machine_of(trained), CoreSetDetector)
     rows = read_for(trained, header["notes"], data, label, reading, needs_label=not is_detector)
     if not is_detector:
-        check_classes(trained, data, rows)
+        rows = with_classes(trained, data, rows)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     names = rows.feature_names
     if names is None and rows.zero_based is not None:

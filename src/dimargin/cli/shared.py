@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -15,8 +16,7 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import confusion_matrix
@@ -25,12 +25,14 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 
 from dimargin.cli.column_flags import Reading, read_like
 from dimargin.cli.file_flags import data_argument
-from dimargin.cli.terminal import FitDisplay
+from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.data_files import DataFileError, DataSet
+from dimargin.data_files.labels import known_labels
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
+from dimargin.system.printing import printable
 
 
 class Scale(StrEnum):
@@ -58,6 +60,7 @@ def plot_option(help: str) -> Any:
 
 
 _MOST_QUANTILES = 1000
+MANY_VALUES = 50  # More values of a fact are not printed one by one: all pairs of 200 classes have 19,900 objectives.
 _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
 
@@ -66,12 +69,12 @@ class Output:
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
-        self.console, self.errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+        self.console, self.errors = PlainConsole(), PlainConsole(stderr=True)
 
     def say(self, text: str) -> None:
         """Print a message for a person on standard error, unless `quiet`."""
         if not self.quiet:
-            self.errors.print(text, markup=False, highlight=False)
+            self.errors.print(text, highlight=False)
 
     def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool) -> None:
         """Print for a person what was read."""
@@ -87,10 +90,10 @@ class Output:
         if self.as_json:
             print(json.dumps(facts))
         elif not self.quiet:
-            table = Table(show_header=False, box=None, pad_edge=False)
+            table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False, box=None, pad_edge=False)
             for name, value in facts.items():
                 table.add_row(name.replace("_", " "), _text(value))
-            self.console.print(table, markup=False)
+            self.console.print(table)
 
 
 def _text(value: Any) -> str:
@@ -98,9 +101,13 @@ def _text(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {_text(part)}" for name, part in value.items())
+    if isinstance(value, list) and len(value) > MANY_VALUES and isinstance(value[0], float):
+        return f"{_text(min(value))} to {_text(max(value))} ({len(value)} values)"
+    if isinstance(value, list) and len(value) > MANY_VALUES:
+        return f"{_text(value[:MANY_VALUES])}, ... ({len(value)} values)"
     if isinstance(value, list):
         return ", ".join(map(_text, value))
-    return str(value)
+    return printable(value)
 
 
 # ---- models and data -------------------------------------------------------------------------------------------------
@@ -204,17 +211,17 @@ def certificate(machine: Any) -> dict[str, Any]:
     }
 
 
-def check_classes(model: Any, path: Path, data: DataSet) -> None:
-    """Raise DataFileError if there are labels that the model does not know."""
+def with_classes(model: Any, path: Path, data: DataSet) -> DataSet:
+    """Return data with the classes of a model that its labels stand for; raises DataFileError if one is unknown."""
     classes = machine_of(model).classes_
-    unknown = sorted(set(np.unique(data.y).tolist()) - set(classes.tolist()), key=str)  # type: ignore[arg-type]
+    labels, unknown = known_labels(np.asarray(data.y), classes)
     if unknown:
         raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
+    return replace(data, y=labels)
 
 
-def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
-    """Score a model on labelled data, by accuracy and confusion matrix."""
-    check_classes(model, path, data)
+def scores(model: Any, data: DataSet) -> dict[str, Any]:
+    """Score a model on data `with_classes`, by accuracy and confusion matrix."""
     classes = machine_of(model).classes_
     began = time.perf_counter()
     predicted = model.predict(data.X)
@@ -237,7 +244,7 @@ def validation(
     """Return the scores of a model on further data as the fact that they are printed as, or none without data."""
     if path is None:
         return {}
-    found = scores(model, path, read_for(model, notes, path, label, reading))
+    found = scores(model, with_classes(model, path, read_for(model, notes, path, label, reading)))
     return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
 
 
@@ -301,6 +308,7 @@ def fitted(
 
     `columns` are notes of the flags that chose what becomes of the columns.
     """
+    _know_classes(machine, rows.y)
     machine._monitor = display
     with display.running():
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
@@ -308,6 +316,16 @@ def fitted(
     interrupted = display.interrupted.is_set()
     notes = how_read(rows, columns)
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
+
+
+def _know_classes(machine: Any, y: Any) -> None:
+    """Name the classes of ``class_weight`` as the labels do."""
+    machine = getattr(machine, "estimator", machine)  # of a search
+    given = machine.class_weight
+    if isinstance(given, dict):
+        names, unknown = known_labels(np.array([*given], dtype=object), np.unique(y))
+        if not unknown:
+            machine.set_params(class_weight=dict(zip(names.tolist(), given.values(), strict=True)))
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:
@@ -331,14 +349,24 @@ def draw(make: Callable[[], Any], path: Path | None, out: Output, what: str) -> 
     out.say(f"{what} drawn in {path}")
 
 
-def check_plot(path: Path | None) -> None:
-    """Raise MissingExtra without matplotlib, or ValueError without the folder, before the work rather than after it."""
+def check_plot(path: Path | None, *read: Path | None) -> None:
+    """Raise MissingExtra without matplotlib, or as `check_output`, before the work rather than after it."""
     if path is not None:
         require("--plot", "matplotlib")
-        check_folder("--plot", path)
+        check_output("--plot", path, *read)
 
 
-def check_folder(name: str, path: Path) -> None:
-    """Raise ValueError if the folder of a file does not exist."""
-    if not path.parent.is_dir():
+def check_output(name: str, path: Path, *read: Path | str | None) -> None:
+    """Raise ValueError if a file cannot be written, or is one of those that are read, as far as can be known before."""
+    try:
+        target = Path(os.path.realpath(path))
+    except OSError as error:
+        raise ValueError(f"{name} {path}: the current folder does not exist any more") from error
+    if target.exists() and not target.is_file():
+        return  # a pipe or a device
+    if not target.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise ValueError(f"{name} {path}: no file can be written in the folder {path.parent}")
+    if any(given is not None and os.path.realpath(given) == str(target) for given in read):
+        raise ValueError(f"{name} {path} would replace a file that is read; name another one")

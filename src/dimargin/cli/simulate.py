@@ -24,7 +24,7 @@ from dimargin.cli.shared import (
     QuietOption,
     Scale,
     Trained,
-    check_folder,
+    check_output,
     check_plot,
     draw,
     fitted,
@@ -106,8 +106,8 @@ def _gossip(
     require("dimargin simulate gossip", *PACKAGES)
     with usage_checked():
         if model is not None:
-            check_folder("--model", model)
-        check_plot(plot)
+            check_output("--model", model, data, validate)
+        check_plot(plot, data, validate)
         options = file_options(given)
         weather = {flag.name: given.pop(flag.name) for flag in FLAGS}
         machine = GossipSVMClassifier(**values_of(given))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import inspect
 import json
 import math
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from functools import partial
 from importlib import import_module
@@ -24,7 +26,9 @@ from dimargin.cli.flags import optional_flag, with_flags
 from dimargin.data_files.growing import GrowingFile
 from dimargin.network.programs.parameters import CoreSetParameters, GossipParameters
 from dimargin.sites.folder import SiteFolder
+from dimargin.system.descriptors import reserve_descriptors
 from dimargin.system.extras import require
+from dimargin.system.printing import printable
 from dimargin.system.threads import single_threaded_blas
 
 if TYPE_CHECKING:
@@ -138,6 +142,7 @@ def _site(
     from dimargin.network.zenoh_link import ZenohLink
     from dimargin.sites.learning_site import LearningSite, json_log
 
+    reserve_descriptors()
     tls = _tls(certificate, key, authority, allow, router_name)
     link = ZenohLink(
         name, swarm, listen=listen, connect=connect or (), tls=tls, neighbours=neighbour, lease=lease, router=router
@@ -156,7 +161,7 @@ def _site(
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
         learning.live = live
         # one thread: sums are alike at all sites, and there is other work here
-        with _stop_on_signals() as stop, single_threaded_blas():
+        with _stop_on_signals() as stop, single_threaded_blas(), _plain_link_errors():
             live.run(stop, max_time)
         learning.write_model(durable=True)
         learning.write_status()
@@ -227,13 +232,33 @@ def _tls(
 
 
 @contextlib.contextmanager
-def _lines(log: Path | None) -> Iterator[Any]:
-    """Yield the function that writes JSON lines, each at once."""
-    if log is None:
-        yield lambda line: print(line, end="", file=sys.stderr, flush=True)
+def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
+    """Yield a function that writes a line as a whole, or raises OSError."""
+    if log is None and sys.stderr is None:  # it was closed
+        yield lambda line: None
         return
-    with open(log, "a", encoding="utf-8", buffering=1) as file:
-        yield file.write
+    where, mode = (sys.stderr.fileno(), "wb") if log is None else (log, "ab")
+    with open(where, mode, buffering=0, closefd=log is not None) as file:
+
+        def write(line: str) -> None:
+            data = line.encode()
+            written = file.write(data)
+            if written != len(data):
+                file.truncate(file.tell() - (written or 0))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        yield write
+
+
+@contextlib.contextmanager
+def _plain_link_errors() -> Iterator[None]:
+    """Turn an error of the link, such as an address that is taken, into one that is printed without a traceback."""
+    from dimargin.network.links import LinkError
+
+    try:
+        yield
+    except LinkError as error:
+        raise ValueError(str(error)) from error
 
 
 @contextlib.contextmanager
@@ -253,6 +278,15 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts))
         return
+    try:
+        lines = _status_lines(facts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{folder_of_site.status} is damaged: {error!r}") from error
+    for what, value in lines.items():
+        print(f"{what:20} {printable(value)}")
+
+
+def _status_lines(facts: dict[str, Any]) -> dict[str, Any]:
     lines = {
         "site": facts["site"], "round": facts["round"], "steps": facts["steps"],
         "neighbours": ", ".join(facts["neighbours"]) or "none",
@@ -268,8 +302,7 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     }  # fmt: skip
     if facts.get("trouble"):
         lines["trouble"] = facts["trouble"]
-    for what, value in lines.items():
-        print(f"{what:20} {value}")
+    return lines
 
 
 def _numbers(values: list[float | None]) -> str:

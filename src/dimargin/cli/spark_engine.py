@@ -8,7 +8,7 @@ import stat
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event, Thread
@@ -18,6 +18,7 @@ from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
 from dimargin.cli.terminal import JobDisplay
 from dimargin.data_files.opening import FileOptions
 from dimargin.system.extras import require
+from dimargin.system.printing import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +147,8 @@ def _messages_until(ending: Event) -> Iterator[None]:
         with os.fdopen(theirs, "rb") as lines:
             for line in lines:
                 if not ending.is_set():
-                    os.write(shown, line)
+                    with suppress(OSError):  # where nobody can be told, Spark must still be able to write
+                        os.write(shown, printable(line.decode(errors="replace"), keep="\t\r\n").encode())
         os.close(shown)  # nobody writes any more, this process included
 
     Thread(target=forward, daemon=True).start()
@@ -186,9 +188,6 @@ def _explained() -> Iterator[None]:
         # RuntimeError: executors that lack what they need
         if not (isinstance(error, RuntimeError) or type(error).__module__.startswith(("pyspark.", "py4j."))):
             raise
-        raise OSError(f"Spark: {_first_line(error)}") from error
+        from dimargin.engines.jobs import first_line
 
-
-def _first_line(error: Exception) -> str:
-    java = getattr(error, "java_exception", None)  # of py4j
-    return next(iter(str(error if java is None else java.toString()).strip().splitlines()), type(error).__name__)
+        raise OSError(f"Spark: {first_line(error)}") from error

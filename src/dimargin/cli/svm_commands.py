@@ -19,11 +19,12 @@ from typer.core import TyperCommand
 
 from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
-from dimargin.cli.shared import refuse_detector
+from dimargin.cli.shared import check_output, refuse_detector
 from dimargin.data_files import DataFileError
 from dimargin.data_files.data import data_format, read_file
 from dimargin.data_files.libsvm import DENSE
 from dimargin.data_files.opening import FileOptions
+from dimargin.data_files.weights import read_weights
 from dimargin.estimators import SVMClassifier
 from dimargin.libsvm import from_libsvm
 from dimargin.libsvm.export import libsvm_model
@@ -177,6 +178,10 @@ def svm_train(
         list[str] | None,
         typer.Option("-w", metavar="i WEIGHT", help="-w1 2.5 makes C of label 1 2.5 C; may be repeated."),
     ] = None,
+    row_weights: Annotated[
+        Path | None,
+        existing_file("-W", metavar="WEIGHTS", help="File of row weights, one on each line, which multiply C."),
+    ] = None,
     quiet: QuietOption = False,
     nu: Annotated[str | None, _refused("-n", "nu is of nu-SVC, which is not supported; use -c")] = None,
     tube: Annotated[str | None, _refused("-p", "of epsilon-SVR, which is not supported; use sklearn.svm.SVR")] = None,
@@ -192,21 +197,22 @@ def svm_train(
     weights = _weights(weight or [])
     if model is None:
         model = Path(f"{data.name}.model")
-    if not model.parent.is_dir():
-        raise typer.BadParameter(f"{model}: the folder {model.parent} does not exist")
     machine = SVMClassifier(
         C=cost, fit_intercept=True, kernel=_KERNELS[kernel], gamma=gamma or 1.0, degree=degree, coef0=coef0,
         strategy="exact", tol=_GAP_OF_EPSILON * epsilon, random_state=0,
     )  # fmt: skip
     with usage_checked():
+        if folds is None:
+            check_output("MODEL", model, data)
         machine._check_parameters()
     X, y = _read(data)
+    given = None if row_weights is None else read_weights(row_weights, len(y))
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
     trainer = OneVsOne(machine, weights, None if cache is None else int(min(cache * 2.0**20, 2.0**62)))
     if folds is None:
-        write_libsvm_model(trainer.train(X, y, quiet), model)
+        write_libsvm_model(trainer.train(X, y, quiet, given), model)
     else:
-        accuracy = trainer.cross_validate(X, y, folds)
+        accuracy = trainer.cross_validate(X, y, folds, given)
         print(f"Cross Validation Accuracy = {100 * accuracy:g}%")
 
 
@@ -221,6 +227,8 @@ def svm_predict(
 
     Example: dimargin svm-predict test.libsvm train.libsvm.model labels.txt
     """
+    with usage_checked():
+        check_output("OUTPUT", output, data, model)
     machine, (X, y) = from_libsvm(model, zero_based=True), _read(data)
     if machine.kernel is not None:
         X = _at_least(X, machine.n_columns)
@@ -294,6 +302,8 @@ def export(
 
     Example: dimargin export spam.dimargin spam.model
     """
+    with usage_checked():
+        check_output("OUTPUT", output, model)
     trained, header = load_with_header(model)
     refuse_detector(model, trained, "has no form among LIBSVM's models of classifiers")
     if isinstance(trained, Pipeline):

@@ -26,7 +26,7 @@ from dimargin.cli.shared import (
     Scale,
     Trained,
     certificate,
-    check_folder,
+    check_output,
     fitted,
     fitted_scalers,
     leave_interrupted,
@@ -37,6 +37,7 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     validation,
+    with_classes,
 )
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError
@@ -133,7 +134,7 @@ def _train(
             raise ValueError(f"--scale {scale} cannot be changed: the model to resume has its scaling")
         if previous is not None and columns.first is not None:
             raise ValueError(f"{columns.first} cannot be changed: the model to resume knows its columns")
-        check_folder("--model", model)
+        check_output("--model", model, data, validate)
         if previous is not None:
             machine_of(previous).set_params(max_time=None)  # a limit is of one run
         machine: Any = make_machine(loss, given, strategy_option or [], previous and machine_of(previous))
@@ -200,7 +201,7 @@ def _plan_of(machine: Any, n_rows: int) -> str:
 def _go_on(
     machine: Any, data: Path, label: str | None, reading: Reading, previous: Any, notes: dict[str, Any], out: Output
 ) -> Trained:
-    rows = read_for(previous, notes, data, label, reading)
+    rows = with_classes(previous, data, read_for(previous, notes, data, label, reading))
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     scalers = scalers_of(previous)
     X = scaled(scalers, rows.X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from sklearn.base import clone
 from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import usage_checked, with_flags
-from dimargin.cli.parameters import flags, make_machine, parameters, values_of
+from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -26,7 +25,7 @@ from dimargin.cli.shared import (
     Scale,
     Trained,
     certificate,
-    check_folder,
+    check_output,
     check_plot,
     draw,
     fitted,
@@ -43,8 +42,7 @@ from dimargin.estimators import MACHINES
 from dimargin.search import ODMClassifierCV
 
 _OWN = ("estimator", "param_grid", "verbose")  # what the command line does in its own way
-_TUNED = ("gamma", "lam", "upsilon", "theta")  # of the machine, which the grid has
-_LOSSES = ("odm", "linear_odm")
+_TUNED = ("gamma", "lam", "upsilon", "theta", "C")  # of the machine, which the grid has
 
 
 class SearchDisplay(FitDisplay):
@@ -76,12 +74,13 @@ class SearchDisplay(FitDisplay):
 def _tune(
     data: DataArgument,
     model: Annotated[Path, typer.Option("--model", "-m", help="Where the tuned model goes.", dir_okay=False)],
-    loss: Annotated[str, typer.Option(help=f"Which machine: {' or '.join(_LOSSES)}.")] = "odm",
+    loss: Annotated[str, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.")] = DEFAULT_LOSS,
     grid: Annotated[
         str | None,
         typer.Option(
-            help="Values to try, as JSON: an object, or a list of them, from gamma, lam, upsilon, theta, kernel, "
-            'degree and coef0 to lists. Example: {"gamma": [0.5, 2, 8], "lam": [1e4, 1e6]}',
+            help="Values to try, as JSON: an object, or a list of them, from gamma, lam, upsilon, theta, C, kernel, "
+            "degree, coef0, class_weight and fit_intercept, as far as the machine has them, to lists. Example: "
+            '{"gamma": [0.5, 2, 8], "lam": [1e4, 1e6]}',
             show_default="a grid around gamma=scale",
         ),
     ] = None,
@@ -109,14 +108,12 @@ def _tune(
     """
     out = Output(as_json, quiet)
     with usage_checked():
-        check_folder("--model", model)
-        check_plot(plot)
-        if loss not in _LOSSES:
-            raise ValueError(f"--loss must be {' or '.join(_LOSSES)}, got {loss!r}")
+        check_output("--model", model, data, validate)
+        check_plot(plot, data, validate)
         columns = ColumnChoices.of(given)
         own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _OWN)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
-        search = ODMClassifierCV(machine, None if grid is None else json.loads(grid), **values_of(own))
+        search = ODMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
     rows, steps = columns.read(data, label)
     X = scaled(steps, rows.X)
     out.warn(rows.remarks)
@@ -129,7 +126,7 @@ def _tune(
     done = replace(done, machine=search.best_estimator_, scalers=[*steps, *done.scalers])
     tuned = done.save(model, out)
     draw(lambda: TuningDisplay.from_estimator(search), plot, out, "what was tried is")
-    best = {name: value if isinstance(value, str) else float(value) for name, value in search.best_params_.items()}
+    best = {name: _plain(value) for name, value in search.best_params_.items()}
     facts = {
         **done.facts(model),
         "search_seconds": search.search_seconds_,
@@ -190,15 +187,23 @@ def _tried(search: ODMClassifierCV, n: int) -> Table:
         values = [params.get(name, "") for name in names]
         table.add_row(
             str(results["round"][index]), str(results["n_rows"][index]),
-            *(value if isinstance(value, str) else f"{value:.4g}" for value in values),
+            *(f"{value:.4g}" if isinstance(_plain(value), float) else str(value) for value in values),
             f"{results['mean_test_score'][index]:.4f}", f"{results['std_test_score'][index]:.4f}",
         )  # fmt: skip
     return table
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of a parameter as JSON holds it."""
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if isinstance(value, dict):
+        return {str(label): float(weight) for label, weight in value.items()}
+    return float(value) if is_number else value
 
 
 def register(app: typer.Typer) -> None:
     """Add the command, whose flags are those of the search, and those of the machine that are not tuned."""
     searched = flags([ODMClassifierCV], "Parameters of the search", exclude=_OWN)
     not_asked = {*_TUNED, *(flag.name for flag in searched)}
-    others = [flag for flag in flags([MACHINES[loss] for loss in _LOSSES]) if flag.name not in not_asked]
+    others = [flag for flag in flags() if flag.name not in not_asked]
     app.command("tune")(with_flags(_tune, [*column_flags(), *searched, *others]))

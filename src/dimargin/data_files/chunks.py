@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import memory_of_process, out_of_memory
+from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
+WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
 
 
-class DataFileError(ValueError):
+class DataFileError(PrintableError, ValueError):
     """Error for a data file that cannot be read; the message names file, line or row, and what was expected."""
 
 
@@ -30,13 +32,16 @@ class DataSet:
     ----------
     X : ndarray or CSR array of shape (n, n_features), float64
     y : ndarray of shape (n,) or None
-        Labels: integers where all are, else floating-point numbers, else text. None if the file has no label column.
+        Labels: whole numbers or text, as they are (see `dimargin.data_files.labels.label_values`), and floating-point
+        numbers where one is not whole. None if they were not read.
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
     label : str, int or None
-        The column that held the labels: its name, or its place where columns have no names.
+        The column that held the labels: its name, or its place where columns have no names. None if they were not read.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
+    weights : ndarray of shape (n,) or None
+        Weights of the rows, finite and not negative; None if they were not read.
     remarks : tuple of str
         What whoever trains on these rows should know: columns that were left out, or that number the rows.
     """
@@ -46,6 +51,7 @@ class DataSet:
     feature_names: list[str] | None = None
     label: str | int | None = None
     zero_based: bool | None = None
+    weights: Floats | None = None
     remarks: tuple[str, ...] = ()
 
 
@@ -57,10 +63,11 @@ def no_rows(
 
 
 class Chunk(NamedTuple):
-    """Some rows of a file, and their labels or codes of labels."""
+    """Some rows of a file, their labels or codes of labels, and their weights where these are read."""
 
     X: Any
     y: NDArray[Any] | None
+    weights: Floats | None = None
 
 
 class Chunks:
@@ -68,7 +75,7 @@ class Chunks:
 
     def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
         self._parts: list[Any] = []
-        labels: list[Any] = []
+        labels, weights = list[Any](), list[Floats]()
         held, most = 0, memory_of_process()
         for chunk in chunks:
             held += _size(chunk.X) + (0 if chunk.y is None else chunk.y.nbytes)
@@ -76,10 +83,12 @@ class Chunks:
                 raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
             self._parts.append(_set_apart(chunk.X))
             labels.append(None if chunk.y is None else _set_apart(chunk.y))
+            weights += [] if chunk.weights is None else [chunk.weights]
         self._rows = sum(part.shape[0] for part in self._parts)
         if not self._rows:
             raise DataFileError(f"{path} has no rows")
         self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
+        self.weights = np.concatenate(weights) if weights else None
 
     def dense(self, first: int, width: int) -> Floats:
         """Join `width` columns from `first` on into a dense array; the chunks are used up."""
@@ -142,31 +151,6 @@ def _set_apart(array: Any) -> Any:
     copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer=pages)
     copy[...] = array
     return copy
-
-
-def label_values(labels: NDArray[Any], own: bool = False) -> NDArray[Any]:
-    """Return labels as integers where all of them are, else as floating-point numbers, else as they are.
-
-    With `own`, the array may be overwritten, and floating-point numbers become integers in place.
-    """
-    if labels.dtype.kind not in "fUO":
-        return labels
-    try:
-        numbers = labels.astype(np.float64, copy=False)
-    except ValueError:
-        return labels
-    least, largest = numbers.min(), numbers.max()
-    if not np.isfinite([least, largest]).all():  # texts such as "inf"
-        return labels
-    chunks = [slice(k, k + CHUNK) for k in range(0, len(numbers), CHUNK)]
-    if max(-least, largest) >= 2**53 or any((numbers[s] != np.floor(numbers[s])).any() for s in chunks):
-        return numbers
-    if not own:
-        return numbers.astype(np.int64)
-    integers: NDArray[Any] = numbers.view(np.int64)
-    for s in chunks:
-        integers[s] = numbers[s]
-    return integers
 
 
 def short(text: str, most: int = 60) -> str:

@@ -25,13 +25,6 @@ NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or
 NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
 """Texts that say that a value is missing, in small letters."""
 _IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
-# each part begins with a letter that the one before cannot have, so that no text is read twice
-_NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
-
-
-def is_number(text: str) -> bool:
-    """Return whether all readers take a text for a number, which may be infinite."""
-    return _NUMBER.fullmatch(text) is not None
 
 
 def is_remark(line: str) -> bool:

@@ -25,10 +25,10 @@ from dimargin.data_files.csv_rows import (
     chunk_of,
     delimited,
     delimited_line,
-    is_number,
     lines_of,
 )
 from dimargin.data_files.first_lines import encoded, fields_of, holds_names, n_before_table, names_of, rows_below
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines
 from dimargin.data_files.opening import BOM, FileOptions, open_data
 from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, separator

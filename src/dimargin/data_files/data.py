@@ -43,6 +43,7 @@ def read_data(
     format: Literal["csv", "libsvm", "parquet"] | None = None,
     header: bool | None = None,
     encoding: str | None = None,
+    weighted: bool = False,
 ) -> DataSet:
     r"""Read a data file.
 
@@ -63,7 +64,8 @@ def read_data(
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs.
     needs_label : bool, default=True
-        Whether a CSV or Parquet file without a label column is an error.
+        Whether labels are read. If not, a file need not have any, and a label column may hold anything: it is left out
+        of the features.
     drop : sequence of str, optional
         Names of columns of CSV and Parquet to leave out, by default none.
     format : {"csv", "libsvm", "parquet"}, optional
@@ -72,6 +74,8 @@ def read_data(
         Whether the first line of CSV has the names of the columns. By default it is compared with the lines below.
     encoding : str, optional
         Encoding of text, such as "cp1252". By default UTF-8, or UTF-16 where a byte order mark says so.
+    weighted : bool, default=False
+        Whether the labels of LIBSVM text have weights of the rows behind them: ``1:0.5 3:2`` has the weight 0.5.
 
     Returns
     -------
@@ -103,7 +107,7 @@ def read_data(
     ([[120.0, 0.0], [80.0, 7.0]], ['ham', 'spam'], ['length', 'links'])
     """
     options = FileOptions(format, header, encoding)
-    data = read_file(path, label, columns, n_features, zero_based, needs_label, drop, options)
+    data = read_file(path, label, columns, n_features, zero_based, needs_label, drop, options, weighted)
     for remark in data.remarks:
         warnings.warn(remark, DataFileWarning, stacklevel=2)
     return data
@@ -122,6 +126,7 @@ def read_file(
     needs_label: bool = True,
     drop: Sequence[str] = (),
     options: FileOptions | None = None,
+    weighted: bool = False,
 ) -> DataSet:
     """Read a data file as `read_data` does, and leave warnings to the caller, who finds them in the result."""
     options = options or FileOptions()
@@ -129,7 +134,7 @@ def read_file(
         kind = format_taking(path, options, label, drop)
         with open_data(path, options) as stream:
             if kind == "libsvm":
-                data = read_libsvm(path, stream, n_features, zero_based)
+                data = read_libsvm(path, stream, n_features, zero_based, needs_label, weighted)
             else:
                 with arrow_explained(path):
                     if kind == "csv":

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from dimargin.data_files.chunks import DataFileError, short
-from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, CsvReader, delimited_line, is_missing, is_number, is_remark
+from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, CsvReader, delimited_line, is_missing, is_remark
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.sniffing import has_names
 
 _MIN_ROWS = 3  # Fewer rows may be malformed themselves; the error is of the row then.

@@ -27,6 +27,7 @@ from dimargin.data_files.opening import BOM, PARQUET, FileOptions, open_data, op
 from dimargin.data_files.row_numbers import remarks_on_row_numbers
 from dimargin.data_files.sniffing import beginning, name_format
 from dimargin.data_files.tables import TableColumns, TextLabels
+from dimargin.system.descriptors import open_reserved
 
 _PAUSE = 0.1  # seconds between two checks of a file that may be being written
 _KEPT = 4096  # bytes before the place where reading goes on, by which the file is known again
@@ -37,7 +38,8 @@ class GrowingFile:
 
     The format follows from the content, as in `read_data`. Rows and labels are those that `read_data` gives, too. The
     rows of one `read` are understood by themselves: X is dense or sparse, and labels are integers, floating-point
-    numbers or text, by what these rows are. A label of CSV has no line break, quoted or not.
+    numbers or text, by what these rows are; once labels of CSV were text, they stay so. A label of CSV has no line
+    break, quoted or not.
 
     Lines end with ``\n`` or ``\r\n``, and only whole ones are read; one that is still being written is left for the
     next time. But at the first read a last line without an end counts, too, if the file stays as it is for a tenth of a
@@ -59,7 +61,7 @@ class GrowingFile:
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs in the first rows read.
     needs_label : bool, default=True
-        Whether CSV without a label column is refused; else its rows have no labels.
+        Whether labels are read. If not, a file need not have any, and a label column may hold anything.
     format : {"csv", "libsvm"}, optional
         Format of the file, whatever its content and name.
     header : bool, optional
@@ -133,7 +135,7 @@ class GrowingFile:
         """
         if not stat.S_ISREG(self.path.stat().st_mode):
             raise DataFileError(f"{self.path} is a pipe or a device, not a file that can grow; expected a file of rows")
-        with open(self.path, "rb") as file, explained(self.path):
+        with open(self.path, "rb", opener=open_reserved) as file, explained(self.path):
             self._position.check(self.path, file)
             about, done = os.fstat(file.fileno()), self._position.offset
             size = about.st_size
@@ -266,7 +268,7 @@ def _rows_of(
 ) -> _Rows:  # fmt: skip
     """Return the parser of a file that begins with these lines."""
     if format_taking(path, options, label, start=start) == "libsvm":
-        return _LibsvmText(path, n_features, zero_based)
+        return _LibsvmText(path, n_features, zero_based, needs_label)
     return _CsvText(path, n_features, label, needs_label, options.header)
 
 
@@ -293,12 +295,12 @@ class _Rows(ABC):
 
 
 class _LibsvmText(_Rows):
-    def __init__(self, path: Path, n_features: int | None, zero_based: bool | None) -> None:
+    def __init__(self, path: Path, n_features: int | None, zero_based: bool | None, needs_label: bool) -> None:
         super().__init__(path, n_features)
-        self._zero_based, self._width = zero_based, 0
+        self._zero_based, self._width, self._needs_label = zero_based, 0, needs_label
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
-        rows = LibsvmRows(self._path, self.next_line, parse_light)
+        rows = LibsvmRows(self._path, self.next_line, parse_light, self._needs_label)
         collected = self._collected(rows.chunks(lines))
         if collected is None:
             data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
@@ -319,6 +321,7 @@ class _CsvText(_Rows):
         super().__init__(path, n_features)
         self._label, self._needs_label, self._header = label, needs_label, header
         self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first lines on
+        self._as_text = False
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
         blocks, table, next_line = iter(lines), self._table, self.next_line
@@ -328,10 +331,12 @@ class _CsvText(_Rows):
             blocks = table[0].behind_names(blocks)
             next_line += start[: table[0].n_skipped].count(b"\n")
         layout, columns = table
-        rows = _CsvRows(self._path, layout, columns, next_line)
+        rows = _CsvRows(self._path, layout, columns, next_line, TextLabels(self._path, self._as_text))
         collected = self._collected(rows.chunks(blocks))
         self._table, self.next_line = table, rows.next_line
-        return layout.joined(collected, columns, rows.texts)
+        data = layout.joined(collected, columns, rows.texts)
+        self._as_text = self._as_text or (data.y is not None and data.y.dtype.kind in "UO")
+        return data
 
     def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
         layout = CsvLayout.of_start(self._path, start, self._header, self._label)
@@ -343,8 +348,8 @@ class _CsvText(_Rows):
 class _CsvRows:
     """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`."""
 
-    def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int) -> None:
-        self.next_line, self.texts = next_line, TextLabels(path)
+    def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int, texts: TextLabels) -> None:
+        self.next_line, self.texts = next_line, texts
         self._path, self._layout, self._columns = path, layout, columns
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:

@@ -16,16 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimargin.data_files.chunks import DataFileError, DataSet, short
-from dimargin.data_files.csv_rows import NOTHING, is_number
+from dimargin.data_files.csv_rows import NOTHING
 from dimargin.data_files.csv_text import CsvLayout, faults_named
 from dimargin.data_files.data import explained, format_taking
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.opening import FileOptions, open_data, regular
-from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text
+from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text, value_type
 from dimargin.data_files.row_numbers import is_row_number, remark_on_row_number
 from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -162,12 +163,13 @@ class _ColumnReader:
 
     def typed(self, name: str, column: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:
         """Return a column as numbers where all its values are, and as text else, or as it is wanted."""
-        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if is_numeric(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
+        kind = value_type(column.type)
+        if is_numeric(kind) or pa.types.is_null(kind):
             column = column.cast(kind)
-            if wanted == "text" and (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):  # exactly, of any size
-                return self._known(column.cast(pa.string()))
-            numbers = column.cast(pa.int8() if pa.types.is_boolean(kind) else kind).cast(pa.float64(), safe=False)
+            if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):  # exactly, of any size
+                return _spelt_alike(self._known(column.cast(pa.string())))
+            between = pa.int8() if pa.types.is_boolean(kind) else pa.string() if pa.types.is_decimal(kind) else kind
+            numbers = column.cast(between).cast(pa.float64(), safe=False)
             numbers = self._finite(name, numbers, numbers)
             return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
         if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
@@ -253,6 +255,6 @@ def _spelt(text: str | None) -> str | None:
     if text is None or not is_number(text):
         return text.lower() if text is not None and text.lower() in ("true", "false") else text
     if _WHOLE.fullmatch(text):  # of more digits than float64 tells apart, as keys are
-        return str(int(text))
+        return str(int(text.partition(".")[0]))
     number = float(text)
     return str(int(number)) if number.is_integer() and abs(number) < 1e300 else repr(number)

@@ -12,7 +12,8 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from dimargin.data_files.csv_rows import BLANKS, MAX_COLUMNS, is_missing, is_number, is_remark
+from dimargin.data_files.csv_rows import BLANKS, MAX_COLUMNS, is_missing, is_remark
+from dimargin.data_files.labels import is_number
 
 SAMPLE_ROWS = 100
 SAMPLE_BYTES = 2**18

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import DataFileError, label_values, short
+from dimargin.data_files.chunks import DataFileError, short
+from dimargin.data_files.labels import label_values
 from dimargin.system.arrays import Floats
 
 _LABEL_NAMES = ("label", "target", "class", "y")
@@ -35,7 +36,7 @@ _VACANT_REMARK = "it has no name, and nothing is in it"
 class TableColumns:
     """Indices and names of the columns to take."""
 
-    index: int | None  # of the label
+    index: int | None  # of the label; None where labels are not read
     label: str | None
     wanted: list[str]  # the features
     remarks: tuple[str, ...] = ()  # on columns that are left out although nobody said so
@@ -65,7 +66,7 @@ class TableColumns:
         missing = [name for name in (*(columns or []), *drop) if name not in known]
         if missing:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
-        index = _label_index(path, names, label, columns or drop, needed)
+        index = _label_index(path, names, label, columns or drop, needed) if needed or columns is None else None
         if index is not None and names[index] in drop:
             raise DataFileError(f"{path}: column {short(names[index])!r} is the label, but also named to be left out")
         remarks: tuple[str, ...] = ()
@@ -81,6 +82,7 @@ class TableColumns:
             raise DataFileError(
                 f"{path}: column {short(names[index])!r} is the label, but also named among the features"
             )
+        index = index if needed else None
         return cls(index, None if index is None else names[index], list(columns), remarks)
 
     @property
@@ -123,10 +125,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class TextLabels:
-    """Codes of text labels, by which each text is kept once; messages name the path."""
+    """Codes of text labels, by which each text is kept once; messages name the path.
 
-    def __init__(self, path: Path | str) -> None:
-        self._path, self._codes = path, dict[str, int]()
+    With `as_text`, labels are texts even where all of them are numbers.
+    """
+
+    def __init__(self, path: Path | str, as_text: bool = False) -> None:
+        self._path, self._codes, self._as_text = path, dict[str, int](), as_text
 
     def codes(self, column: Any) -> NDArray[np.int32]:
         """Return the codes of a column's labels, -1 for one that is missing or has a line break.
@@ -158,7 +163,7 @@ class TextLabels:
 
     def values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
         """Return the labels behind codes, as strings of fixed width unless a long one would make all others long."""
-        values = label_values(np.array(self.texts, dtype=object))
+        values = np.array(self.texts, dtype=object) if self._as_text else label_values(self.texts)
         if values.dtype == object:
             longest = max(map(len, self.texts))
             if longest <= _SHORT or 4 * longest * len(codes) <= _FIXED_WIDTH:
@@ -175,7 +180,7 @@ def matrix(batch: Any, names: list[str]) -> Floats:
     """Return columns as numbers, NaN for what is missing."""
     X = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):
-        X[:, k] = batch.column(name).to_numpy(zero_copy_only=False)
+        X[:, k] = batch.column(name).cast("float64", safe=False).to_numpy(zero_copy_only=False)
     return X
 
 

@@ -134,7 +134,7 @@ class TuningDisplay:
         check_is_fitted(search, "cv_results_")
         tried = search.cv_results_["params"]
         rows, columns = _axes(tried, rows, columns)
-        values = [sorted({given[name] for given in tried if name in given}, key=_order) for name in (rows, columns)]
+        values = [_different([given[name] for given in tried if name in given]) for name in (rows, columns)]
 
         def position(given: dict[str, Any]) -> tuple[int, int] | None:
             there = rows in given and columns in given
@@ -158,20 +158,27 @@ class TuningDisplay:
 
 
 def _axes(tried: list[dict[str, Any]], rows: str | None, columns: str | None) -> tuple[str, str]:
-    """Return the parameters on the axes: those asked for, else gamma and lam, else those that vary most."""
+    """Return the parameters on the axes: those asked for, else gamma and lam or C, else those that vary most."""
     names = list(dict.fromkeys(name for given in tried for name in given))
     for name in (rows, columns):
         if name is not None and name not in names:
             raise ValueError(f"rows and columns must be parameters of the grid, {', '.join(names)}, got {name!r}")
     most = sorted(names, key=lambda name: -len({str(given.get(name)) for given in tried}))
-    columns = columns or next(name for name in ("lam", *most) if name in names and (name != rows or len(names) == 1))
+    columns = columns or next(
+        name for name in ("lam", "C", *most) if name in names and (name != rows or len(names) == 1)
+    )
     rows = rows or next(name for name in ("gamma", *most) if name in names and (name != columns or len(names) == 1))
     return rows, columns
 
 
-def _order(value: Any) -> tuple[bool, Any]:
-    """Return a key that sorts numbers by size, and words behind them."""
-    return (True, str(value)) if isinstance(value, str) else (False, value)
+def _different(values: list[Any]) -> list[Any]:
+    """Return the values that differ: numbers by size, and others, such as words and dictionaries, behind them."""
+    numbers = sorted({value for value in values if _is_number(value)})
+    return [*numbers, *{str(value): value for value in values if not _is_number(value)}.values()]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
 def _label(value: Any) -> str:

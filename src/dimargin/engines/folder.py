@@ -1,4 +1,4 @@
-"""Folders that a Spark session reads and writes by data frames alone, wherever they are."""
+"""Folders that a Spark session reads and writes by data frames alone, wherever they are; they may hold rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pyspark.sql import functions as F
 
 from dimargin.engines import frames
 from dimargin.engines.jobs import Jobs
-from dimargin.engines.stored import SCHEMA
+from dimargin.engines.stored import PRIVATE, SCHEMA
+
+_MAX_BYTES_OF_LINE = 64 * 2**20  # a manifest has some hundred bytes for each job since the one before
 
 
 @dataclass(frozen=True)
@@ -27,30 +29,39 @@ class Folder:
     def write_line(self, text: str) -> None:
         """Write a line of text to the folder, in place of what was there."""
         line = self.jobs.spark.range(0, 1, 1, 1).select(F.lit(text).alias("value"))
-        self.jobs.act(lambda: line.write.mode("overwrite").text(self.path), f"write {self.path}")
+        writer = line.write.options(**PRIVATE).mode("overwrite")
+        self.jobs.act(lambda: writer.text(self.path), f"write {self.path}")
 
-    def lines(self, name: str) -> dict[str, str]:
-        """Return the lines that `write_line` has written to folders ``*/name`` in this one, by the name at ``*``."""
+    def lines(self, name: str) -> dict[str, bytes | None]:
+        """Return what `write_line` has written to folders ``*/name`` in this one, by the name at ``*``.
 
-        def read() -> pa.Table:
+        It need not be text any more, and is None where a file is empty, or too large to be a line of ours.
+        """
+
+        def read() -> tuple[list[str], pa.Table]:
             pattern = f"{self.path.rstrip('/')}/*/{name}"
-            found = self.jobs.spark.read.text([pattern, pattern])  # of one alone Spark warns if it is not there
-            return found.select("value", "_metadata.file_path").toArrow()
+            # of one pattern alone Spark warns if nothing is there
+            found = self.jobs.spark.read.format("binaryFile").load([pattern, pattern])
+            return found.inputFiles(), found.where(f"length <= {_MAX_BYTES_OF_LINE}").select(
+                "path", "content"
+            ).toArrow()
 
         try:
-            rows = self.jobs.act(read, f"read {self.path}").to_pylist()
+            files, table = self.jobs.act(read, f"read {self.path}")
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return {}
-        return {row["file_path"].split("/")[-3]: row["value"] for row in rows}
+        contents = {row["path"].split("/")[-3]: row["content"] for row in table.to_pylist()}
+        return dict.fromkeys(file.split("/")[-3] for file in files) | contents
 
     def write(self, items: Sequence[bytes]) -> None:
         """Write the driver's own bytes to the folder, in place of what was there."""
         records = ((index, 0, data) for index, data in enumerate(items))
         table = pa.Table.from_batches(frames.frames(records), frames.COLUMNS)
         frame = self.jobs.spark.createDataFrame(table, SCHEMA).coalesce(1)
-        self.jobs.act(lambda: frame.write.mode("overwrite").parquet(self.path), f"write {self.path}")
+        writer = frame.write.options(**PRIVATE).mode("overwrite")
+        self.jobs.act(lambda: writer.parquet(self.path), f"write {self.path}")
 
     def read(self) -> list[bytes]:
         """Return the bytes that `write` has written."""

@@ -14,6 +14,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -25,6 +26,10 @@ _REMEDY = (
     "ship this environment to the executors (venv-pack or conda-pack with spark.archives, and PYSPARK_PYTHON), or "
     "install the same versions there, and name that Python in PYSPARK_PYTHON before the session starts: Spark takes "
     f"the python3 of PATH else (on this machine {sys.executable} has dimargin)"
+)
+# Texts of errors of classic sessions and of Connect, which have no type or condition in common.
+_CANCELLED = re.compile(
+    r"(Job \d+ cancelled .*?|Operation has been canceled|Session was closed)\.?(?: SQLSTATE.*)?$", re.MULTILINE
 )
 
 
@@ -69,8 +74,10 @@ class Jobs:
         self.spark = spark
         self.count = 0  # jobs run so far, in the sense of actions
         self.received_bytes = 0  # bytes that the jobs have brought to the driver
-        self.threads_of_a_task = int(spark.conf.get("spark.task.cpus", "1") or 1)
         context = self._context = getattr(spark, "sparkContext", None)  # a Connect session has none
+        if self.is_stopped:
+            raise RuntimeError("the Spark session of the data was stopped; start another one, and read the data in it")
+        self.threads_of_a_task = int(spark.conf.get("spark.task.cpus", "1") or 1)
         if context is None:
             self._tags = spark.addTag, spark.removeTag, spark.interruptTag
         else:
@@ -150,7 +157,7 @@ class Jobs:
                     self._context.setJobDescription(name)
                 outcome.set_result(action())
             except BaseException as error:
-                outcome.set_exception(error)
+                outcome.set_exception(_cancellation(error, name) or error)
 
         tag = f"{name.replace(',', ';')} [{uuid4().hex[:8]}]"
         add, remove, cancel = self._tags
@@ -164,6 +171,16 @@ class Jobs:
         finally:
             remove(tag)
         return thread, outcome, tag
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the session has ended."""
+        if self._context is None:
+            return bool(self.spark.is_stopped)
+        try:
+            return self._context._jsc is None or bool(self._context._jsc.sc().isStopped())
+        except (OSError, Py4JError):  # its Java process has ended
+            return True
 
     def check(self) -> int:
         """Check once that the executors have this version of dimargin, and of Python.
@@ -188,6 +205,20 @@ class Jobs:
             raise RuntimeError(f"Spark {self.spark.version} is too old: dimargin needs 4.1 or newer")
         frame = self.spark.range(256).mapInArrow(_environment(), "dimargin string, python string, memory long")
         return lambda: _least_memory(frame)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error of Spark says; of one of py4j, that of the error which caused it."""
+    cause = java = getattr(error, "java_exception", None)
+    while cause is not None:
+        java, cause = cause, cause.getCause()
+    return next(iter(str(error if java is None else java.toString()).strip().splitlines()), type(error).__name__)
+
+
+def _cancellation(error: BaseException, name: str) -> RuntimeError | None:
+    """Return an error of one line for a job that was cancelled, of which Spark has pages; None for another error."""
+    found = _CANCELLED.search(str(error))
+    return found and RuntimeError(f"the Spark job {name!r} was cancelled: {found[1]}")
 
 
 def _least_memory(environments: DataFrame) -> int:

@@ -78,7 +78,9 @@ class SparkEngine:
     def __enter__(self) -> SparkEngine:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *trace: object) -> None:
+        if isinstance(error, Exception) and self._jobs.is_stopped:  # of which everything that is called says something
+            raise RuntimeError("the Spark session was stopped before the work was done") from None
         self.close()
 
     def close(self) -> None:

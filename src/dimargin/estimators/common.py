@@ -83,7 +83,10 @@ class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when X had column names.
-    status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
+    status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
+        Whether `duality_gap_`, that of the problem which `certificate_` names, is within `tol`: "converged". If it is
+        not, why the fit ended; "above_tol" if it ended by itself, as landmarks and partitions do whose own gap was
+        within `tol`, until `certify` finds that the global one is not.
     """
 
     tol: float
@@ -157,14 +160,23 @@ class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin
         if self.n_jobs is not None:
             check_number("n_jobs", self.n_jobs, -math.inf, whole=True)
 
-    def _certificate_attributes(self, objectives: Objectives, scope: str) -> dict[str, Any]:
+    def _certificate_attributes(self, objectives: Objectives, scope: str, status: str) -> dict[str, Any]:
         check_objectives(objectives.primal, objectives.dual, objectives.relative_gap)
+        # Who sums up the losses of decision values in another order must not find an objective above this one.
+        objectives = objectives.raised(self.tol)
         return {
             "objective_": per_class(objectives.primal),
             "dual_objective_": per_class(objectives.dual),
             "duality_gap_": objectives.worst_gap,
             "certificate_": scope,
+            "status_": status_of_gap(objectives.worst_gap, self.tol, status),
         }
+
+    def _set_global_certificate(self, objectives: Objectives) -> None:
+        """Set the certificate that `certify` has computed, and the status that belongs to it."""
+        before = vars(self).get("status_", "above_tol")  # models of other writers may hold none
+        status = "converged" if objectives.worst_gap <= self.tol else before
+        self.__dict__.update(self._certificate_attributes(objectives, "global", status))
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -227,6 +239,11 @@ def no_probabilities(estimator: Any) -> AttributeError:
         name="predict_proba",
         obj=estimator,
     )
+
+
+def status_of_gap(gap: float, tol: float, status: str) -> str:
+    """Return the status of a model with this gap, of which its fit has said another or the same: see ``status_``."""
+    return "above_tol" if status == "converged" and gap > tol else status
 
 
 def per_class(values: Floats) -> Any:

@@ -39,7 +39,8 @@ class CoreSetSVDD(CoreSetDetector):
         "linear" describes data by a ball in the space of the features.
     %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
-        Share of the training rows that are called outliers, in (0, 0.5]; "auto": those outside the ball.
+        Share of the training rows that are called outliers, in (0, 0.5]. "auto": those outside the ball by more than
+        twice the mean over all rows, ``4 / (C sum_i s_i)`` at the optimum; half of the rows at most.
     %(tol)s
     max_iter : int, default=1000
         Passes over the rows.
@@ -49,14 +50,14 @@ class CoreSetSVDD(CoreSetDetector):
     ----------
     %(n_features_in_, feature_names_in_)s
     radius_ : float
-        R; zero, with a warning, where C is so small that every row is outside.
+        R; zero, with a warning, where C is so small that no ball is worth its radius.
     center_ : ndarray of shape (n_features_in_,) or None
         None in the space of a kernel.
     %(support_, support_vectors_)s
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights of sum one: the centre is their mean of the core-set.
     offset_ : float
-        ``-R^2``, or what `contamination` makes of it: scores below are outliers'.
+        ``-R^2`` less what `contamination` allows: scores below are outliers'.
     objective_, dual_objective_ : float
         The objective that is minimised, and a bound below it.
     %(duality_gap_, certificate_, status_)s
@@ -121,8 +122,7 @@ class CoreSetSVDD(CoreSetDetector):
         excess = np.maximum(distances - squared_radius, 0.0)
         outside = excess > 0
         primal = squared_radius + float((excess[outside] ** 2 / (4 * softness[outside])).sum())
-        errors = evaluation.errors[0] + 2 * evaluation.errors[1] + evaluation.square_error(core, x)
-        errors += ROUNDINGS * (evaluation.diagonal + 2 * np.abs(evaluation.products) + evaluation.square)
+        errors = self._score_errors(evaluation, found)
         rounding = float(x @ errors[core]) + ROUNDINGS * len(x) * (slack + float(x @ evaluation.diagonal[core]))
         if math.inf == self.C:
             rounding += float(errors.max())
@@ -138,7 +138,7 @@ class CoreSetSVDD(CoreSetDetector):
                 reason = f"all rows are the same to kernel={self.kernel!r}: the ball around them has no radius"
             if self.epsilon is not None and apart > 2 / self.C:
                 reason = f"epsilon={self.epsilon} is so large for C={self.C:g} that the core-set's ball has no radius"
-            warnings.warn(f"{reason}. Every row is an outlier", stacklevel=4)
+            warnings.warn(f"{reason}. Its radius is zero", stacklevel=4)
         center = None
         if self.kernel == "linear":
             center = np.asarray(x @ rows.X[core], dtype=np.float64).ravel()
@@ -154,3 +154,10 @@ class CoreSetSVDD(CoreSetDetector):
     @staticmethod
     def _scores(evaluation: Evaluation) -> Floats:
         return np.asarray(2 * evaluation.products - evaluation.diagonal - evaluation.square)
+
+    @staticmethod
+    def _score_errors(evaluation: Evaluation, found: CoreSetFit) -> Floats:
+        errors = evaluation.errors[0] + 2 * evaluation.errors[1]
+        errors += evaluation.square_error(found.indices, found.weights)
+        errors += ROUNDINGS * (evaluation.diagonal + 2 * np.abs(evaluation.products) + evaluation.square)
+        return np.asarray(errors)

@@ -72,6 +72,7 @@ class CoreSetSVMClassifier(KernelMarginClassifier):
         ``y_i g_i``; the ball's weights are ``g_i / sum_j g_j``.
     intercept_ : ndarray of shape (n_outputs,)
         ``sum_i y_i g_i``, which the regulariser counts.
+    %(coef_)s
     n_support_ : ndarray of shape (n_classes,)
         Rows of the core-set in each class.
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes

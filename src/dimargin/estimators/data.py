@@ -200,16 +200,20 @@ def training_data(
         trimmed = " after rows with zero weight were dropped" if len(kept) < len(y) else ""
         name, label = type(estimator).__name__, present.tolist()[0]
         raise ValueError(f"{name} needs at least two classes; y has one class only{trimmed}: {label!r}")
-    codes, weights = np.searchsorted(present, y[kept]), given[kept]
-    if estimator.class_weight is not None:
-        factors = _class_weights(estimator.class_weight, present, y[kept], weights)
-        weights = weights * factors[codes]
-        if not (np.isfinite(weights).all() and (weights > 0).all()):
-            raise ValueError(f"class_weight must be positive for every class, got {estimator.class_weight!r}")
-    check_weights(weights, kept, by_class=estimator.class_weight is not None)
+    codes, weights = np.searchsorted(present, y[kept]).astype(np.int64), given[kept]
     if len(kept) < len(y):
         X = rows_of(estimator, X, kept)
-    return TrainingData(X, codes.astype(np.int64), present, weights, given[kept], kept, len(y))
+    return with_class_weight(TrainingData(X, codes, present, weights, weights, kept, len(y)), estimator.class_weight)
+
+
+def with_class_weight(data: TrainingData, class_weight: Any) -> TrainingData:
+    """Return data with the weights of the rows times those of their classes; raises ValueError naming what is wrong."""
+    weights = data.row_weights
+    if class_weight is not None:
+        totals = np.bincount(data.y, weights, len(data.classes)).astype(np.float64)
+        weights = weights * class_factors(class_weight, data.classes, totals, "class_weight")[data.y]
+    check_weights(weights, data.kept, by_class=class_weight is not None)
+    return replace(data, weights=weights)
 
 
 def thinned(data: TrainingData) -> TrainingData:
@@ -295,7 +299,14 @@ def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: 
         counts = np.bincount(np.searchsorted(classes, y), weights, len(classes))
         with np.errstate(divide="ignore"):
             return np.asarray(counts.sum() / (len(classes) * counts))
-    return np.asarray(compute_class_weight(given, classes=classes, y=y))
+    if not isinstance(given, dict):
+        return np.asarray(compute_class_weight(given, classes=classes, y=y))
+    # not by scikit-learn, to which the texts 007 and 7 are both the class 7
+    labels = classes.tolist()
+    absent = [label for label in labels if label not in given]
+    if absent and len(given) + len(absent) > len(labels):
+        raise ValueError(f"The classes, {absent}, are not in class_weight")
+    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
 
 
 def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from dimargin.estimators.common import HOLDS_ROWS, unchanged_on_failure
+from dimargin.estimators.common import HOLDS_ROWS, status_of_gap, unchanged_on_failure
 from dimargin.estimators.data import rows_of, validated
 from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.kernel_parameters import KernelEstimator
@@ -32,7 +32,10 @@ from dimargin.system.arrays import Floats, Indices
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-_ROUNDING = 1e-9  # of scores, which are not computed in the same way twice
+_ROUNDING = 1e-9  # of scores, beside bounds that are of first order
+# Slack puts every row of the core-set outside, those with many equals by next to nothing. Outliers are those that are
+# outside by more than this multiple of the mean over all rows, so that they are half of the rows at most (Markov).
+_EXCESSES = 2.0
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,9 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, over all rows.
     certificate_ : {"global"}
-    status_ : {"converged", "max_iter", "max_time", "precision"}
+    status_ : {"converged", "above_tol", "max_iter", "max_time", "precision"}
+        "converged": `duality_gap_` is within `tol`; "above_tol": it is not, but every row is within ``1 + epsilon``
+        times the radius, as was asked for; else why the fit ended.
     history_ : list of dict
     """
 
@@ -175,7 +180,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             limits = Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline)
             found = self._solve(rows, limits) if self.n_sites == 1 else self._agree(rows, limits)
             self.__dict__.update(self._attributes(rows, found, n_given))
-        if self.status_ != "converged":
+        if self.status_ not in ("converged", "above_tol"):
             reason = (
                 found.reason if self.status_ == found.status else f"rounding hides what is left above tol={self.tol:g}"
             )
@@ -240,7 +245,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
 
     @abstractmethod
     def _judged(self, rows: RowsToFit, found: CoreSetFit, evaluation: Evaluation) -> dict[str, Any]:
-        """Return the attributes that depend on the kind of detector, with the offset for ``contamination="auto"``."""
+        """Return the attributes that depend on the kind of detector, with the boundary of its ball as the offset."""
 
     def _homogeneous(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
         """Minimise ``x'(K + diag(1 / (C s)))x`` over weights x of sum one, as the squared hinge of a single class."""
@@ -273,7 +278,6 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             "support_": rows.indices[core],
             "support_vectors_": matrix.vectors(core),
             "dual_coef_": found.weights[order][None],
-            "status_": found.status,
             "n_iter_": found.passes,
             "history_": found.history,
             "_transform": transform,
@@ -282,17 +286,30 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             **self._judged(rows, found, evaluation),
         }
         check_objectives(*(attributes[name] for name in ("objective_", "dual_objective_", "duality_gap_")))
-        if self.epsilon is None and found.status == "converged" and attributes["duality_gap_"] > self.tol:
-            attributes["status_"] = "precision"
-        if self.contamination != "auto":
-            scores = self._scores(evaluation)
-            attributes["offset_"] = _quantile(scores, rows.weights, float(self.contamination))
+        bounds = self._score_errors(evaluation, found)
+        attributes["offset_"] = self._offset_at(attributes["offset_"], self._scores(evaluation), bounds, rows.weights)
+        status = status_of_gap(attributes["duality_gap_"], self.tol, found.status)
+        attributes["status_"] = "precision" if status == "above_tol" and self.epsilon is None else status
         return attributes
+
+    def _offset_at(self, boundary: float, scores: Floats, bounds: Floats, weights: Floats) -> float:
+        """Return the score below which rows are outliers: see `contamination`."""
+        if self.contamination == "auto":
+            offset = boundary - _EXCESSES * float(weights @ np.maximum(boundary - scores, 0.0)) / float(weights.sum())
+        else:
+            offset = _quantile(scores, weights, float(self.contamination))
+        # scores are not computed twice alike: rounding alone puts no row of the boundary outside
+        return offset - 2 * float(bounds.max()) - _ROUNDING * float(np.ptp(scores))
 
     @staticmethod
     @abstractmethod
     def _scores(evaluation: Evaluation) -> Floats:
         """Return the scores of rows, larger ones of more usual rows."""
+
+    @staticmethod
+    @abstractmethod
+    def _score_errors(evaluation: Evaluation, found: CoreSetFit) -> Floats:
+        """Bound the rounding of the scores of training rows."""
 
     @property
     def _facts(self) -> dict[str, Any]:
@@ -334,7 +351,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
 
 
 def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    """Return a number just below a value, the largest with at most this share of the weight below it."""
+    """Return the largest of the values with at most this share of the weight below it."""
     order = np.argsort(values)
     below = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum() * (1 + 1e-12), side="right"))
-    return float(values[order[below]] - _ROUNDING * np.ptp(values))
+    return float(values[order[below]])

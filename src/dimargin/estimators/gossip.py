@@ -147,8 +147,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
     duality_gap_ : float
         ``(objective_ - dual_objective_) / objective_``, of the worst output, rounding included.
     certificate_ : {"global"}
-    status_ : {"converged", "max_iter", "max_time", "stopped", "precision"}
-        "precision": the sites have stopped, but what rounding may have done to the objective is more than `tol` of it.
+    status_ : {"converged", "above_tol", "max_iter", "max_time", "stopped", "precision"}
+        "converged": `duality_gap_` is within `tol`; "above_tol": the sites have stopped by their rule, and it is not;
+        "precision": they have, but what rounding may have done to the objective is more than `tol` of it.
     n_iter_ : int
         Rounds.
     history_ : list of dict
@@ -259,7 +260,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         """Compute the certificate of the fitted model on any rows.
 
         These may be the rows of all sites, for a model that a real site has learnt. The method sets ``objective_``,
-        ``dual_objective_``, ``duality_gap_`` and ``certificate_``.
+        ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``.
 
         Parameters
         ----------
@@ -278,7 +279,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
         weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
         with single_threaded_blas():
             objectives = self._objectives(self._with_constant(data.X), data.labels, weights, deadline)
-        self.__dict__.update(self._certificate_attributes(objectives, "global"))
+        self._set_global_certificate(objectives)
         return self
 
     @property
@@ -415,8 +416,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             "site_intercept_": intercepts[:, 0] if single else intercepts,
             "site_average_intercept_": average_intercepts[:, 0] if single else average_intercepts,
             "site_of_rows_": sites,
-            **self._certificate_attributes(objectives, "global"),
-            "status_": status,
+            **self._certificate_attributes(objectives, "global", status),
             "n_iter_": max(1, run.n_rounds),
             "history_": history_attribute(
                 [{**entry, **{name: per_class(np.asarray(entry[name])) for name in _BY_CLASS}} for entry in run.history]

@@ -13,17 +13,13 @@ from sklearn.utils import gen_batches
 
 from dimargin.estimators.data import canonical, gamma_value, queries
 from dimargin.estimators.validation import check_number
-from dimargin.kernels.functions import KERNEL_NAMES, MOST_DEGREE, Kernel
+from dimargin.kernels.functions import KERNEL_NAMES, MOST_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.rows import RowTransform
-from dimargin.kernels.user import KernelFunction, Transform, UserKernel
+from dimargin.kernels.user import KernelFunction, Transform, UserKernel, check_eigenvalues
 from dimargin.sharding.keys import order_of_keys
 from dimargin.system.arrays import Floats, Indices
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
-# Largest error by float32 of 2,000 decision values, over half a unit in the last place times the norm of the
-# coefficients: it was 2.2 to 14.5 on 12 machines, without AVX-512, most for wide kernels (benchmarks/bench_cited.py).
-# It is kept below a hundredth of the margin, from where on labels were others.
-_LARGEST_ERROR, _UNNOTICED = 20.0, 0.01
 
 
 def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float) -> None:
@@ -40,6 +36,7 @@ def check_kernel(kernel: str | KernelFunction, gamma: str | float, degree: int, 
     check_gamma(gamma)
     check_number("degree", degree, 1, MOST_DEGREE, low_included=True, high_included=True, whole=True)
     check_number("coef0", coef0, -math.inf)
+    check_semi_definite(str(kernel), 1.0, degree, coef0)
 
 
 def check_gamma(gamma: str | float) -> None:
@@ -64,32 +61,11 @@ def kernel_transform(
         As in `dimargin.SVMClassifier`.
     """
     if callable(kernel) or kernel == "precomputed":
-        return UserKernel(kernel if callable(kernel) else None)
+        own = UserKernel(kernel if callable(kernel) else None)
+        check_eigenvalues(own, X)
+        return own
     named = Kernel(kernel, gamma_value(gamma, X, weights), int(degree), float(coef0))  # type: ignore[arg-type]
     return RowTransform.fit(X, named, weights)
-
-
-def for_prediction(transform: Transform, vectors: Any, coefficients: Floats) -> Transform:
-    """Return the transform for kernel values at prediction: in float64 where float32 would be seen in decision values.
-
-    Large coefficients of either sign, as of a steep loss and a wide kernel, or of landmarks that are nearly dependent,
-    cancel each other, and rounding is relative to each of them.
-
-    Parameters
-    ----------
-    transform : RowTransform or UserKernel
-        That of training.
-    vectors : ndarray or CSR array of shape (n_vectors, n_features)
-        Support vectors or landmarks.
-    coefficients : ndarray of shape (n_outputs, n_vectors)
-    """
-    if isinstance(transform, UserKernel):
-        return transform
-    sizes = np.ones(1) if transform.kernel.stationary else transform.sizes(vectors)
-    with np.errstate(over="ignore"):
-        norm = np.linalg.norm(coefficients * sizes, axis=1).max(initial=0.0) * sizes.max(initial=0.0)
-    error = _LARGEST_ERROR * float(np.finfo(np.float32).epsneg) * float(norm)
-    return transform.in_float64() if error > _UNNOTICED else transform
 
 
 class KernelEstimator:
@@ -99,15 +75,19 @@ class KernelEstimator:
     ----------
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
         "precomputed": X holds kernel values, of shape (n, n) to fit and (n_queries, n) to predict. A function takes two
-        arrays of rows and returns their kernel values. Both are several times slower than a named kernel, and must be
-        positive semi-definite.
+        arrays of rows and returns their kernel values. Both are several times slower than a named kernel. They must be
+        positive semi-definite, or the certificate means nothing, and two signs of the contrary are looked for: two rows
+        with k(x, z) != k(z, x) or k(x, z)^2 > k(x, x) k(z, z), in every block of values of rows with one another that
+        is computed, and a negative eigenvalue of the values of up to 256 rows, drawn at random, before the fit. Either
+        is a ValueError; that none is seen proves nothing of more rows.
     gamma : {"scale", "auto"} or float, default="scale"
         As in scikit-learn: "scale" is ``1 / (n_features * X.var())`` (rows weighted by `sample_weight`), "auto"
         ``1 / n_features``.
     degree : int, default=3
         Of "poly".
     coef0 : float, default=0.0
-        Of "poly": ``(gamma x.z + coef0) ** degree``.
+        Of "poly": ``(gamma x.z + coef0) ** degree``. At least 0: with a negative constant the kernel is not positive
+        semi-definite.
     n_jobs : int or None, default=None
         Threads; None is one for every processor that the process may use, by affinity and by the quota of its
         container, -2 all but one. At most what OpenMP and threadpoolctl allow. The result does not depend on it.

@@ -17,6 +17,7 @@ from dimargin.estimators.data import TrainingData, training_data
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
+from dimargin.problems.losses import ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import Limits, PrimalSolution
@@ -198,8 +199,9 @@ class LinearODMClassifier(LinearMarginClassifier):
             entry = {**looked.history[-1], "scope": "partitioned"}
             attributes = {
                 **self._model_attributes(data.classes, mean),
-                **self._certificate_attributes(looked.objectives, "partitioned"),
-                "status_": "converged" if looked.status == "converged" else "stopped",
+                **self._certificate_attributes(
+                    looked.objectives, "partitioned", "converged" if looked.status == "converged" else "stopped"
+                ),
                 "n_iter_": calls + 1,
                 "history_": ([] if first else self.history_) + history_attribute([entry]),
                 "_partial": (iterate, seen + weight),
@@ -223,8 +225,8 @@ class LinearODMClassifier(LinearMarginClassifier):
     def certify(self, X: Any, y: Any, sample_weight: Any = None, max_time: float | None = None) -> Self:
         """Compute the certificate of the fitted model on any rows, such as all those that `partial_fit` was given.
 
-        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_`` and ``certificate_``, at the price of two
-        passes over the rows, which no `max_time` cuts short.
+        The method sets ``objective_``, ``dual_objective_``, ``duality_gap_``, ``certificate_`` and ``status_``, at the
+        price of two passes over the rows, which no `max_time` cuts short.
 
         Parameters
         ----------
@@ -243,14 +245,17 @@ class LinearODMClassifier(LinearMarginClassifier):
         with single_threaded_blas():
             training = self._training(data, parameters, Limits(tol=self.tol, max_iter=0))
             objectives = LinearNewton("conjugate_gradients").train(training).objectives
-        self.__dict__.update(self._certificate_attributes(objectives, "global"))
+        self._set_global_certificate(objectives)
         return self
 
     def _check_parameters(self) -> None:
         """Raise an error for any parameter out of its range."""
-        odm_loss(self)
+        self._loss()
         self._check_solver()
         self._check_limits()
+
+    def _loss(self) -> ODMLoss:
+        return odm_loss(self)
 
     def _check_solver(self) -> LinearSolver:
         if isinstance(self.solver, LinearSolver):
@@ -267,7 +272,7 @@ class LinearODMClassifier(LinearMarginClassifier):
     ) -> LinearTraining:
         """Return the training problem of a solver."""
         total = float(data.weights.sum())
-        losses = MarginLosses(data.labels, data.weights, odm_loss(self), total, total, bool(self.fit_intercept))
+        losses = MarginLosses(data.labels, data.weights, self._loss(), total, total, bool(self.fit_intercept))
         facts = LinearFacts(
             n_rows=losses.n_rows, n_features=data.X.shape[1], n_values=data.X.size, n_outputs=len(data.labels),
             mass=total, intercept=losses.intercept,
@@ -292,8 +297,7 @@ class LinearODMClassifier(LinearMarginClassifier):
         parameters = np.column_stack([solution.weights, solution.objectives.intercept])
         return {
             **self._model_attributes(classes, parameters),
-            **self._certificate_attributes(solution.objectives, "global"),
-            "status_": solution.status,
+            **self._certificate_attributes(solution.objectives, "global", solution.status),
             "n_iter_": solution.passes,
             "history_": history_attribute(solution.history),
             "_partial": (parameters, total),

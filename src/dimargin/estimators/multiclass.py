@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils import gen_batches
-from sklearn.utils.multiclass import _ovr_decision_function
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.base import KernelMarginClassifier
-from dimargin.estimators.certificate import global_objectives
+from dimargin.estimators.certificate import pair_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute
 from dimargin.estimators.data import TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.one_vs_one import coefficients_of, pair_numbers
+from dimargin.problems.one_vs_one import pair_numbers, votes_of
 from dimargin.solvers import CACHE, Limits
 from dimargin.strategies import Exact, Progress, TreeShape
-from dimargin.strategies.one_vs_one import PairsOutcome, train_pairs
+from dimargin.strategies.one_vs_one import train_pairs
+from dimargin.strategies.pair_results import PairsOutcome
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
 
 _WAYS = "auto", "one_vs_rest", "one_vs_one"
-_VALUES_AT_ONCE = 2**22  # decision values of pairs, which bounds the scratch memory
+_VALUES_AT_ONCE, _MIN_ROWS = 2**21, 32
+"""Decision values of pairs that are computed at once, 16 MiB, but those of 32 rows at least."""
 
 
 class MulticlassKernelClassifier(KernelMarginClassifier):
@@ -55,9 +56,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         "partitioned" they are weighted means over partitions that represent the whole ("diodm", "cascade", "dip"), and
         sums over clusters ("dc"). With "one_vs_one" pairs are in the order of `itertools.combinations`.
     duality_gap_ : float
-        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included:
-        bounded where kernel values are float64 (up to 512 rows, or ``tol < 1e-4``) and for pairs of up to 4,096 rows
-        with the hinge or its square, else estimated from a sample of rows, plus five standard deviations.
+        ``(objective_ - dual_objective_) / objective_``, of the worst output and the worst partition, rounding included.
+        Rounding is bounded: always for "linear", "poly" and own kernels, with ``tol < 1e-4``, for pairs of up to 4,096
+        rows with the hinge or its square, and where that takes no more than a tenth of the fit or some milliseconds (up
+        to some thousand rows). Else, for "rbf" and "laplacian", it is measured on a sample of rows, plus five standard
+        deviations.
     n_iter_ : int
         Passes over the rows, summed over the levels; with "one_vs_one", of the pair that took most.
     """
@@ -97,7 +100,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         order = self._order(data.X, data.y, data.row_weights, seed)
         order = order[np.argsort(data.y[order], kind="stable")]
         pairs = self._pairs(data, order, self._row_transform(data.X, data.weights), n_threads)
-        n_values, largest = int(data.X.size), max(pairs.n_rows)
+        n_values, largest = int(data.X.size), int(pairs.n_rows.max())
         needed = self._memory_needed(largest, n_values, 1) + 16 * len(order) * len(data.classes)
         check_memory(needed, self.memory_limit)
         left = CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)
@@ -111,8 +114,8 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             (entry,) = outcome.history
             progress.level_end(entry | {"pairs": entry["partitions"]}, lambda: outcome)
             history = history_attribute(outcome.history)
-            own = {"status_": outcome.status, "n_iter_": outcome.passes, "history_": history}
-            certificate = self._certificate_attributes(outcome.objectives, "global")
+            own = {"n_iter_": outcome.passes, "history_": history}
+            certificate = self._certificate_attributes(outcome.objectives, "global", outcome.status)
             return model_attributes(outcome) | certificate | own, outcome.reason
 
         model_attributes = partial(self._pair_attributes, data, order, pairs)
@@ -170,7 +173,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
             "dual_coef_": signed,
             "intercept_": outcome.objectives.intercept,
             "n_support_": np.bincount(codes, minlength=len(data.classes)).astype(np.int32),
-            "_transform": self._for_prediction(transform, len(order), vectors, signed),
+            "_transform": transform.in_float64(),
             "_router": None,
             "_n_given": data.n_given,
         }
@@ -180,20 +183,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     ) -> Objectives:
         if not self._is_one_vs_one:
             return super()._global_objectives(data, support, signed, max_time)
-        began = time.perf_counter()
         order = np.argsort(data.y, kind="stable")
         pairs = self._pairs(data, order, self._transform.in_float64(), effective_n_threads(self.n_jobs))
         every = np.zeros((len(signed), len(order)))
         every[:, support] = signed
-        every = every[:, order]
-        found = []
-        for number, pair in enumerate(pairs.pairs):
-            coefficients = coefficients_of(every, pair, pairs.rows(pair))
-            support = np.flatnonzero(coefficients)
-            left = None if max_time is None else max_time - (time.perf_counter() - began)
-            problem, intercept = pairs.problem(pair, pairs.kernel.n_threads), self.intercept_[[number]]
-            found.append(global_objectives(problem, support, coefficients[None, support], intercept, left))
-        return Objectives.joined(found)
+        return pair_objectives(pairs, every[:, order], self.intercept_, float(self.tol), max_time)
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
@@ -213,23 +207,33 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         """
         if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
             return super().decision_function(X)
-        n_classes = len(self.classes_)
         n_rows, batches = self._batches(X)
-        values = np.empty((n_rows, n_classes))
+        values, numbers = np.empty((n_rows, len(self.classes_))), pair_numbers(len(self.classes_))
         for batch, part in batches:
             of_batch = values[batch]
-            for piece in gen_batches(part.shape[0], max(1, _VALUES_AT_ONCE // len(self.intercept_))):
-                of_pairs = self._values_of_batch(part[piece]).T
-                of_batch[piece] = _ovr_decision_function(of_pairs > 0, of_pairs, n_classes)
+            for piece in gen_batches(part.shape[0], max(_MIN_ROWS, _VALUES_AT_ONCE // len(self.intercept_))):
+                of_batch[piece] = votes_of(self._values_of_batch(part[piece]), numbers)
         return values
 
     def _values(self, part: Any) -> Floats:
         if not self._is_one_vs_one:
             return super()._values(part)
-        matrix, numbers = self._kernel_with(part), pair_numbers(len(self.classes_))
-        values = np.zeros((len(self.intercept_), part.shape[0]))
-        # one pass over the support vectors of a class serves all its pairs
+        matrix = self._kernel_with(part)
+        return self._sums_of_pairs(part.shape[0], lambda rows, factors: matrix.multiply(rows, factors))
+
+    def _weights(self) -> Floats:
+        if not self._is_one_vs_one:
+            return super()._weights()
+        return self._sums_of_pairs(self.n_features_in_, lambda rows, factors: factors @ self.support_vectors_[rows])
+
+    def _sums_of_pairs(self, width: int, sums: Callable[[Indices, Floats], Floats]) -> Floats:
+        """Return sums over the support vectors of each pair, of shape (n_pairs, width).
+
+        The function `sums` returns them for some support vectors and rows of coefficients. One call for the support
+        vectors of a class serves all its pairs.
+        """
+        found = np.zeros((len(self.intercept_), width))
         of_class = np.split(np.arange(len(self.support_)), np.cumsum(self.n_support_)[:-1])
-        for own, rows in zip(numbers, of_class, strict=True):
-            values[own] += matrix.multiply(rows, self.dual_coef_[:, rows])
-        return values
+        for own, rows in zip(pair_numbers(len(self.classes_)), of_class, strict=True):
+            found[own] += sums(rows, self.dual_coef_[:, rows])
+        return found

@@ -49,6 +49,7 @@ class ODMClassifier(MulticlassKernelClassifier):
     %(classes_, n_features_in_, feature_names_in_, support_, support_vectors_, dual_coef_)s
     intercept_ : ndarray of shape (n_outputs,)
         Zeros: the machine has no intercept.
+    %(coef_)s
     %(n_support_, objective_, duality_gap_, certificate_, status_, n_iter_)s
     history_ : list of dict
         One entry a level (strategy "exact": a check of the gap; pairs of classes: one in all) with ``level``,

@@ -34,7 +34,8 @@ class OneClassCoreSetSVM(CoreSetDetector):
     kernel : {"linear", "poly", "rbf", "laplacian", "precomputed"} or callable, default="rbf"
     %(gamma, degree, coef0)s
     contamination : "auto" or float, default="auto"
-        Share of the training rows that are called outliers, in (0, 0.5]; "auto": those on the origin's side.
+        Share of the training rows that are called outliers, in (0, 0.5]. "auto": those on the origin's side by more
+        than twice the mean over all rows, ``2 / (C sum_i s_i)`` at the optimum; half of the rows at most.
     %(tol)s
     max_iter : int, default=1000
         Rounds in which the core-set grows, each with a pass over the rows.
@@ -47,7 +48,7 @@ class OneClassCoreSetSVM(CoreSetDetector):
     dual_coef_ : ndarray of shape (1, n_SV)
         Weights of sum one: w is their mean of the core-set.
     offset_ : float
-        rho, or what `contamination` makes of it: scores ``w.phi(x)`` below are outliers'.
+        rho less what `contamination` allows: scores ``w.phi(x)`` below are outliers'.
     objective_, dual_objective_ : float
         Objective of the same machine scaled to rho = 1, ``1/2 |w|^2 + C/2 sum_i s_i (1 - w.phi(x_i))_+^2``, and a bound
         below it.
@@ -95,6 +96,10 @@ class OneClassCoreSetSVM(CoreSetDetector):
     @staticmethod
     def _scores(evaluation: Evaluation) -> Floats:
         return evaluation.products
+
+    @staticmethod
+    def _score_errors(evaluation: Evaluation, found: CoreSetFit) -> Floats:
+        return evaluation.errors[1]
 
     def _diagonal_of(self, X: Any) -> Floats:
         return np.empty(0)  # not used, and for precomputed kernel values not known

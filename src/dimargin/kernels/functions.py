@@ -21,9 +21,26 @@ LOG2E = 1.4426950408889634
 """Logarithm of e to the base of two: the compiled core has exp2."""
 
 
+def check_semi_definite(name: str, gamma: float, degree: int, coef0: float) -> None:
+    """Raise ValueError for parameters with which a kernel is not positive semi-definite.
+
+    A polynomial kernel with a negative constant term is not: near zero it is ``coef0^degree + degree coef0^(degree - 1)
+    gamma x.z``, of which one term is negative.
+    """
+    if name != "linear" and not gamma > 0:
+        raise ValueError(f"gamma must be above 0, got {gamma!r}")
+    if name == "poly" and not degree >= 1:
+        raise ValueError(f"degree must be at least 1, got {degree!r}")
+    if name == "poly" and not coef0 >= 0:
+        raise ValueError(
+            f"kernel='poly' needs a coef0 of at least 0, got {coef0!r}: with a negative one it is not positive "
+            "semi-definite, its dual is not concave, and no duality gap would certify a model"
+        )
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel function.
+    """A kernel function; its parameters make it positive semi-definite, or it is refused with a ValueError.
 
     The kernels are ``linear``, x.z; ``poly``, (gamma x.z + coef0)^degree; ``rbf``, exp(-gamma |x-z|^2); and
     ``laplacian``, exp(-gamma |x-z|_1). These are the conventions of scikit-learn.
@@ -33,6 +50,9 @@ class Kernel:
     gamma: float = 1.0  # positive; unused by ``linear``
     degree: int = 3  # of ``poly``; at most `MOST_DEGREE`
     coef0: float = 0.0  # constant term of ``poly``
+
+    def __post_init__(self) -> None:
+        check_semi_definite(self.name, self.gamma, self.degree, self.coef0)
 
     @property
     def stationary(self) -> bool:

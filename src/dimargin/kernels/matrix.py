@@ -30,6 +30,7 @@ _CHEAP_NUMBERS = 128  # numbers of a row up to which its kernel values are cheap
 _FEW_SPARSE_NUMBERS = 32  # of a sparse row, up to which whole kernel rows are not worth their memory
 _NEGLIGIBLE = {np.float32: -40.0, np.float64: -69.0}  # 2^this: 65,536 such values are within the rounding of a one
 _MANY, _SAMPLE, _LOCAL = 4096, 128, 0.25  # rows, those of a sample, and the part of their values that is negligible
+_SINGLE_UNIT = 2.0**-24  # Rounding of a number or an operation in float32, relative.
 _LOW_DEGREE = 16  # of "poly", whose powers are multiplied one by one where they shall be accurate
 _FEW_ROWS = 1024  # whose kernel values in twice the precision take half a second
 _OPERATIONS_PER_CALL = 3e9  # of one call into the core, so that an interrupt is answered within a second
@@ -329,9 +330,14 @@ class KernelMatrix:
     @property
     def has_weights(self) -> bool:
         """Return whether machines of this kernel are weights of features, summed nearly without rounding."""
+        return self.double and self.could_have_weights
+
+    @property
+    def could_have_weights(self) -> bool:
+        """Return whether machines of this kernel are weights of features once its values are float64."""
         X = self._given
         few = not sp.issparse(X) or X.shape[1] <= max(_MANY, X.size)  # columns that occur, or nearly
-        return self.double and few and self.transform.kernel.name == "linear"
+        return few and self.transform.kernel.name == "linear"
 
     def weights(self, columns: Indices, coefficients: Floats) -> Floats:
         """Return ``sum_j coefficients[q, j] x_columns[j]`` of a linear kernel, with the offset's entry last.
@@ -394,12 +400,24 @@ class KernelMatrix:
         return np.asarray(np.abs(coefficients) @ self.column_sizes[columns])
 
     def rounding(self, n_columns: int) -> float:
-        """Bound the rounding of a sum of products with kernel values, relative to the sizes of rows and columns."""
+        """Bound the rounding of a sum of products with kernel values, relative to the sizes of rows and columns.
+
+        Float32 values are summed in float32 up to `_single_sum` of them, and these sums in float64.
+        """
         others = self._given
-        additions = _core.longest_product(n_columns, others.shape[1], sp.issparse(others))
-        own = max(self.transform.value_rounding(X) for X in (self._rows.prepared.X, others))
-        dropped = 2.0 ** _NEGLIGIBLE[np.float64] if self.local else 0.0
-        return own + dropped + (additions + FEW_ROUNDINGS) * UNIT
+        additions = (_core.longest_product(n_columns, others.shape[1], sp.issparse(others)) + FEW_ROUNDINGS) * UNIT
+        sides = [others] if self._rows.prepared.X is others else [self._rows.prepared.X, others]
+        own = max(self.transform.value_rounding(X) for X in sides)
+        dropped = 2.0 ** _NEGLIGIBLE[self.transform.dtype] if self.local else 0.0
+        if not self.double:
+            additions += (min(n_columns, self._single_sum) + FEW_ROUNDINGS) * _SINGLE_UNIT
+        return own + dropped + additions
+
+    @property
+    def _single_sum(self) -> int:
+        """Number of float32 values that are summed one after the other in float32, at most."""
+        stored = _core.longest_single_sum(True) if self.expensive or self.very_expensive else 0
+        return max(stored, _core.longest_single_sum(False))
 
     @cached_property
     def row_sizes(self) -> Floats:

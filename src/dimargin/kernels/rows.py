@@ -180,6 +180,19 @@ class RowTransform:
         long = np.array([self._error_bound(int(length)) > _TOLERATED for length in present])
         return np.asarray(long[indices])
 
+    def in_float32(self, *parts: Any) -> RowTransform | None:
+        """Return this preparation with the rounding to float32 that keeps kernel values of all of these rows.
+
+        It is that of `fit`, for stationary kernels; None where there is none.
+        """
+        if not self.kernel.stationary:
+            return None
+        single, longest = replace(self, dtype=np.float32, difference=False), max(map(_longest_sum, parts))
+        for form in [single, replace(single, difference=True)] if self.difference else [single]:
+            if form._error_bound(longest) <= _TOLERATED:
+                return form
+        return None
+
     def in_float64(self) -> RowTransform:
         """Return the same preparation without rounding to float32."""
         return replace(self, dtype=np.float64, difference=self.center is not None and self.kernel.order == 2)

@@ -2,7 +2,10 @@
 
 Both are float64 and slower than the kernels of the compiled core, whose values are computed in fused tiles by all
 threads. They must be positive semi-definite: without that the dual is not concave, and a duality gap certifies nothing.
-Blocks of the values of rows with one another are checked for violations of it.
+Two necessary conditions are checked. Every two rows of a block of values of rows with one another must satisfy
+``k(x, z) = k(z, x)`` and ``k(x, z)^2 <= k(x, x) k(z, z)``; and the values of up to 256 rows, drawn at random, must have
+no negative eigenvalue. A violation beyond rounding proves that the kernel is not positive semi-definite. Values that
+pass prove nothing of the other rows.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ KernelFunction = Callable[[Any, Any], Any]
 _VALUES_AT_ONCE = 2**23
 _ROWS_AT_ONCE = 32  # whose values with themselves are wanted: a function computes their values with one another too
 _ROUNDING = 1e-6  # relative to the diagonal
+_EIGENVALUES_OF = 256  # rows, whose eigenvalues take some milliseconds
 _MANY = 2**26  # bytes, below which it is not worth asking whether they fit
 
 
@@ -43,6 +47,10 @@ class UserKernel:
     def kernel(self) -> UserKernel:
         """The kernel itself, in the place of the `Kernel` of a `RowTransform`."""
         return self
+
+    def in_float32(self, *parts: Any) -> None:
+        """Return None: values are computed in float64 only."""
+        return None
 
     def in_float64(self) -> UserKernel:
         """Return the kernel itself: its values are float64 already."""
@@ -106,7 +114,7 @@ class UserKernelMatrix(KernelMatrix):
         """Return False (see `KernelMatrix`): nothing is known of the function that the kernel computes."""
         return False
 
-    can_be_accurate = has_weights
+    can_be_accurate = could_have_weights = has_weights
 
     @property
     def expensive(self) -> bool:
@@ -159,6 +167,10 @@ class UserKernelMatrix(KernelMatrix):
                 out[:, some] = coefficients @ self.values(rows[some], columns).T
         return out
 
+    def _is_long(self, n_values: int) -> bool:
+        """Return True: the values of many small parts are computed part by part."""
+        return True
+
     def rounding(self, n_columns: int) -> float:
         """See `KernelMatrix`; values count as exact, and BLAS may add the terms one after the other."""
         return (n_columns + FEW_ROUNDINGS) * UNIT
@@ -180,6 +192,28 @@ class UserKernelMatrix(KernelMatrix):
         """See `KernelMatrix`."""
         index = np.arange(self.shape[1]) if index is None else index
         return np.array([self.values(index[k : k + 1], index[k : k + 1])[0, 0] for k in range(len(index))])
+
+
+def check_eigenvalues(kernel: UserKernel, X: Any) -> None:
+    """Raise ValueError if values of some rows, up to 256 drawn at random, prove a kernel not positive semi-definite.
+
+    The values are divided by the square roots of the diagonal, and an eigenvalue is negative beyond rounding where it
+    is below -1e-6 times the number of rows: values that err by a millionth of these roots do not lower it further.
+    """
+    n = X.shape[0]
+    rows = np.sort(np.random.default_rng(0).choice(n, min(n, _EIGENVALUES_OF), replace=False))
+    values = kernel_matrix(kernel, X).values(rows, rows)
+    sizes = np.sqrt(values.diagonal())
+    sizes[sizes == 0] = 1.0
+    values = values / sizes[:, None] / sizes
+    lowest = float(np.linalg.eigvalsh((values + values.T) / 2)[0])
+    if lowest < -_ROUNDING * len(rows):
+        raise ValueError(
+            f"kernel is not positive semi-definite: the values of {len(rows)} of {n} training rows with one another, "
+            f"divided by the square roots of their diagonal, have the eigenvalue {lowest:.3g}. Its dual is not "
+            "concave, and no duality gap would certify a model. (The check looks at up to 256 rows; passing it proves "
+            "nothing of the others.)"
+        )
 
 
 def _check_semi_definite(values: Floats, indices: Indices) -> None:

@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from dimargin.network import limits
-from dimargin.network.links import Event, Failed, Link, Neighbours, Received
+from dimargin.network.links import Event, Failed, Link, Neighbours, Received, Trouble
 from dimargin.network.messages import MessageError, UnsoundError, decoder, encode, pack
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.network.queues import Allowance, Inbox, Outbox, Timers
 from dimargin.network.state_file import StateError, read_state, write_state
+from dimargin.system.writing import is_transient
 
 _POLL = 0.1  # seconds in which a stop is noticed: an Event cannot wake who waits for something else
 _SYNC_EVERY = 5.0
+_RETRY_AFTER = 1.0  # seconds until a state that could not be written is tried again
 _RECENT = 60.0  # seconds: a learner tries again what its neighbours have not taken note of
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
 _OTHERS = "(others)"  # whose traffic is counted together once the table is full; no site has this name
@@ -41,6 +43,10 @@ class LiveSite:
     by the same rules, and those that break them, or are too long, are not sent. The log takes a limited number of lines
     about other sites and messages.
 
+    A state that cannot be written, as on a full disk, does not end the run either. The status and the log report it as
+    trouble. The site keeps learning and tries again every second. Until the state is written it sends no messages, so
+    that other sites never have what it might forget.
+
     Parameters
     ----------
     program : SiteProgram
@@ -52,7 +58,8 @@ class LiveSite:
     log : callable, optional
         Called with every report: what happened, and a dictionary of facts. Its own are "started", "undecodable",
         "broken" (the program has failed at a message; with the kind of the error and its place), "withheld", "flooded",
-        "held back", "lines left out" and "stopped"; those of messages come at the first and every hundredth.
+        "held back", "lines left out", "trouble", "trouble over" and "stopped"; those of messages come at the first and
+        every hundredth.
     largest : int, optional
         Most bytes that a message may have; by default what the link carries.
     bandwidth : float, optional
@@ -99,6 +106,8 @@ class LiveSite:
         self._announced: tuple[str, ...] = ()
         self._began = self._synced = clock()
         self._written, self._is_durable = b"", False  # the state that is in the file
+        self._next_try = -math.inf  # to write it, after a failure
+        self._trouble: dict[str, str] = {}  # why, by what it is with
         self._incarnation = 0
         self._finished: str | None = None
         self._flooded = 0
@@ -128,13 +137,15 @@ class LiveSite:
             If the program cannot resume from the state.
         LinkError
             If the link cannot be opened, or has ended for good.
+        OSError
+            If the state cannot be written when the run ends, or when it starts for a reason that does not pass.
         """
         self._restore()
         self._link.open(self._inbox.put)
         try:
             self._start()
             reason = self._loop(stop, math.inf if max_time is None else max_time)
-            self._save(sync=True)
+            self._write(sync=True)
         finally:
             self._link.close()
         self._log("stopped", {"reason": reason})
@@ -148,10 +159,10 @@ class LiveSite:
         dict
             The `site`, `seconds` of its clock, its `incarnation` (how often it has resumed from its state), why it
             has `finished` or None, its `neighbours`, messages `flooded` (dropped since they came too fast)
-            and `waiting` (held back), why messages to a neighbour were `withheld` in the last minute, facts of the
-            `link`, and `traffic` by the other's name: `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, how many
-            were `lost` on the way here, `dropped` on this side and `undecodable`, and how many seconds ago the other
-            was `heard`, or None.
+            and `waiting` (held back), why messages to a neighbour were `withheld` in the last minute, `trouble` with
+            the state or the link if there is any, facts of the `link`, and `traffic` by the other's name:
+            `messages_in`, `bytes_in`, `messages_out`, `bytes_out`, how many were `lost` on the way here, `dropped` on
+            this side and `undecodable`, and how many seconds ago the other was `heard`, or None.
         """
         link, now = self._link.status(), self._now()
         traffic: dict[str, dict[str, Any]] = {name: dict(counts) for name, counts in list(self._traffic.items())}
@@ -167,6 +178,7 @@ class LiveSite:
             "flooded": self._inbox.flooded,
             "waiting": len(self._outbox),
             "withheld": {name: why for name, (when, why) in list(self._withheld.items()) if now - when < _RECENT},
+            "trouble": "; ".join(list(self._trouble.values())),
             "traffic": traffic,
             "link": link,
         }
@@ -186,6 +198,8 @@ class LiveSite:
             if (name := self._timers.pop(now)) is not None:
                 self._act(self._program.wake(now, name))
             self._transmit()
+            if "state" in self._trouble:
+                self._save()
             due = min(self._timers.next(), self._outbox.next(), max_time)
             self._happen(self._inbox.take(min(_POLL, due - self._now())))
             for _ in range(len(self._inbox)):  # a site whose timers are late hears its neighbours between two of them
@@ -198,6 +212,8 @@ class LiveSite:
         elif isinstance(event, Neighbours) and event.names != self._announced:
             self._announced = event.names
             self._act(self._program.neighbours_changed(self._now(), event.names))
+        elif isinstance(event, Trouble):
+            self._tell_of_trouble("link", event.reason)
         elif isinstance(event, Failed):
             self._save(sync=True)
             raise event.error
@@ -257,11 +273,14 @@ class LiveSite:
             elif isinstance(action, Wake):
                 self._set_timer(action)
             elif isinstance(action, Report):
-                (self._tell_of_messages if "site" in action.facts else self._log)(action.what, action.facts)
+                comes_again = action.facts.keys() & {"site", "with"}
+                (self._tell_of_messages if comes_again else self._log)(action.what, action.facts)
             elif isinstance(action, Stop):
                 self._finished = self._finished or action.reason
-        if outgoing:
-            self._save()
+        if outgoing and not self._save():
+            for to, _ in outgoing:
+                self._of(to)["dropped"] += 1
+            return
         for to, data in outgoing:
             self._post(to, data)
 
@@ -312,11 +331,26 @@ class LiveSite:
         try:
             self._incarnation = int(stored["incarnation"]) + 1
             self._program.restore(stored["program"])
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             kind = type(self._program).__name__
             raise StateError(f"{self._state} is no state that a {kind} can go on from: {error!r}") from error
 
-    def _save(self, sync: bool = False) -> None:
+    def _save(self, sync: bool = False) -> bool:
+        """Write the state, and return whether that is done; where it cannot be, the next try has to wait."""
+        if self._clock() < self._next_try:
+            return False
+        try:
+            self._write(sync)
+        except OSError as error:
+            if not (self._written or is_transient(error)):
+                raise  # The site has just started, in a folder where it may not write: its owner is there to read this.
+            self._next_try = self._clock() + _RETRY_AFTER
+            self._tell_of_trouble("state", f"{self._state} cannot be written: {error.strerror or error}")
+            return False
+        self._tell_of_trouble("state", "")
+        return True
+
+    def _write(self, sync: bool) -> None:
         if self._state is None:
             return
         now = self._clock()
@@ -344,6 +378,17 @@ class LiveSite:
             if before == 0 or before // 100 < flooded // 100:
                 self._tell_of_messages("flooded", {"messages": flooded})
 
+    def _tell_of_trouble(self, what: str, reason: str) -> None:
+        """Log trouble when it comes, changes or ends."""
+        if reason == self._trouble.get(what, ""):
+            return
+        if reason:
+            self._trouble[what] = reason
+            self._tell_of_messages("trouble", {"with": what, "reason": reason})
+        else:
+            del self._trouble[what]
+            self._tell_of_messages("trouble over", {"with": what})
+
     def _tell_of_undecodable(self, sender: str, error: MessageError) -> None:
         count = self._of(sender)["undecodable"] = self._of(sender)["undecodable"] + 1
         self._tell_now_and_then("undecodable", count, {"sender": sender, "reason": str(error), "count": count})
@@ -353,7 +398,7 @@ class LiveSite:
             self._tell_of_messages(what, facts)
 
     def _tell_of_messages(self, what: str, facts: dict[str, Any]) -> None:
-        """Log an event that other sites can cause at will; the number of lines of each kind is limited."""
+        """Log an event that may come again and again; the number of lines of each kind is limited."""
         lines = self._lines.setdefault(what, Allowance(limits.LINES, limits.LINES_A_SECOND))
         if lines.take(self._now()):
             if left_out := lines.forget():

@@ -2,7 +2,8 @@
 
 A program is called at every event (`start`, `wake`, `receive`, `neighbours_changed`), and answers with actions, which
 are messages, timers and reports. It never asks for the time, opens nothing, waits for nothing and draws random numbers
-from its own generator only, so that the same events give the same actions, bit for bit, whatever carries them.
+from its own generator only, so that the same events give the same actions, bit for bit, whatever carries them, on
+processors that use the same instructions (docs/guide/promises.md#where-bits-are-equal).
 """
 
 from __future__ import annotations

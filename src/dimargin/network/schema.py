@@ -1,12 +1,14 @@
 """Schemas: the features, labels and limits of values on which sites agree before they learn.
 
 Schemas only ever grow: the union of two has the labels, the features and the limits of both. So it does not matter in
-which order sites hear of one another, or how often.
+which order sites hear of one another, or how often. Features that have names are known by these: their order is that
+of one of the sites, and all rows are arranged by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +49,8 @@ class Schema:
             raise ValueError(f"its limits are not ordered, or larger than {limits.NUMBER:g}")
         if self.feature_names is not None and len(self.feature_names) != len(low):
             raise ValueError(f"{len(self.feature_names)} names for {len(low)} features")
+        if self.feature_names is not None and len(set(self.feature_names)) < len(low):
+            raise ValueError("two of its features have the same name")
         if len(self.labels) > limits.LABELS:
             raise ValueError(f"{len(self.labels)} labels, expected at most {limits.LABELS}")
         if len({isinstance(label, str) for label in self.labels}) > 1:
@@ -114,11 +118,10 @@ class Schema:
             here, there = ("no names" if s.feature_names is None else "names" for s in (self, other))
             return f"its features have {there} there and {here} here"
         if self.feature_names is not None and other.feature_names is not None:
-            if len(self.feature_names) != len(other.feature_names):
-                return f"it has {len(other.feature_names)} features there and {len(self.feature_names)} here"
-            for k, (here, there) in enumerate(zip(self.feature_names, other.feature_names, strict=True)):
-                if here != there:
-                    return f"feature {k} is {there!r} there and {here!r} here"
+            here, there = set(self.feature_names), set(other.feature_names)
+            only = {"there": sorted(there - here), "here": sorted(here - there)}
+            if here != there:
+                return f"its features differ: {', '.join(f'{_some(only[w])} only {w}' for w in only if only[w])}"
         if {type(label) is str for label in (*self.labels, *other.labels)} == {True, False}:
             return f"its labels, {other.labels[0]!r} for one, are of another kind than those here, {self.labels[0]!r}"
         return None
@@ -126,21 +129,33 @@ class Schema:
     def union(self, other: Schema, limits: bool = True) -> Schema:
         """Return a schema with the labels, features and limits of both.
 
-        Without `limits`, the other's limits count only for features that are new here.
+        Of two orders of features the first by the names is taken, whoever unites with whom. Without `limits`, the
+        other's limits count only for features that are new here, and the order is this one.
         """
+        names = self.feature_names
+        if names is not None and other.feature_names is not None and limits:
+            names = min(names, other.feature_names)
         width = max(self.n_features, other.n_features)
-        low, high = self._widened(width)
-        other_low, other_high = other._widened(width)
+        low, high = self._widened(width, names)
+        other_low, other_high = other._widened(width, names)
         known = slice(self.n_features if not limits else 0, None)
         low[known] = np.minimum(low, other_low)[known]
         high[known] = np.maximum(high, other_high)[known]
-        return Schema(self.terms, self.feature_names, sorted_labels([*self.labels, *other.labels]), low, high)
+        return Schema(self.terms, names, sorted_labels([*self.labels, *other.labels]), low, high)
 
-    def _widened(self, width: int) -> tuple[Floats, Floats]:
-        missing = (0, width - self.n_features)
-        return np.pad(self.low, missing) + 0.0, np.pad(self.high, missing) + 0.0  # minus zero is zero
+    def _widened(self, width: int, names: tuple[str, ...] | None) -> tuple[Floats, Floats]:
+        order, missing = _order(self.feature_names, names), (0, width - self.n_features)
+        low, high = (np.pad(values[order], missing) + 0.0 for values in (self.low, self.high))  # minus zero is zero
+        return low, high
 
     # ---- rows as sites learn from them ---------------------------------------------------------------------------
+
+    def arranged(self, X: Any, names: tuple[str, ...] | None) -> Any:
+        """Return rows whose features have these names with the features in the order of the schema."""
+        if names == self.feature_names:
+            return X
+        order = _order(names, self.feature_names)
+        return X[:, order] if sp.issparse(X) else np.take(X, order, axis=1)  # whose rows are contiguous again
 
     @property
     def factors(self) -> Floats:
@@ -179,17 +194,40 @@ class Schema:
 
         Weights of a new feature or label are zero.
         """
-        n_old = before.n_features
+        n_old, order = before.n_features, _order(before.feature_names, self.feature_names)
         moved = np.zeros((self.n_outputs, self.n_features + self.has_intercept))
         rows = weights
         if len(before.labels) == 2 < len(self.labels):
             rows = np.concatenate([-weights, weights])
         indices = [0] if len(before.labels) == 2 == len(self.labels) else [self.labels.index(x) for x in before.labels]
-        raw = rows[:, :n_old] * before.factors
+        raw = (rows[:, :n_old] * before.factors)[:, order]
         moved[indices, :n_old] = raw / self.factors[:n_old]
         if self.has_intercept:
-            moved[indices, -1] = rows[:, -1] + raw @ (self.shifts[:n_old] - before.shifts)
+            moved[indices, -1] = rows[:, -1] + raw @ (self.shifts[:n_old] - before.shifts[order])
         return moved
+
+
+def _order(names: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> Any:
+    """Return the index that arranges features of these names, or without any, as wanted."""
+    if names is None or wanted is None or names == wanted:
+        return slice(None)
+    places = {name: k for k, name in enumerate(names)}
+    return np.array([places[name] for name in wanted], dtype=np.intp)
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    rest = len(names) - most
+    return ", ".join(map(repr, names[:most])) + (f" and {rest} more" if rest > 0 else "")
+
+
+def similar_labels(labels: Sequence[Label]) -> list[list[str]]:
+    """Return groups of labels that differ in case, blanks or Unicode form only."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        if isinstance(label, str):
+            plain = " ".join(unicodedata.normalize("NFKC", label).casefold().split())
+            groups.setdefault(plain, []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def sorted_labels(labels: list[Any]) -> tuple[Label, ...]:

@@ -1,6 +1,6 @@
 """Link between sites on a real network by Zenoh, over TCP or mutually authenticated TLS.
 
-Only this file and `zenoh_settings` know Zenoh.
+Only this file, `zenoh_sender` and `zenoh_settings` know Zenoh.
 
 Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/network/test_zenoh.py`:
 
@@ -14,6 +14,10 @@ Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/network
 * With TLS, access control at the receiving site drops what a member sends in another's name, as message or as sign of
   life, and its subscriptions to what is sent to others. Names are the certificates' common names.
 * Without TLS a name is a claim: whoever reaches the port can take any name, and read and write everything.
+* Connections that have not finished their handshake are limited to `accept_pending`, which is 100, without TLS. With
+  TLS only descriptors limit them. After each handshake that fails, Zenoh accepts no connection for 100 ms. With its
+  timeout of 10 s, 2,000 silent strangers therefore keep all members out; with one of an hour they do no harm as long as
+  descriptors are free. While all are taken, Zenoh closes no pending connection, even if the stranger has hung up.
 """
 
 from __future__ import annotations
@@ -24,22 +28,28 @@ import math
 import re
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 from dimargin.network import limits
 from dimargin.network.certificates import Tls, check_certificate
-from dimargin.network.links import Event, Failed, Link, LinkError, Neighbours, Received
+from dimargin.network.links import Event, Failed, Link, LinkError, Neighbours, Received, Trouble
 from dimargin.network.messages import LARGEST
+from dimargin.network.zenoh_sender import ROUND, Sender
 from dimargin.network.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
+from dimargin.system.descriptors import is_descriptor_free, share_hung_up
 
 _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_ROUND = 0.01  # seconds between two checks of what cannot be waited for
-_PENDING = 256  # messages that may wait for one neighbour
+_ALONE, _STARVED = 10.0, 3600.0  # seconds without a free descriptor until the session is opened again
+_MAX_HUNG_UP = 0.25  # Share of descriptors held by strangers who have hung up, above which it is opened again.
 _MARKS = 16  # signs of life of one name at a time: two while one replaces another
 _MET = 16 * limits.SITES  # signs of life that are remembered
+
+
+class _NameTakenError(LinkError):
+    """Error for a name that another live site has, which no second try changes."""
 
 
 class ZenohLink(Link):
@@ -94,12 +104,12 @@ class ZenohLink(Link):
         self._swarm, self._lease, self._router, self._tls = swarm, lease, router, tls
         self._listen, self._connect = listen, tuple(connect)
         self._wanted = None if neighbours is None else frozenset(neighbours)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._life = 0  # how often a session was opened
         self._mark = ""  # when this life began, and its session: so sort the signs of life of one name
         self._alive: dict[str, set[str]] = {}  # marks by name: two while one replaces another
         self._met: dict[str, None] = {}  # marks of this life, the oldest first
-        self._senders: dict[str, _Sender] = {}
+        self._senders: dict[str, Sender] = {}
         self._dropped: Counter[str] = Counter()
         self._numbers: Counter[str] = Counter()
         self._heard: dict[str, int] = {}
@@ -108,6 +118,7 @@ class ZenohLink(Link):
         self._session: Any = None
         self._entities: list[Any] = []
         self._changing = threading.Lock()
+        self._trouble = ""
         self._closed = threading.Event()
 
     def open(self, deliver: Callable[[Event], None]) -> None:
@@ -141,7 +152,10 @@ class ZenohLink(Link):
                 return
             sender = self._senders.get(to)
             if sender is None or not sender.put(data):
-                sender = self._senders[to] = _Sender(self, to)
+                sender = self._senders[to] = Sender(
+                    self._zenoh, self._session, self._key("inbox", to, self.name), self._lease, self.largest,
+                    partial(self._next_number, to), partial(self._count_dropped, to),
+                )  # fmt: skip
                 sender.put(data)
                 sender.start()
 
@@ -183,8 +197,10 @@ class ZenohLink(Link):
             self._entities.append(live.declare_subscriber(self._key("alive", "*", "*"), notice, history=True))
             self._wait_for_name()
             self._entities.append(live.declare_token(self._key("alive", self.name, self._mark)))
-        except BaseException:
+        except BaseException as error:
             self._leave(0.0)
+            if isinstance(error, self._zenoh.ZError):
+                raise LinkError(f"site {self.name} cannot join the swarm {self._swarm}: {error}") from error
             raise
 
     def _leave(self, deadline: float) -> None:
@@ -213,21 +229,54 @@ class ZenohLink(Link):
             session.close()
 
     def _watch(self) -> None:
-        """Open a new session when a connected site has shown no sign of life for longer than the lease.
+        """Open a new session when this one does not connect all sites any more; try again while that fails.
 
         If only one end of a connection has noticed that it is lost, as when a site was frozen, and a new one is made
-        before the other does, Zenoh 1.10 joins the two: the sites are connected, but one knows nothing of the other.
+        before the other does, Zenoh 1.10 joins the two: the sites are connected, but one knows nothing of the other. So
+        a connected site that has shown no sign of life for longer than the lease is a reason.
+
+        Another is that no descriptor is free, since Zenoh then accepts nobody even after strangers have hung up. But
+        neighbours that are connected might lose their places to strangers: the session is kept as long as there are
+        any and the strangers stay, though for an hour at most.
         """
         silent: dict[str, float] = {}
+        starved = math.inf  # since when
         while not self._closed.wait(self._lease / 4):
             with self._changing, contextlib.suppress(self._zenoh.ZError):
+                if self._closed.is_set():
+                    return
                 now = time.monotonic()
                 silent = {peer: silent.get(peer, now) for peer in self._silent_peers()}
-                if any(now - since > 1.5 * self._lease for since in silent.values()):
+                starved = min(starved, now) if self._is_starving() else math.inf
+                is_deaf = any(now - since > 1.5 * self._lease for since in silent.values())
+                is_full = starved < math.inf and now - starved > self._patience()
+                if self._session is None or is_deaf or is_full:
+                    starved = math.inf
                     self._begin_anew()
+                elif starved < math.inf:
+                    self._report_trouble(
+                        "no descriptor is free, so that nobody can connect: connections of strangers take one each; "
+                        "let a firewall limit them, or raise the hard limit of open files (ulimit -Hn)"
+                    )
+                else:
+                    self._report_trouble("")
+
+    def _is_starving(self) -> bool:
+        return self._tls is not None and bool(self._listen) and not is_descriptor_free()
+
+    def _patience(self) -> float:
+        """Return how many seconds without a free descriptor to wait for one."""
+        if share_hung_up() > _MAX_HUNG_UP:
+            return self._lease
+        return _STARVED if self.neighbours() else _ALONE
+
+    def _report_trouble(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            self._trouble = trouble
+            self._deliver(Trouble(trouble))
 
     def _silent_peers(self) -> set[str]:
-        if self._closed.is_set() or self._session is None:
+        if self._session is None:
             return set()
         connected = {str(peer) for peer in self._session.info.peers_zid()}
         with self._lock:
@@ -235,32 +284,40 @@ class ZenohLink(Link):
             return ({mark.split("-")[1] for mark in self._met} & connected) - speaking
 
     def _begin_anew(self) -> None:
-        self._leave(0.0)
-        self._deliver(Neighbours(()))
+        if self._session is not None:
+            self._leave(0.0)
+            self._deliver(Neighbours(()))
         try:
             self._join()
-        except (LinkError, self._zenoh.ZError) as error:
-            self._deliver(Failed(LinkError(str(error))))
+        except _NameTakenError as error:
+            self._closed.set()
+            self._deliver(Failed(error))
+        except LinkError as error:
+            self._report_trouble(str(error))
 
     def _open_session(self) -> Any:
         again = self._life > 0  # the addresses of an earlier life may not be free at once
         for attempt in range(20):
-            listen = tuple(with_free_port(address) for address in self._listen)
-            config = self._zenoh.Config()
-            settings = session_settings(
-                self.name, self._swarm, listen, self._connect, self._tls, self._lease, self.largest, self._router
-            )
-            for key, value in settings.items():
-                config.insert_json5(key, json.dumps(value))
+            listen = self._listen
             try:
+                listen = tuple(with_free_port(address) for address in listen)
+                config = self._zenoh.Config()
+                settings = session_settings(
+                    self.name, self._swarm, listen, self._connect, self._tls, self._lease, self.largest, self._router
+                )
+                for key, value in settings.items():
+                    config.insert_json5(key, json.dumps(value))
                 session = self._zenoh.open(config)
-            except self._zenoh.ZError as error:
+            except (self._zenoh.ZError, OSError) as error:
                 # another process may have taken the free port in between
                 if "already in use" in str(error) and attempt < 19 and (again or listen != self._listen):
-                    time.sleep(_ROUND * attempt)
+                    time.sleep(ROUND * attempt)
                     continue
-                text = str(error).split(" at /")[0]
-                raise LinkError(f"site {self.name} cannot open its link ({', '.join(listen)}): {text}") from error
+                reason = str(error).split(" at /")[0].rpartition(": ")[2]
+                if "already in use" in reason:
+                    reason += "; end the program or site that listens there, or choose another port"
+                where = ", ".join(listen or self._connect)
+                raise LinkError(f"site {self.name} cannot open its link ({where}): {reason}") from error
             self._listen = listen
             return session
         raise AssertionError("unreachable")
@@ -272,14 +329,14 @@ class ZenohLink(Link):
         while (taken := self._is_taken()) or time.monotonic() < met:
             if taken and time.monotonic() > patience:
                 raise self._name_is_taken()
-            time.sleep(_ROUND)
+            time.sleep(ROUND)
 
     def _is_taken(self) -> bool:
         replies = self._session.liveliness().get(self._key("alive", self.name, "*"), timeout=self._lease)
         return any([reply.ok is not None for reply in replies])  # a list, for all are to be fetched
 
     def _name_is_taken(self) -> LinkError:
-        return LinkError(f"swarm {self._swarm} has a live site named {self.name} already: names must differ")
+        return _NameTakenError(f"swarm {self._swarm} has a live site named {self.name} already: names must differ")
 
     def _hear(self, sample: Any) -> None:
         """Deliver a message; this runs in a thread of Zenoh, and must not call Zenoh."""
@@ -362,78 +419,6 @@ class ZenohLink(Link):
 
     def _key(self, *parts: str) -> str:
         return "/".join((self._swarm, *parts))
-
-
-class _Sender(threading.Thread):
-    """Thread that sends one neighbour its messages, and alone waits when that neighbour takes none.
-
-    It keeps the newest messages, as many as fit into the largest size of a single one.
-    """
-
-    def __init__(self, link: ZenohLink, to: str) -> None:
-        super().__init__(name=f"to {to}", daemon=True)
-        self._link, self._to, self._session = link, to, link._session
-        self._pending: deque[bytes] = deque()
-        self._bytes = 0
-        self._ready = threading.Condition()
-        self._deadline = math.inf
-        self._ended = False
-
-    def put(self, data: bytes) -> bool:
-        """Append a message, and drop the oldest beyond the limit; return whether the thread still takes messages."""
-        with self._ready:
-            if self._ended or self._deadline < math.inf:
-                return False
-            self._pending.append(data)
-            self._bytes += len(data)
-            while len(self._pending) > 1 and (self._bytes > self._link.largest or len(self._pending) > _PENDING):
-                self._bytes -= len(self._pending.popleft())
-                self._link._dropped[self._to] += 1
-            self._ready.notify()
-            return True
-
-    def finish(self, deadline: float) -> None:
-        """Let the thread end once all is sent, or when `time.monotonic` passes the deadline."""
-        with self._ready:
-            self._deadline = deadline
-            self._ready.notify()
-
-    def run(self) -> None:
-        """Send messages until `finish` is called, or until nobody has listened for a lease."""
-        link, to = self._link, self._to
-        with contextlib.suppress(link._zenoh.ZError):  # the session was closed meanwhile
-            block = link._zenoh.CongestionControl.BLOCK  # the default drops bursts without a word
-            key = link._key("inbox", to, link.name)
-            with self._session.declare_publisher(key, congestion_control=block) as publisher:
-                while (data := self._take()) is not None:
-                    if not self._is_heard(publisher):
-                        link._count_dropped(to, 1)
-                        break
-                    publisher.put(data, attachment=link._next_number(to).to_bytes(8, "little"))
-        with self._ready:
-            self._ended = True
-            left = len(self._pending)
-            self._pending.clear()
-        link._count_dropped(to, left)
-
-    def _take(self) -> bytes | None:
-        with self._ready:
-            while not self._pending and self._deadline == math.inf:
-                self._ready.wait()
-            if not self._pending or time.monotonic() > self._deadline:
-                return None
-            data = self._pending.popleft()
-            self._bytes -= len(data)
-            return data
-
-    def _is_heard(self, publisher: Any) -> bool:
-        """Return whether the neighbour listens within a lease; Zenoh discards what nobody listens to."""
-        patience = time.monotonic() + self._link._lease
-        while not publisher.matching_status.matching:
-            if time.monotonic() > min(patience, self._deadline):
-                return False
-            time.sleep(_ROUND)
-        return True
 
 
 def _import_zenoh() -> Any:

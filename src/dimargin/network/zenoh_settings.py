@@ -13,6 +13,9 @@ from dimargin.network.certificates import Tls
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Pattern of the names of sites and swarms, which are parts of Zenoh's keys."""
 
+_HANDSHAKE_TIMEOUT = "tls_handshake_timeout_ms=3600000"  # One hour: `zenoh_link` says why.
+_LAST_PORT = 65535
+
 SETTLING = 0.1
 """Share of the lease in which a site finds the others, before its name is used."""
 
@@ -43,7 +46,7 @@ def checked_addresses(
     protocol = "tcp" if tls is None else "tls"
     listen = (f"{protocol}/127.0.0.1:0",) if listen is None else listen
     for address in (*listen, *connect):
-        if not re.fullmatch(protocol + r"/\S+:\d+", address):
+        if not re.fullmatch(protocol + r"/[^\s#?]+:\d+", address) or int(address.rpartition(":")[2]) > _LAST_PORT:
             raise ValueError(f"expected an address such as {protocol}/192.0.2.1:7447, got {address!r}")
     return () if router else tuple(listen)
 
@@ -85,7 +88,7 @@ def session_settings(
     """Return Zenoh's configuration by key; the parameters are those of `ZenohLink`."""
     settings = {
         "mode": "client" if router else "peer",
-        "listen/endpoints": list(listen),
+        "listen/endpoints": [address if tls is None else f"{address}#{_HANDSHAKE_TIMEOUT}" for address in listen],
         "connect/endpoints": list(connect),
         "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
         "scouting/delay": round(SETTLING * lease * 1000),

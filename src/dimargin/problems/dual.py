@@ -67,7 +67,7 @@ class DualProblem(MarginLosses):
     def margin_errors(
         self, dual: Floats, margins: Floats, travelled: Floats | None = None, accurately: bool = False
     ) -> Floats:
-        """Bound the rounding of margins in float64; parameters are those of `objectives`."""
+        """Bound the rounding of margins in the precision of the kernel; parameters are those of `objectives`."""
         kernel, (columns, signed) = self.kernel, self.support(dual)
         if travelled is None and accurately:
             return kernel.accurate_product_errors(columns, signed, margins)

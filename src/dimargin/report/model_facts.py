@@ -16,6 +16,7 @@ from dimargin.report.words import bound, count, plain
 
 _STATUS = {
     "converged": "the tolerance was reached",
+    "above_tol": "what it had to solve was solved, though the gap of this certificate is above the tolerance",
     "max_time": "the time limit came before the tolerance was reached",
     "max_iter": "the limit of passes over the rows came before the tolerance was reached",
     "precision": "rounding hides what is left, so that no further step could be judged",

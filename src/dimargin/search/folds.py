@@ -97,15 +97,15 @@ class Sample:
         mass = float(self.data.weights.sum())
         return MarginLosses(self.training.labels, self.training.weights, loss, mass, mass, intercept)
 
-    def score(self, values: Floats, scorer: Any) -> float:
+    def score(self, values: Floats, scorer: Any, weights: Floats) -> float:
         """Return the score of decision values of shape (n_outputs, n_queries).
 
-        Without a scorer it is the accuracy with the rows' weights.
+        Without a scorer it is the accuracy with these weights of all rows.
         """
         truth = self.data.classes[self.data.y[self.test]]
         machine, given = _Known(self.data.classes), values[0] if len(values) == 1 else values.T
         if scorer is None:
-            return float(np.average(machine.predict(given) == truth, weights=self.data.weights[self.test]))
+            return float(np.average(machine.predict(given) == truth, weights=weights[self.test]))
         return float(scorer(machine, given, truth))
 
 
@@ -141,20 +141,20 @@ class Trainer(ABC):
 class ExactTrainer(Trainer):
     """Trainer that uses the exact solver."""
 
-    def __init__(self, sample: Sample, transform: Transform) -> None:
-        self._sample = sample
+    def __init__(self, sample: Sample, transform: Transform, intercept: bool) -> None:
+        self._sample, self._intercept = sample, intercept
         self._kernel = kernel_matrix(transform, sample.rows)
         self._asked = kernel_matrix(transform, sample.rows, queries=sample.queries)
         self._start: Floats | None = None
 
     def values(self, loss: Loss, limits: Limits) -> Floats:
         """See `Trainer.values`."""
-        losses = self._sample.losses(loss, False)
+        losses = self._sample.losses(loss, self._intercept)
         problem = DualProblem.of(losses, self._kernel.take(np.arange(losses.n_rows)))
         solution = solve(problem, BlockCoordinateDescent(), self._start, limits)
         self._start = solution.dual
         self.evaluations += solution.kernel_evaluations
-        return self._asked.multiply(*problem.support(solution.dual))
+        return self._asked.multiply(*problem.support(solution.dual)) + solution.objectives.intercept[:, None]
 
 
 class SpaceTrainer(Trainer):
@@ -169,14 +169,14 @@ class SpaceTrainer(Trainer):
         self._index = np.zeros((len(sample.data.labels), train.shape[1] + 1))
 
     @classmethod
-    def of_landmarks(cls, sample: Sample, transform: Transform, n_landmarks: int) -> SpaceTrainer:
+    def of_landmarks(cls, sample: Sample, transform: Transform, n_landmarks: int, intercept: bool) -> SpaceTrainer:
         """Make a trainer on kernel values with landmarks, which are the first of the training rows."""
         kernel: KernelMatrix = kernel_matrix(transform, sample.rows).in_float64()
         landmarks, factor = independent_landmarks(kernel, np.arange(min(n_landmarks, sample.rows.shape[0])))
         train = kernel.block(np.arange(sample.rows.shape[0]), landmarks)
         asked = kernel_matrix(transform.in_float64(), sample.rows[landmarks], queries=sample.queries)
         test = asked.block(np.arange(len(sample.test)), np.arange(len(landmarks)))
-        trainer = cls(sample, train, test, factor, explicit=True, intercept=False)
+        trainer = cls(sample, train, test, factor, explicit=True, intercept=intercept)
         trainer.evaluations = kernel.evaluations + asked.evaluations
         return trainer
 

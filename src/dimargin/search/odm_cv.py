@@ -1,33 +1,43 @@
-"""ODMClassifierCV, the machine with parameters chosen by cross-validation."""
+"""ODMClassifierCV, a machine with parameters chosen by cross-validation."""
 
 from __future__ import annotations
 
+import numbers
 import time
 import warnings
 from collections.abc import Mapping, Sequence
 from threading import Event
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
-from sklearn.model_selection import ParameterGrid, StratifiedKFold, check_cv
-from sklearn.utils import check_random_state
+from sklearn.model_selection import ParameterGrid, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
-from dimargin.estimators import LinearODMClassifier, MarginClassifier, ODMClassifier
+from dimargin.estimators import (
+    KernelMarginClassifier,
+    LinearODMClassifier,
+    MarginClassifier,
+    MulticlassKernelClassifier,
+    ODMClassifier,
+    SVMClassifier,
+)
 from dimargin.estimators.common import no_probabilities, unchanged_on_failure
-from dimargin.estimators.data import TrainingData, gamma_value, training_data
+from dimargin.estimators.data import TrainingData, gamma_value, training_data, with_class_weight
 from dimargin.estimators.diagram import CertificateDiagram, visual_block
 from dimargin.estimators.progress import Monitor
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.validation import check_number
 from dimargin.search.folds import Fold, nested_order
 from dimargin.search.halving import plan, successive_halving
-from dimargin.search.scoring import KERNEL, Report, Search, choice, context_of, results
+from dimargin.search.scoring import ORDERED, SHARED, Report, Search, choice, context_of, results
 from dimargin.system.arrays import Floats
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
@@ -37,28 +47,30 @@ _LINEAR_BANDS = [(0.5, 0.95)]  # wide: a linear machine cannot draw all margins 
 
 
 class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """Optimal margin Distribution Machine whose parameters are chosen by cross-validation.
+    """Machine whose parameters are chosen by cross-validation: by default the Optimal margin Distribution Machine.
 
     In successive halving, all candidates are scored on few rows of a fold, the best third of them on three times as
     many, and so on, until few are left for `max_rows` rows of every fold. The best of these is trained on all rows by
     the estimator's own strategy. Candidates are solved exactly, or in the space of landmarks if that is the estimator's
     strategy and there are more than twice as many rows. Those with the same kernel are solved one after the other along
-    `lam`, each from the solution before. On part of the rows the loss of a row keeps its weight in the whole, since the
-    best `lam` for the mean loss grows with the rows.
+    `lam` or `C`, each from the solution before. On part of the rows the loss of a row keeps its weight in the whole,
+    since the best `lam` for the mean loss grows with the rows.
 
     Parameters
     ----------
-    estimator : ODMClassifier or LinearODMClassifier, default=None
+    estimator : ODMClassifier, SVMClassifier or LinearODMClassifier, default=None
         Classifier to tune; None is ``ODMClassifier(tol=0.01)``: a smaller gap of the last fit costs up to half as much
         time again, and moved the accuracy by less than a hundredth of a point on average (docs/defaults.md). All that
         is not in the grid is taken from it. More than two classes are separated each from the rest.
     param_grid : dict or list of dict, default=None
-        Values of ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``kernel``, ``degree``,
-        ``coef0`` to try, all combinations of a dict, as in scikit-learn's GridSearchCV. None: gamma from a quarter of
-        "scale" to 64 times it, lam from 1e4 to 1e6, and three pairs of upsilon and theta; linear: lam from 10 to 1e6
-        and one pair.
+        Values of those of ``gamma`` (numbers, "scale" or "auto"), ``lam``, ``upsilon``, ``theta``, ``C``, ``loss``,
+        ``fit_intercept``, ``class_weight``, ``kernel``, ``degree``, ``coef0`` to try that the estimator has, all
+        combinations of a dict, as in scikit-learn's GridSearchCV. None: gamma from a quarter of "scale" to 64 times it,
+        with lam from 1e4 to 1e6 and three pairs of upsilon and theta, or with C from 0.1 to 1000; linear: lam from 10
+        to 1e6 and one pair.
     cv : int or cross-validation splitter, default=3
-        Folds, stratified and shuffled by `random_state`; fewer where all classes are smaller.
+        Folds, stratified and shuffled by `random_state`; fewer where all classes are smaller. With `groups` each group
+        is in one fold, and there are no more folds than groups. A splitter of scikit-learn's decides for itself.
     factor : float, default=3
         So many times fewer candidates go on to so many times more rows.
     finalists : int, default=2
@@ -70,7 +82,7 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
         Relative duality gap to which candidates are solved, in 30 passes at most: enough to tell good ones from bad.
         Where the best are within a twentieth of a point, as on cod-rna, a smaller one may choose better.
     scoring : str, callable or None, default=None
-        As in scikit-learn; None is accuracy, with the rows' weights.
+        As in scikit-learn; None is accuracy, with the weights of the rows and of the estimator's own `class_weight`.
     max_time : float or None, default=None
         Seconds for all, the last fit included: the search takes half of it at most, and where it is cut short the
         best candidate so far is trained.
@@ -113,6 +125,8 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
     (['gamma', 'lam', 'theta', 'upsilon'], True, True)
     """
 
+    __metadata_request__fit: ClassVar[dict[str, str]] = {"groups": UNUSED}  # which are the splitter's
+
     def __init__(
         self,
         estimator: MarginClassifier | None = None,
@@ -151,7 +165,7 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
     # ---- training ------------------------------------------------------------------------------------------------
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the parameters and train the machine on all rows.
 
         Parameters
@@ -161,6 +175,9 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
             Class labels of any type, two classes or more.
         sample_weight : array-like of shape (n_samples,), optional
             As the estimator's.
+        groups : array-like of shape (n_samples,), optional
+            Group of every row, such as the patient: rows of a group are never trained on and scored on in the same
+            fold, neither in the first rounds nor in the last. With a splitter, what it makes of them.
 
         Returns
         -------
@@ -176,16 +193,16 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
             self._check_numbers()
             estimator = self._base()
             data = training_data(estimator, X, y, sample_weight)
-            if len(data.classes) > 2 and isinstance(estimator, ODMClassifier):
+            if len(data.classes) > 2 and isinstance(estimator, MulticlassKernelClassifier):
                 _check_way(estimator)
             candidates = self._candidates(estimator, data)
-            folds = self._folds(data, y)
+            folds = self._folds(data, X, y, self._groups_for_folds(data.n_given, groups))
             n_rows = min(int(self.max_rows), max(len(fold.train) for fold in folds))
             rungs = plan(
                 len(candidates), n_rows, len(folds), float(self.factor), int(self.min_rows), int(self.finalists)
             )
             context = self._init_callback_context(max_subtasks=len(rungs) + 1)
-            hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
+            hooks = {"estimator": self, "X": X, "y": y, "metadata": {"sample_weight": sample_weight, "groups": groups}}
             context.call_on_fit_task_begin(**hooks)
             monitor: Monitor = self.__dict__.get("_monitor") or Monitor()
             search = Search(
@@ -232,9 +249,11 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
 
     def _base(self) -> Any:
         """Return a checked copy of the estimator."""
-        estimator = ODMClassifier(tol=_LOOSE) if self.estimator is None else clone(self.estimator)
-        if not isinstance(estimator, (ODMClassifier, LinearODMClassifier)):
-            raise TypeError(f"estimator must be an ODMClassifier or a LinearODMClassifier, got {estimator!r}")
+        estimator: Any = ODMClassifier(tol=_LOOSE) if self.estimator is None else clone(self.estimator)
+        if not isinstance(estimator, (ODMClassifier, SVMClassifier, LinearODMClassifier)):
+            raise TypeError(
+                f"estimator must be an ODMClassifier, an SVMClassifier or a LinearODMClassifier, got {estimator!r}"
+            )
         if self.estimator is None:
             estimator.set_params(random_state=self.random_state, n_jobs=self.n_jobs)
         estimator._check_parameters()
@@ -249,41 +268,85 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
         grid: Any = self.param_grid
         if grid is None:
             grid = _default_grid(estimator, data)
-        known = [name for name in (*KERNEL, "lam", "upsilon", "theta") if name in estimator.get_params(deep=False)]
+        known = [name for name in (*SHARED, *ORDERED) if name in estimator.get_params(deep=False)]
         candidates = list(ParameterGrid(grid))
         for params in candidates:
             unknown = sorted(set(params) - set(known))
             if unknown:
                 raise ValueError(f"param_grid may hold {', '.join(known)}; got {unknown}")
-            clone(estimator).set_params(**params)._check_parameters()
+            machine = clone(estimator).set_params(**params)
+            machine._check_parameters()
+            if isinstance(machine, KernelMarginClassifier):
+                machine._chosen(len(data.y))
+            with_class_weight(data, machine.class_weight)
         return candidates
 
-    def _folds(self, data: TrainingData, y: Any) -> list[Fold]:
+    @property
+    def _has_own_folds(self) -> bool:
+        """Return whether `cv` is a number of folds."""
+        return isinstance(self.cv, numbers.Integral)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return what metadata `fit` takes: `sample_weight`, and what the splitter asks for, such as `groups`."""
+        splitter = StratifiedGroupKFold() if self._has_own_folds else self.cv
+        mapping = MethodMapping().add(caller="fit", callee="split")
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        return router.add(splitter=splitter, method_mapping=mapping)
+
+    def _groups_for_folds(self, n_rows: int, groups: Any) -> dict[str, Any]:
+        """Return the arguments that the splitter gets of these groups; raises ValueError for those that are none."""
+        if groups is None:
+            return {}
+        found = column_or_1d(groups, dtype=None)
+        if len(found) != n_rows:
+            raise ValueError(f"groups must have an entry for each of the {n_rows} rows, got {len(found)}")
+        missing = [row for row, group in enumerate(found.tolist()) if group is None or group != group]
+        if missing:
+            raise ValueError(f"groups holds no group for row {missing[0]}, but {found[missing[0]]!r}")
+        if get_config()["enable_metadata_routing"]:
+            return dict(process_routing(self, "fit", groups=found).splitter.split)
+        return {"groups": found}
+
+    def _folds(self, data: TrainingData, X: Any, y: Any, grouped: dict[str, Any]) -> list[Fold]:
         """Return folds of the rows with weight.
 
         A splitter of the caller's splits all rows that were given, whose indices it knows.
         """
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        splitter: Any = self.cv
-        given, indices = np.asarray(y), np.full(data.n_given, -1)
-        if isinstance(self.cv, (int, np.integer)):
-            check_number("cv", self.cv, 2, low_included=True, whole=True)
-            largest = int(np.bincount(data.y).max())
-            if largest < 2:
-                raise ValueError("cross-validation needs two rows of a class or more; every class has one")
-            splitter = StratifiedKFold(min(int(self.cv), largest), shuffle=True, random_state=int(rng.integers(2**31)))
-            given, indices = data.y, np.arange(len(data.y))
+        if self._has_own_folds:
+            grouped = {name: values[data.kept] for name, values in grouped.items()}
+            splitter, given = self._own_splitter(data, grouped, rng), (np.zeros(len(data.y)), data.y)
+            indices = np.arange(len(data.y))
         else:
+            splitter, given = check_cv(self.cv, y, classifier=True), (X, y)
+            indices = np.full(data.n_given, -1)
             indices[data.kept] = np.arange(len(data.y))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            splits = list(check_cv(splitter, given, classifier=True).split(np.zeros(len(given)), given))
+            splits = list(splitter.split(*given, **grouped))
         folds = []
-        for split in splits:
+        for number, split in enumerate(splits):
             train, test = (indices[rows][indices[rows] >= 0] for rows in split)
+            for rows, what in ((train, "training"), (test, "test")):
+                if not len(rows):
+                    raise ValueError(f"fold {number} of cv has no {what} rows with weight")
             train, test = (rows[nested_order(data.y[rows], rng)] for rows in (train, test))
             folds.append(Fold(train, test))
         return folds
+
+    def _own_splitter(self, data: TrainingData, grouped: dict[str, Any], rng: np.random.Generator) -> Any:
+        """Return the splitter of `cv` folds, or fewer where classes or groups are fewer."""
+        check_number("cv", self.cv, 2, low_included=True, whole=True)
+        largest = int(np.bincount(data.y).max())
+        if largest < 2:
+            raise ValueError("cross-validation needs two rows of a class or more; every class has one")
+        seed = int(rng.integers(2**31))
+        if not grouped:
+            return StratifiedKFold(min(int(self.cv), largest), shuffle=True, random_state=seed)
+        n_groups = len(np.unique(grouped["groups"]))
+        if n_groups < 2:
+            raise ValueError("groups must hold two groups or more of rows with weight, got one")
+        return StratifiedGroupKFold(min(int(self.cv), largest, n_groups), shuffle=True, random_state=seed)
 
     def _sk_visual_block_(self) -> Any:
         """Return the block of scikit-learn's diagram: around the best machine or, before, the one that is given."""
@@ -322,7 +385,7 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
         return float(check_scoring(self.best_estimator_, self.scoring)(self.best_estimator_, X, y))
 
 
-def _check_way(estimator: ODMClassifier) -> None:
+def _check_way(estimator: MulticlassKernelClassifier) -> None:
     """Make sure that the last fit is of the machines that are scored: each class against the rest."""
     if estimator.multi_class == "one_vs_one":
         raise ValueError(
@@ -338,6 +401,8 @@ def _default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
     if linear:
         return [{**band, "lam": [1e1, 1e2, 1e3, 1e4, 1e5, 1e6]} for band in bands]
     shared: dict[str, list[Any]] = {"lam": [1e4, 1e5, 1e6]}
+    if isinstance(estimator, SVMClassifier):
+        shared, bands = {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]}, [{}]
     if estimator.kernel != "linear" and not callable(estimator.kernel):
         scale = gamma_value("scale", data.X, data.weights)
         shared["gamma"] = [float(scale * times) for times in (0.25, 1, 4, 16, 64)]

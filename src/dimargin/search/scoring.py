@@ -16,18 +16,19 @@ from sklearn.base import clone
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators import LinearODMClassifier
-from dimargin.estimators.data import TrainingData, gamma_value, thinned
-from dimargin.estimators.odm import odm_loss
+from dimargin.estimators.data import TrainingData, gamma_value, thinned, with_class_weight
 from dimargin.estimators.progress import Monitor
-from dimargin.problems.losses import ODMLoss
 from dimargin.search.folds import ExactTrainer, Fold, Sample, SpaceTrainer, Trainer
 from dimargin.search.halving import Round, Rung
 from dimargin.solvers import Limits
 from dimargin.strategies import Landmark
 from dimargin.strategies.linear import forms_hessian
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.progress_lines import print_progress
 
-KERNEL = ("kernel", "gamma", "degree", "coef0")  # parameters that candidates solved one after the other share
+KERNEL = ("kernel", "gamma", "degree", "coef0")
+SHARED = (*KERNEL, "class_weight", "loss", "fit_intercept")  # by candidates that are solved one after the other
+ORDERED = ("upsilon", "theta", "lam", "C")  # parameters along which they are, each from the solution before
 _STEPS = 30  # of a candidate's solve, at most
 
 
@@ -58,7 +59,7 @@ class Report:
     def end(self, entry: dict[str, Any]) -> None:
         """Report that the round is over, and interrupt the search if a listener asks to stop."""
         if self.verbose:
-            print(
+            print_progress(
                 "[dimargin] round {round}: {candidates} candidates on {rows} rows, {seconds:.2f} s, best score "
                 "{best_score:.4f}".format(**entry)
             )
@@ -121,34 +122,35 @@ class Search:
         return found
 
     def _groups(self, candidates: Indices) -> list[Indices]:
-        """Group candidates by their kernel, each group in the order of upsilon, theta and lam."""
+        """Group candidates by what they share, each group in the order of upsilon, theta, and lam or C."""
         groups: dict[str, list[int]] = {}
         for index in candidates:
-            kernel = {name: self.candidates[index].get(name) for name in KERNEL}
-            groups.setdefault(str(kernel), []).append(int(index))
+            shared = [getattr(self._machines[index], name, None) for name in SHARED]
+            groups.setdefault(str(shared), []).append(int(index))
         return [np.array(sorted(group, key=self._path)) for group in groups.values()]
 
     @cached_property
-    def _losses(self) -> list[ODMLoss]:
-        """Losses of all candidates."""
-        return [odm_loss(clone(self.estimator).set_params(**params)) for params in self.candidates]
+    def _machines(self) -> list[Any]:
+        """Unfitted machines of all candidates."""
+        return [clone(self.estimator).set_params(**params) for params in self.candidates]
 
     def _path(self, index: int) -> tuple[float, ...]:
-        loss = self._losses[index]
-        return loss.upsilon, loss.theta, loss.lam or 0.0
+        values = [getattr(self._machines[index], name, 0.0) for name in ORDERED]
+        return tuple(0.0 if isinstance(value, str) else value for value in values)
 
     def _unit(self, rung: Rung, group: Indices, fold: int) -> tuple[list[float], int]:
         """Score candidates with the same kernel on a fold, NaN where time runs out, and count kernel evaluations."""
         if self.limits.reached:
             return [np.nan] * len(group), 0
-        machine = clone(self.estimator).set_params(**self.candidates[group[0]])
-        sample = Sample.of(self._data_for(machine), self.folds[fold], rung.n_rows, self._may_merge(machine))
+        machine = clone(self._machines[group[0]])
+        data = with_class_weight(self._data_for(machine), machine.class_weight)
+        sample = Sample.of(data, self.folds[fold], rung.n_rows, self._may_merge(machine))
         found = list[float]()
         trainer = self._trainer(machine, sample)
         for index in group:
             reached = self.limits.reached
-            values = None if reached else trainer.values(self._losses[index], self.limits)
-            found.append(np.nan if values is None else sample.score(values, self.scorer))
+            values = None if reached else trainer.values(self._machines[index]._loss(), self.limits)
+            found.append(np.nan if values is None else sample.score(values, self.scorer, self.data.weights))
         return found, trainer.evaluations
 
     def _data_for(self, machine: Any) -> TrainingData:
@@ -173,16 +175,17 @@ class Search:
         return thinned(self.data)
 
     def _trainer(self, machine: Any, sample: Sample) -> Trainer:
+        intercept = bool(getattr(machine, "fit_intercept", False))
         if self.linear:
             explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
-            return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, bool(machine.fit_intercept))
-        machine.gamma = gamma_value(machine.gamma, self.data.X, self.data.weights)
+            return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
+        machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights)
         transform = machine._row_transform(sample.rows, sample.training.weights)
         if isinstance(machine._check_strategy(), Landmark):
             n_landmarks = machine.n_landmarks or Landmark.most_landmarks
             if sample.rows.shape[0] > 2 * n_landmarks:
-                return SpaceTrainer.of_landmarks(sample, transform, n_landmarks)
-        return ExactTrainer(sample, transform)
+                return SpaceTrainer.of_landmarks(sample, transform, n_landmarks, intercept)
+        return ExactTrainer(sample, transform, intercept)
 
 
 def choice(rounds: list[Round]) -> tuple[int | None, float]:

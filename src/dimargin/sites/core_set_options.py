@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.kernels.functions import MOST_DEGREE, Kernel
+from dimargin.kernels.functions import MOST_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.rows import RowTransform
 from dimargin.model_files.model_format import Step
@@ -46,6 +46,7 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             raise ValueError(f"degree must be in [1, {MOST_DEGREE}], got {self.degree!r}")
         if not np.isfinite(self.coef0):
             raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
+        check_semi_definite(self.kernel, 1.0 if self.gamma is None else self.gamma, self.degree, self.coef0)
 
     def own_terms(self) -> dict[str, Any]:
         """Return the terms that only this program has."""
@@ -103,7 +104,8 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             own = self._classifier(found, vectors, learner, schema)
             return Step("machine", "CoreSetSVMClassifier", parameters, attributes | own)
         name = "CoreSetSVDD" if self.kind == "svdd" else "OneClassCoreSetSVM"
-        return Step("machine", name, parameters, attributes | self._detector(found[0], transform, learner))
+        own = self._detector(found[0], transform, learner, sum(counts.values()))
+        return Step("machine", name, parameters, attributes | own)
 
     def _classifier(
         self, found: list[Chosen], vectors: Named, learner: CoreSetMachines, schema: Schema
@@ -119,14 +121,16 @@ class CoreSetOptions(SiteOptions, CoreSetParameters):
             "n_support_": counts, "_router": None,
         }  # fmt: skip
 
-    def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines) -> dict[str, Any]:
+    def _detector(self, one: Chosen, transform: RowTransform, learner: CoreSetMachines, n_rows: int) -> dict[str, Any]:
         x, X = one.weights, one.points.X
+        # no site knows what all rows are outside by: its mean is the one of the optimum, see `contamination`
         square = float(x @ KernelMatrix(transform, X).multiply(np.arange(len(x)), x[None])[0])
         own: dict[str, Any] = {"dual_coef_": x[None], "_square": square}
         if self.kind == "one-class":
-            return own | {"offset_": -one.value}
+            return own | {"offset_": -one.value - 2 / (self.C * n_rows)}
         slack = float((x**2).sum()) / self.C
         _, largest = learner.settings.bounds(one)
         squared_radius = largest if np.isinf(self.C) else one.value - slack
         centre = x @ X if self.kernel == "linear" else None
-        return own | {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": centre, "offset_": -squared_radius}
+        offset = -squared_radius - 4 / (self.C * n_rows)
+        return own | {"radius_": max(squared_radius, 0.0) ** 0.5, "center_": centre, "offset_": offset}

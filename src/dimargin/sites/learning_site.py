@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ class LearningSite(Agreement):
             options.settle, most_messages=options.most_messages, seed=(seed, *name.encode()),
         )  # fmt: skip
         self._looked = 0.0
-        self._trouble = ""
+        self._trouble = ""  # with the data
+        self._unwritten: dict[str, str] = {}  # files that could not be written the last time, with the reason
         self._written = b""  # the model that is in the file
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
@@ -63,12 +65,25 @@ class LearningSite(Agreement):
         if is_time:
             self._looked = now
             yield from self._take_rows(now)
-        if is_time or not self.folder.model.exists():
-            self.write_model()
-        self.write_status()
+        if is_time or not os.path.exists(self.folder.model):  # False where Path.exists raises, as on a failing disk
+            yield from self._replace(self.folder.model, self.write_model)
+        yield from self._replace(self.folder.status, self.write_status)
         yield Wake(1.0, _TIMER)
 
     # ---- files -------------------------------------------------------------------------------------------------
+
+    def _replace(self, file: Path, write: Callable[[], None]) -> Iterator[Action]:
+        """Write a file, or report why it cannot be written now; the next time comes in a second or two."""
+        before = self._unwritten.pop(file.name, "")
+        try:
+            write()
+        except OSError as error:
+            reason = self._unwritten[file.name] = f"{file} cannot be written: {error.strerror or error}"
+            if reason != before:
+                yield Report("trouble", {"with": file.name, "reason": reason})
+        else:
+            if before:
+                yield Report("trouble over", {"with": file.name})
 
     def _take_rows(self, now: float) -> Iterator[Action]:
         """Add rows that were appended to the file; an error is reported once, and reading is tried again later."""
@@ -100,12 +115,14 @@ class LearningSite(Agreement):
         network = {} if self.live is None else self.live.status()
         traffic = network.get("traffic", {}).values()
         trouble = "" if self.learner is None else self.learner.trouble
+        with_files = self._trouble, *self._unwritten.values()
+        all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.similar_labels.values()
         facts = {
             "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
             **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),
             "bytes_out": sum(one["bytes_out"] for one in traffic), "process": os.getpid(),
             "converged": self._has_finished and not trouble, "network": network,
-            "trouble": self._trouble or trouble or _withheld(network),
+            "trouble": "; ".join(filter(None, all_trouble)),
         }  # fmt: skip
         write_file(self.folder.status, json.dumps(facts, default=str).encode(), durable=False)
 
@@ -126,7 +143,7 @@ class LearningSite(Agreement):
         steps = [*scaler(self.schema, self.n_rows), *self.options.extra_steps(self.schema), machine]
         content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_transform)
         if durable or content != self._written or not self.folder.model.exists():
-            write_file(self.folder.model, content, durable)
+            write_file(self.folder.model, content, durable, private=True)
             self._written = content
 
     def _notes(self) -> dict[str, Any]:
@@ -149,12 +166,24 @@ def _withheld(network: dict[str, Any]) -> str:
 def json_log(name: str, write: Callable[[str], object]) -> Callable[[str, dict[str, Any]], None]:
     """Return a log that writes one JSON object a line.
 
-    It has the time by this site's own clock, the site, what happened, and the facts.
+    It has the time by this site's own clock, the site, what happened, and the facts. A line that cannot be written, as
+    on a full disk, is left out; how many were is in the log once it can be written again.
     """
+    left_out = 0
 
     def log(what: str, facts: dict[str, Any]) -> None:
+        nonlocal left_out
+        try:
+            if left_out:
+                write(line("lines left out", {"about": "log", "lines": left_out}))
+                left_out = 0
+            write(line(what, facts))
+        except OSError:
+            left_out += 1
+
+    def line(what: str, facts: dict[str, Any]) -> str:
         now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z"
         about = {("about" if key == "site" else key): value for key, value in facts.items()}
-        write(json.dumps({"time": now, "site": name, "what": what, **about}, default=str) + "\n")
+        return json.dumps({"time": now, "site": name, "what": what, **about}, default=str) + "\n"
 
     return log

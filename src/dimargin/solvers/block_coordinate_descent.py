@@ -40,8 +40,8 @@ from dimargin.solvers.loop import Limits, Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
 from dimargin.solvers.precision import (
     certify,
+    count_rounding,
     derailed,
-    float32_errors,
     float64_in_time,
     go_on_in_float64,
     note_progress,
@@ -236,12 +236,13 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             # one thread solves it while the others, which need not wait, compute the margins of all rows
             margins = state.margins[:, following] + _effect(problem, moved, by, following)
             state.ahead = _begin(state, following, margins)
-        if state.active is not None:
-            state.active.add(state.margins, moved, by)
-        elif state.whole_rows is not None:
-            state.margins += problem.labels * state.whole_rows.multiply(moved, by)
-        else:
-            state.margins += _effect(problem, moved, by)
+        with state.stopwatch.timing(problem.kernel):
+            if state.active is not None:
+                state.active.add(state.margins, moved, by)
+            elif state.whole_rows is not None:
+                state.margins += problem.labels * state.whole_rows.multiply(moved, by)
+            else:
+                state.margins += _effect(problem, moved, by)
         state.travel(moved, by)
 
     def facts(self, state: State) -> dict[str, int]:
@@ -256,7 +257,7 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             state.make_feasible()
             state.best.update(state.outputs, state.dual, state.margins, state.objectives())
         if self.is_certified and not state.whole.kernel.double and not state.best.is_counted:
-            state.best.round(float32_errors(state))
+            count_rounding(state)
         return Solution(
             dual=state.as_given(state.best.dual),
             margins=state.as_given(state.best.margins),

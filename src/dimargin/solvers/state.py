@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +12,7 @@ from dimargin.problems.objectives import Objectives
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.gram_newton import GramNewton
 from dimargin.solvers.loop import Limits
+from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.system.arrays import Floats, Indices
 
 
@@ -41,9 +41,9 @@ class Best:
         self.dual[indices], self.margins[indices] = dual[better], margins[better]
         self.objectives = self.objectives.replaced(indices, objectives.take(better))
 
-    def round(self, errors: Floats) -> None:
-        """Count errors by float32, of shape (n_outputs,), in the gaps of all outputs."""
-        self.is_counted, self.objectives = True, self.objectives.rounded(errors)
+    def count(self, margins: Floats, objectives: Objectives) -> None:
+        """Replace margins and objectives by those with which the rounding of float32 is counted."""
+        self.is_counted, self.margins, self.objectives = True, margins, objectives
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class State:
     margins: Floats
     best: Best  # of all outputs
     spent: int  # evaluations of kernels left behind
-    # float64 kernel values: sums, over all updates that led to the margins of all outputs, of absolute changes of
-    # coefficients times the sizes of their rows; None where margins were computed at once
+    # Sums, over all updates that led to the margins of all outputs, of absolute changes of coefficients times the sizes
+    # of their rows; None where margins were computed in one product.
     travelled: Floats | None = None
     accurately: bool = False  # whether margins that are computed at once are in twice the precision
 
-    began: float = field(default_factory=time.perf_counter)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # of updates of the margins, on values as they are now
     queue: list[Indices | None] = field(default_factory=list)  # blocks of the pass; None: the worst violators then
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # worst violators, the last time
     block_size: int = 0  # in this pass
@@ -118,12 +118,6 @@ class State:
         self.improved_at, self.least_gap = self.visited, np.inf
         self.highest = np.full(len(self.best.dual), -np.inf)
 
-    def seconds_for(self, values: int) -> float:
-        """Return the seconds that so many kernel values take at the pace of the solve so far."""
-        kernel = self.whole.kernel
-        done = self.spent + kernel.evaluations + kernel.left_out
-        return (time.perf_counter() - self.began) * values / max(1, done)
-
     def as_given(self, values: Floats) -> Floats:
         """Return values of all rows, of shape (n_outputs, n), in the order of the problem as given."""
         return values if self.indices is None else np.ascontiguousarray(values[:, np.argsort(self.indices)])
@@ -135,7 +129,7 @@ class State:
 
     def travel(self, columns: Indices, change: Floats) -> None:
         """Count changes of coefficients, by which margins have been brought up to date."""
-        if not self.whole.kernel.double or not change.any():
+        if not change.any():
             return
         moved = self.problem.kernel.product_sizes(columns, change)
         if self.travelled is None:  # they were those of coefficients as far from the present ones as they moved

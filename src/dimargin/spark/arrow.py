@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -46,14 +46,10 @@ def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None)
     >>> rows.X.shape, rows.labels.tolist(), rows.weights
     ((2, 2), [1.0, 0.0], None)
     """
-    ids = None
+    ids, name = None, cast(RowName, in_batch)
     if columns.id is not None:
-        _refuse_nulls(batch.column(ID), columns.id, _in_batch)
-        ids = batch.column(ID).to_numpy(zero_copy_only=False)
-
-    def name(row: int) -> str:
-        return _in_batch(row) if ids is None else f"the row with id {ids[row]!r}"
-
+        _refuse_nulls(batch.column(ID), columns.id, name)
+        ids, name = batch.column(ID).to_numpy(zero_copy_only=False), names_by(batch.column(ID))
     labels = None if columns.label is None else _numbers(batch.column(LABEL), columns.label, name)
     weights = None if columns.weight is None else _numbers(batch.column(WEIGHT), columns.weight, name)
     if weights is not None:
@@ -61,11 +57,17 @@ def rows_of(batch: pa.RecordBatch, columns: Columns, sparse: bool | None = None)
     return Rows(features_of(batch.column(FEATURES), columns, sparse, name), labels, weights, ids)
 
 
-def _in_batch(row: int) -> str:
+def in_batch(row: int) -> str:
+    """Name a row of a batch by its place."""
     return f"row {row} of a batch"
 
 
-def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None, name: RowName = _in_batch) -> Any:
+def names_by(ids: pa.Array) -> RowName:
+    """Return the function that names a row of a batch by its key, or by its place where that is null."""
+    return lambda row: f"the row with id {ids[row].as_py()!r}" if ids[row].is_valid else in_batch(row)
+
+
+def features_of(features: pa.Array, columns: Columns, sparse: bool | None = None, name: RowName = in_batch) -> Any:
     """Return the features of rows in an Arrow array of structs (vectors) or of lists; see `rows_of`."""
     called = columns.features if isinstance(columns.features, str) else "featuresCols"
     _refuse_nulls(features, called, name)

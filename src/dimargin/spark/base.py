@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators import MarginClassifier
 from dimargin.problems.solution import History
+from dimargin.spark.columns import check_frame
 from dimargin.spark.params import MachineParams, MachineSetters
 from dimargin.spark.persistence import ModelReader, ModelWriter, ParamsWriter
 from dimargin.spark.prediction import raw_predictions, with_predictions
@@ -26,6 +27,17 @@ class MarginEstimator(MachineSetters, Classifier, DefaultParamsReadable, MLWrita
     """Base class of the estimators; a subclass names its machine and its model."""
 
     model: type[MarginModel]
+
+    def fit(self, dataset: DataFrame, params: Any = None) -> Any:
+        """Train on a DataFrame; see `pyspark.ml.Estimator`.
+
+        Raises
+        ------
+        TypeError
+            For data that is not a DataFrame of Spark; the message says how to make one of it.
+        """
+        check_frame(dataset)
+        return super().fit(dataset, params)
 
     def _fit(self, dataset: DataFrame) -> MarginModel:
         """Train on a DataFrame; wrong Params or columns raise an error before any work."""
@@ -152,8 +164,10 @@ class MarginModel(MachineParams, ClassificationModel, MLReadable, MLWritable):
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         """Add raw predictions and predictions, on the executors."""
+        check_frame(dataset)
         columns = self._columns(self.numFeatures)
         columns.check(dataset.schema)
+        columns = columns.named_by(self.getIdCol(), dataset.schema)
         self._parcel = ship(self._fitted, dataset.sparkSession, self._parcel)
         raw, prediction = self.getOrDefault("rawPredictionCol"), self.getOrDefault("predictionCol")
         return with_predictions(dataset, columns, self._parcel, np.asarray(self.classes), raw, prediction)

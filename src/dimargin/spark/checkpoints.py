@@ -15,6 +15,7 @@ finished, and the next fit in the folder begins from the beginning.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dimargin.engines.folder import Folder
+from dimargin.engines.jobs import first_line
 from dimargin.engines.packing import Packing
 from dimargin.engines.record import Saved
 from dimargin.engines.spark import SparkEngine, SparkShards
@@ -148,7 +150,13 @@ class Checkpoints(Resumption):
 
     def _chain(self) -> list[Manifest]:
         """Return the manifests of the fit that was here last."""
-        chain, lines = list[Manifest](), self._folder.lines("manifest")
+        try:
+            lines = self._folder.lines("manifest")
+        except _UNREADABLE as error:
+            found = re.search(r"/(\d{4})/manifest/", str(error))  # the file's name is deep in what Spark says
+            here = self._folder / found[1] if found else self._folder
+            raise self._damaged(here, f"its manifest cannot be read: {first_line(error)}") from None
+        chain = list[Manifest]()
         while _name_of(len(chain)) in lines:
             name = _name_of(len(chain))
             manifest = self._parsed(lines[name], self._folder / name)
@@ -157,15 +165,17 @@ class Checkpoints(Resumption):
             chain.append(manifest)
         return chain
 
-    def _parsed(self, line: str, here: Folder) -> Manifest:
+    def _parsed(self, line: bytes | None, here: Folder) -> Manifest:
         try:
+            if not line:
+                raise ValueError("it is empty, or too large")
             written = json.loads(line)
             manifest: Manifest = written["manifest"]
             if written["sha256"] != _digest(_text(manifest).encode()):
                 raise ValueError("its checksum differs")
             if manifest["format"] != _FORMAT:
                 raise ValueError(f"it has format {manifest['format']}, and this dimargin reads {_FORMAT}")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._damaged(here, f"its manifest cannot be read: {error}") from error
         return manifest
 
@@ -187,7 +197,7 @@ class Checkpoints(Resumption):
         try:
             results = (here / "results").read()
         except _UNREADABLE as error:
-            raise self._damaged(here, "its results cannot be read") from error
+            raise self._damaged(here, f"its results cannot be read: {first_line(error)}") from None
         if [_digest(data) for data in results] != digests:
             raise self._damaged(here, "its results do not have the checksums of its manifest")
         return list(zip(names, results, strict=True))
@@ -202,7 +212,7 @@ class Checkpoints(Resumption):
         try:
             found = self._engine.digests(saved)
         except _UNREADABLE as error:
-            raise self._damaged(here, "its shards cannot be read") from error
+            raise self._damaged(here, f"its shards cannot be read: {first_line(error)}") from None
         if found != saved.digests:
             raise self._damaged(here, "its shards do not have the checksums of its manifest")
         return saved

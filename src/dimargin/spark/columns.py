@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.ml.linalg import VectorUDT
@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 FEATURES, LABEL, WEIGHT, ID = "features", "label", "weight", "id"  # names of the canonical columns
+_KEYS = (T.IntegralType, T.StringType)
 MOST_CLASSES = 10_000  # labels come to the driver, and a column of numbers must not
 
 
@@ -60,7 +61,7 @@ class Columns:
         if self.weight is not None:
             _check_type("weightCol", self.weight, schema, (T.NumericType,), "a column of numbers")
         if self.id is not None:
-            _check_type("idCol", self.id, schema, (T.IntegralType, T.StringType), "a column of whole numbers or text")
+            _check_type("idCol", self.id, schema, _KEYS, "a column of whole numbers or text")
 
     def features_in(self, schema: T.StructType) -> Column:
         """Return the features as an Arrow type: vectors as the struct they are stored as, all else as arrays."""
@@ -88,10 +89,19 @@ class Columns:
             for name, alias in ((self.label, LABEL), (self.weight, WEIGHT))
             if name is not None
         ]
-        if self.id is not None:
-            kind = "string" if isinstance(schema[self.id].dataType, T.StringType) else "bigint"
-            chosen.append(quoted(self.id).cast(kind).alias(ID))
-        return dataset.select(*chosen)
+        return dataset.select(*chosen, *self.id_in(schema))
+
+    def id_in(self, schema: T.StructType) -> list[Column]:
+        """Return the rows' own keys as a column of `select`; none without such a column."""
+        if self.id is None:
+            return []
+        kind = "string" if isinstance(schema[self.id].dataType, T.StringType) else "bigint"
+        return [quoted(self.id).cast(kind).alias(ID)]
+
+    def named_by(self, name: str | None, schema: T.StructType) -> Columns:
+        """Return the columns with the rows' own keys, by which errors name them, if the dataset has that column."""
+        is_there = name in schema.names and isinstance(schema[name].dataType, _KEYS)
+        return replace(self, id=name) if is_there else self
 
     def _check_features(self, name: str, schema: T.StructType) -> None:
         field = _field("featuresCol", name, schema)
@@ -114,6 +124,24 @@ class Columns:
     def _check_number(self, name: str, n_features: int) -> None:
         if self.n_features not in (None, n_features):
             raise ValueError(f"{name} has {n_features} features, and the model was trained with {self.n_features}")
+
+
+def check_frame(dataset: Any) -> None:
+    """Raise TypeError for a dataset that is not a DataFrame of Spark; the message says how to make one of it."""
+    if isinstance(dataset, DataFrame):
+        return
+    kind = type(dataset)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if hasattr(dataset, "to_spark"):  # pandas on Spark
+        remedy = "pass its to_spark()"
+    elif hasattr(dataset, "toDF"):  # an RDD
+        remedy = "pass its toDF()"
+    else:
+        remedy = (
+            "make one with spark.createDataFrame, which takes tables of pandas and Arrow and lists of rows, or use the "
+            "machine of this name in dimargin, which takes arrays and tables as they are"
+        )
+    raise TypeError(f"dataset must be a DataFrame of Spark (pyspark.sql.DataFrame), got {name}; {remedy}")
 
 
 def quoted(name: str) -> Column:

@@ -25,9 +25,9 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from dimargin.data_files import DataFileError
-from dimargin.data_files.chunks import label_values
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import format_taking
+from dimargin.data_files.labels import known_labels, label_values
 from dimargin.data_files.libsvm import DENSE
 from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, name_format
@@ -43,7 +43,7 @@ from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
-_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType)
+_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class FileRows:
     n_rows: int
     n_features: int
     sparse: bool
-    classes: NDArray[Any]  # labels, ascending: integers where all are, else floating-point numbers, else text
+    classes: NDArray[Any]  # labels as `read_data` has them, ascending
     scaler: Any  # of scikit-learn, fitted on these rows, or None
     feature_names: list[str] | None
     label: str | int | None
@@ -83,6 +83,8 @@ class FileRows:
     def _weights_of_indices(self, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        names, unknown = known_labels(np.array([*given], dtype=object), self.classes)
+        given = given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
         return dict(enumerate(class_factors(given, self.classes, None, "class_weight").tolist()))
 
 
@@ -140,7 +142,8 @@ class _Opened:
         if width <= 0:
             raise DataFileError(f"{path} has no features")
         sparse = text and found.n_stored < DENSE * found.n_rows * width
-        values = label_values(found.labels)
+        values = label_values(found.labels.tolist()) if found.labels.dtype.kind == "U" else found.labels
+        values = found.labels if values.dtype == object else values  # of a fixed width
         classes, indices = np.unique(values, return_inverse=True)
         if classes.dtype.kind == "f":
             check_classification_targets(classes)
@@ -209,7 +212,7 @@ def _table(table: DataFrame, path: str, label: str | int | None) -> _Opened:
     for name in taken.wanted:
         _check_kind(path, name, table.schema[given[name]].dataType, _NUMBERS, "numbers expected")
     kind = table.schema[given[taken.label]].dataType
-    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType), "numbers or text expected as labels")
+    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType, T.DateType), "numbers or text expected as labels")
     features = F.array(*(quoted(given[name]).cast("double") for name in taken.wanted))
     frame = table.select(features.alias(FEATURES), quoted(given[taken.label]).alias(LABEL))
     return _Opened(frame, TableRows(path, taken), taken.wanted, taken.label, taken.remarks)

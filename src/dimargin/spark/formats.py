@@ -17,6 +17,7 @@ from dimargin.data_files.chunks import short
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.libsvm import parse_lines
 from dimargin.data_files.opening import BOM, FileOptions
+from dimargin.data_files.parquet import as_text, is_numeric
 from dimargin.data_files.tables import TableColumns, TextLabels
 from dimargin.spark.columns import FEATURES, LABEL
 from dimargin.system.arrays import Indices
@@ -106,9 +107,9 @@ class TableRows(Format):
             raise DataFileError(
                 f"{self.path}: column {name!r} is missing, NaN or infinite; a finite number expected in every row"
             )
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if not is_numeric(column.type) or pa.types.is_decimal(column.type):
             texts = TextLabels(self.path)
-            indices: Any = texts.codes(column)
+            indices: Any = texts.codes(as_text(column))
             labels, wrong = np.array(texts.texts), (indices < 0).any()
         else:
             given = column.to_numpy(zero_copy_only=False)

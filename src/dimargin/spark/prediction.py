@@ -12,8 +12,8 @@ from pyspark.ml.functions import array_to_vector
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from dimargin.spark.arrow import features_of, lists_of
-from dimargin.spark.columns import FEATURES, Columns, quoted
+from dimargin.spark.arrow import features_of, in_batch, lists_of, names_by
+from dimargin.spark.columns import FEATURES, ID, Columns, quoted
 from dimargin.spark.shipping import Parcel, arrived
 from dimargin.system.arrays import Floats
 
@@ -25,8 +25,8 @@ def with_predictions(
 ) -> DataFrame:
     """Add predictions to a dataset, streaming or not, by the model in a parcel; its own columns stay as they are.
 
-    The columns of the rows were checked already. `raw` and `prediction` are names of the new columns, of which an
-    empty one is left out.
+    The columns of the rows were checked already; an error names a row by its key, where there is one. `raw` and
+    `prediction` are names of the new columns, of which an empty one is left out.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def with_predictions(
         chosen.append(answers.getField("prediction").alias(prediction, metadata=kind))
     # A struct that is asked for twice (and sent once) stays a projection of its own: where arrow functions read the
     # columnar batches of a file, as in Spark 4.3, they refuse vectors, in whatever column.
-    rows = F.struct(columns.features_in(dataset.schema).alias(FEATURES))
+    rows = F.struct(columns.features_in(dataset.schema).alias(FEATURES), *columns.id_in(dataset.schema))
     asked = dataset.select("*", rows.alias(_ROWS))
     answered = asked.select("*", _predictor(parcel, columns)(_ROWS, _ROWS).alias(_ANSWERS))
     return answered.select("*", *chosen).drop(_ROWS, _ANSWERS)
@@ -64,7 +64,8 @@ def _predictor(parcel: Parcel, columns: Columns) -> Any:
     def answer(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
         machine = arrived(parcel)
         for batch, _ in batches:
-            yield _answers(machine, features_of(batch.field(FEATURES), columns))
+            name = in_batch if columns.id is None else names_by(batch.field(ID))
+            yield _answers(machine, features_of(batch.field(FEATURES), columns, name=name))
 
     return F.arrow_udf(answer, "struct<raw: array<double>, prediction: double>")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dimargin.kernels.columns import row_chunks
-from dimargin.problems.objectives import ObjectiveSums
+from dimargin.problems.objectives import Objectives, ObjectiveSums
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Sums
 from dimargin.solvers import Interrupted, Limits
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import Sample, errors_beyond_first_order
-from dimargin.system.arrays import UNIT, Floats, Indices
+from dimargin.solvers.single_precision import Sample, errors_beyond_first_order, importance
+from dimargin.system.arrays import TINY, UNIT, Floats, Indices
 
 _VALUES_AT_ONCE = 10**8  # between two checks whether the fit was cancelled
 _SPARE, _MORE = 1.25, 32  # times a shard's share of the rows of a round that it proposes, and rows more
@@ -64,12 +64,9 @@ class Standing:
     evaluations: int = 0  # kernel values since the last answer
     answer: Answer | None = None  # to the question that came with the last change
 
-    def errors(self, part: Part) -> Floats | None:
-        """Return bounds of the rounding of the margins in float64, None in float32."""
-        kernel = part.problem.kernel
-        if not kernel.double:
-            return None
-        return (self.rounding + self.n_changes * UNIT) * self.travelled[:, None] * kernel.row_sizes
+    def errors(self, part: Part) -> Floats:
+        """Return bounds of the rounding of the margins."""
+        return (self.rounding + self.n_changes * UNIT) * self.travelled[:, None] * part.problem.kernel.row_sizes
 
 
 Shard = tuple[Part, Standing]
@@ -82,6 +79,7 @@ class SampledErrors:
     sample: Sample  # whose rows are those of the part
     part: Part
     margins: Floats
+    bounds: Floats  # of their rounding
 
 
 def placed(part: Part, double: bool) -> Part:
@@ -120,7 +118,7 @@ def changed(shard: Shard, value: tuple[Change, Question | None]) -> Standing:
         dual,
         margins,
         standing.travelled + kernel.product_sizes(columns, by),
-        max(standing.rounding, kernel.rounding(rows.n_rows) if kernel.double else 0.0),
+        max(standing.rounding, kernel.rounding(rows.n_rows)),
         standing.n_changes + 1,
         kernel.evaluations + (standing.evaluations if standing.answer is None else 0),
     )
@@ -137,7 +135,8 @@ def answering(part: Part, standing: Standing, question: Question | None) -> Stan
     """Evaluate the objectives and propose rows for the next round, if there is a question."""
     if question is None:
         return standing
-    problem, dual, margins, errors = part.problem, standing.dual, standing.margins, standing.errors(part)
+    problem, dual, margins = part.problem, standing.dual, standing.margins
+    errors = standing.errors(part) if problem.kernel.double else None
     sums = np.array([problem.objective_sums(dual, margins, tried, errors) for tried in question.intercepts])
     shifted = problem.shifted(margins, question.intercepts[0])
     violations = problem.labels * problem.conjugate.subgradient_distance(shifted, dual)
@@ -175,26 +174,37 @@ def most_violating(directions: Floats, count: int) -> Indices:
     return np.sort(np.concatenate([rising[:half], falling[: count - half]]))
 
 
-def sampled(shard: Shard, value: tuple[Floats, float, int]) -> SampledErrors | None:
+def sampled(shard: Shard, value: tuple[Objectives, float, int]) -> SampledErrors | None:
     """Task that draws rows on which float32 is compared with float64, if the shard has any."""
-    (part, standing), (intercepts, share, seed) = shard, value
-    margins, part = standing.margins, replace(part, dual=standing.dual)
+    (part, standing), (objectives, share, seed) = shard, value
+    margins, bounds, part = standing.margins, standing.errors(part), replace(part, dual=standing.dual)
     if not part.n_rows:
         return None
     rng = np.random.default_rng([seed, part.first_index])
     size = max(_LEAST_SAMPLE, int(np.ceil(share * part.n_rows)))
-    sample = Sample.of(part.problem, part.coefficients, margins, intercepts, rng, size)
-    return SampledErrors(
-        sample, part.take(sample.rows, part.problem.mass), np.ascontiguousarray(margins[:, sample.rows])
-    )
+    matter = importance(part.problem, part.coefficients, margins, objectives, bounds)
+    sample = Sample.of(part.problem, part.coefficients, margins, objectives.intercept, matter, rng, size)
+    margins, bounds = (np.ascontiguousarray(values[:, sample.rows]) for values in (margins, bounds))
+    return SampledErrors(sample, part.take(sample.rows, part.problem.mass), margins, bounds)
 
 
 def beyond_first_order(shard: Shard, value: tuple[Floats, Floats, float]) -> Sums:
-    """Task that sums up what errors of margins of some size do to the gap beyond first order, and what float64 does."""
+    """Task that sums up what errors of margins do to the gap beyond first order, and what float64 does.
+
+    The value holds the intercepts, the largest errors as parts of their bounds, and the rounding of a sum in float64.
+    """
     (part, standing), (intercepts, largest, rounding) = shard, value
-    problem, kernel = part.problem, part.problem.kernel.in_float64()
+    problem, bounds, kernel = part.problem, standing.errors(part), part.problem.kernel.in_float64()
     left = (rounding + kernel.rounding(1)) * standing.travelled[:, None] * kernel.row_sizes
+    largest = largest * bounds + TINY
     return (errors_beyond_first_order(problem, standing.dual, standing.margins, intercepts, largest, left),)
+
+
+def bounded(shard: Shard, intercepts: Floats) -> Sums:
+    """Task that sums up the objectives with the bounds of the rounding of margins, and sizes of coefficients."""
+    (part, standing), problem = shard, shard[0].problem
+    sums = problem.objective_sums(standing.dual, standing.margins, intercepts, standing.errors(part))
+    return np.array(sums), problem.reach(standing.dual)
 
 
 def itself(sums: Sums, _: None) -> Sums:

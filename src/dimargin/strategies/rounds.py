@@ -22,20 +22,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dimargin.problems.inner import InnerProblem
-from dimargin.problems.objectives import Objectives
+from dimargin.problems.objectives import Objectives, ObjectiveSums
 from dimargin.problems.solution import History, Status
 from dimargin.sharding.parts import Part
 from dimargin.sharding.shards import Node, Shards, tree_sum
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.loop import Solver, Verdict, converged
 from dimargin.solvers.neighbours import along_neighbours
-from dimargin.solvers.precision import (
+from dimargin.solvers.single_precision import (
+    FLOAT64_COST,
     SAMPLE,
     SINGLE_PRECISION_TOL,
     is_trusted,
-    largest_error,
+    is_uneven,
+    largest_part,
     rounding_of,
 )
+from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.strategies.base import Facts
 from dimargin.strategies.gap import evaluate_from
 from dimargin.strategies.round_tasks import (
@@ -48,6 +51,7 @@ from dimargin.strategies.round_tasks import (
     asked,
     begun,
     beyond_first_order,
+    bounded,
     changed,
     itself,
     most_violating,
@@ -56,7 +60,7 @@ from dimargin.strategies.round_tasks import (
     sampled,
     sums_of,
 )
-from dimargin.system.arrays import UNIT, Floats
+from dimargin.system.arrays import TINY, UNIT, Floats
 
 _OF_GAP, _OF_TOL = 0.15, 0.3  # part of the gap to which a round is solved, and of the tolerance at least
 _TRIES = 2.0 ** -np.arange(7)  # parts of the last move of the intercept by which others are tried
@@ -64,7 +68,6 @@ _SLOW, _HALVED = 4, 0.5  # rounds that must bring the gap down to this part of i
 _PATIENCE = {False: 6, True: 12}  # rounds without progress after which float32, or float64, is to blame
 _PROGRESS = 0.95
 _COLUMNS_AT_ONCE = 65_536
-_FLOAT64 = 3.0  # times as long as in float32 that a kernel value takes, at most
 _DOUBT = 0.4  # error by float32, in tolerances, with which no further round would help
 # Changes after which margins are computed afresh: lost shards are made again of rows and all changes since, and
 # tasks take these along.
@@ -121,11 +124,17 @@ class State:
     earlier: list[Shards[Standing]] = field(default_factory=list)  # released once the present ones are made
     rounds: int = 0
     evaluations: int = 0
-    seconds_of_round: float = 0.0
-    seconds_of_value: float = 0.0  # of a kernel value in float32, computed by shards
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # of jobs that brought margins up to date
+    awaited: int = 0  # kernel values of the next one, in all shards
+    seconds_in_rounds: float = 0.0  # of these jobs since the first round: earlier ones may have read and stored rows
     gaps: list[float] = field(default_factory=list)  # smallest ones, after every round since blocks were this large
     improved_at: int = 0
     least: float = np.inf
+
+    @property
+    def seconds_of_round(self) -> float:
+        """Seconds that a round has taken on average."""
+        return self.seconds_in_rounds / max(1, self.rounds)
 
 
 @dataclass(frozen=True)
@@ -173,10 +182,12 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         state.unchecked = False
         began = time.perf_counter()
         state.answers = state.standings.collect(answer_of)
-        values = self._add_up(state)
-        state.seconds_of_round = time.perf_counter() - began
-        if values:
-            state.seconds_of_value = state.seconds_of_round / values
+        self._add_up(state)
+        if state.awaited:
+            seconds = time.perf_counter() - began
+            state.stopwatch.add(seconds, state.awaited)
+            state.seconds_in_rounds += seconds if state.rounds else 0.0
+            state.awaited = 0
         objectives = state.objectives
         assert objectives is not None
         if state.best is None or objectives.unrounded.max() < state.best.objectives.unrounded.max():
@@ -253,11 +264,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     # ---- parts of a round ----------------------------------------------------------------------------------------
 
-    def _add_up(self, state: State) -> int:
-        """Add up the answers of the shards to the objectives, with the best of the intercepts tried.
-
-        Returns the kernel values that shards have computed since their last answers.
-        """
+    def _add_up(self, state: State) -> None:
+        """Add up the answers of the shards to the objectives, with the best of the intercepts tried."""
         intercepts = state.answers[0].intercepts
         nodes = (Node(0, index, sums_of(answer)) for index, answer in enumerate(state.answers))
         sums, reach, evaluations = tree_sum(nodes, len(state.answers)).sums
@@ -265,7 +273,6 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         own = objective_sums(sums, tried)
         state.objectives, state.reach = own.objectives(intercepts[tried, np.arange(len(tried))], reach), reach
         state.sums, state.evaluations = (own.positive, own.negative), state.evaluations + int(evaluations[0])
-        return int(evaluations[0])
 
     def _note_progress(self, state: State, gap: float) -> None:
         state.gaps.append(gap)
@@ -326,6 +333,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         self._make(state, standings, state.n_changes + 1)
         moved = after.problem.kernel.product_sizes(np.arange(after.n_rows), after.coefficients - before)
         state.travelled = moved if state.travelled is None else state.travelled + moved
+        state.awaited += after.n_rows * self.about.n_rows
 
     def _release_earlier(self, state: State) -> None:
         """Release what shards stood at before, but for the best."""
@@ -374,7 +382,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def _seconds_in_float64(self, state: State) -> float:
         """Return the seconds, about, until margins on float64 kernel values are there."""
         n_support = 0 if state.support is None else state.support.n_rows
-        return _FLOAT64 * state.seconds_of_value * self.about.n_rows * n_support + state.seconds_of_round
+        return FLOAT64_COST * state.stopwatch.seconds_for(self.about.n_rows * n_support) + state.seconds_of_round
 
     # ---- rounding ------------------------------------------------------------------------------------------------
 
@@ -385,36 +393,53 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         return bool((state.travelled > _MOVED * state.reach).any())
 
     def _count_rounding(self, state: State) -> None:
-        """Count what float32 does to the best objectives, estimated on a sample of rows, as part of their gap."""
+        """Count what float32 does to the best objectives as part of their gap.
+
+        It is measured on a sample of rows or, where a sample does not tell, bounded by sizes of rows (see
+        `dimargin.solvers.single_precision`).
+        """
         best, tol = state.best, state.limits.tol
         assert best is not None
         if best.is_counted:
             return
-        errors = self._float32_errors(state, best)
-        rounded = best.objectives.rounded(errors)
-        # a float64 pass takes as long as several rounds: an estimate is believed, too, that might be twice as large
-        enough = (rounded.relative_gap + rounded.rounding <= tol) & (tol >= SINGLE_PRECISION_TOL)
-        state.is_sure = bool((enough | is_trusted(best.objectives, errors, tol)).all())
+        is_stationary = state.support is None or state.support.problem.kernel.transform.kernel.stationary
+        errors = self._sampled_errors(state, best) if is_stationary else None
+        if errors is None:
+            (sums, reach) = state.placed.zip(best.standings, bounded, best.objectives.intercept).aggregate(itself)
+            rounded = ObjectiveSums(*sums).objectives(best.objectives.intercept, reach)
+            state.is_sure = rounded.raised().worst_gap <= tol and tol >= SINGLE_PRECISION_TOL
+            rounded = rounded.raised() if state.is_sure else rounded
+        else:
+            rounded = best.objectives.rounded(errors)
+            # A float64 pass takes as long as several rounds: an estimate is also trusted if twice as much would do.
+            enough = (rounded.relative_gap + rounded.rounding <= tol) & (tol >= SINGLE_PRECISION_TOL)
+            state.is_sure = bool((enough | is_trusted(rounded, tol)).all())
         state.best = replace(best, objectives=rounded, is_counted=True)
 
-    def _float32_errors(self, state: State, best: Best) -> Floats:
-        """Estimate the errors of the objectives by float32, of shape (n_outputs,), in two jobs."""
+    def _sampled_errors(self, state: State, best: Best) -> Floats | None:
+        """Estimate the errors of the objectives by float32, of shape (n_outputs,), in two jobs.
+
+        The estimate is None where the errors of the sample are too uneven.
+        """
         support, intercepts = best.support, best.objectives.intercept
         if support is None:
             return np.zeros(len(intercepts))
         share, seed = SAMPLE / self.about.n_rows, self.random_state
         exact = replace(support, problem=support.problem.with_kernel(support.problem.kernel.in_float64()))
         found: list[tuple[SampledErrors, Floats]] = []
-        samples = state.placed.zip(best.standings, sampled, (intercepts, share, seed)).collect()
+        samples = state.placed.zip(best.standings, sampled, (best.objectives, share, seed)).collect()
         for shard in (sample for sample in samples if sample is not None):
             evaluated = evaluate_from(shard.part, (exact, self.n_threads, state.limits))
             state.evaluations += evaluated.evaluations
             found.append((shard, evaluated.margins - shard.margins))
-        largest = np.max([largest_error(errors) for _, errors in found], axis=0)
-        slopes = [
-            shard.sample.slopes(shard.part.problem, shard.part.coefficients, shard.margins, intercepts, errors, largest)
-            for shard, errors in found
-        ]
+        parts = np.concatenate([np.abs(errors) / (shard.bounds + TINY) for shard, errors in found], axis=1)
+        if is_uneven(parts):
+            return None
+        largest = largest_part(parts)
+        slopes = []
+        for shard, errors in found:
+            own, size = shard.part, largest * shard.bounds + TINY
+            slopes.append(shard.sample.slopes(own.problem, own.coefficients, shard.margins, intercepts, errors, size))
         estimates, variances = (np.sum(values, axis=0) for values in zip(*slopes, strict=True))
         left = exact.problem.kernel.rounding(exact.n_rows)
         (rest,) = state.placed.zip(best.standings, beyond_first_order, (intercepts, largest, left)).aggregate(itself)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import resource
-from contextlib import suppress
-from pathlib import Path
+import time
+from functools import lru_cache
+
+from dimargin.system.control_groups import memory_limits
+
+_LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)  # the others, RLIMIT_RSS above all, refuse no memory
 
 
 def memory_of_process() -> int:
-    """Return the bytes that this process may use, which its container or its limits may restrict."""
-    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        bounds.append(limit)
-    with suppress(OSError, ValueError):  # no such file, or "max"
-        bounds.append(int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    return min(bounds)
+    """Return the bytes that this process may use, which its limits and all its control groups may restrict."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    own = [limit for limit, _ in map(resource.getrlimit, _LIMITS) if limit != resource.RLIM_INFINITY]
+    return min([machine, *own, *_limits_of_groups(int(time.monotonic()))])
+
+
+@lru_cache(maxsize=1)
+def _limits_of_groups(second: int) -> list[int]:
+    """Return the limits of control groups, read once a second, which would be felt in the prediction of one row."""
+    return memory_limits()
 
 
 def out_of_memory(what: str) -> str:
@@ -46,6 +52,6 @@ def check_memory(needed: int, limit: int | None, what: str = "this fit", advice:
         )
     if needed > most:
         raise MemoryError(
-            f"{what} needs about {needed} bytes beside the data, and the machine has {most}. Pass fewer rows or "
+            f"{what} needs about {needed} bytes beside the data, and this process may use {most}. Pass fewer rows or "
             f"columns{advice and ', or '}{advice}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -14,14 +15,15 @@ from typing import Any
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
 from dimargin import _core
+from dimargin.system.control_groups import processor_limits
 
 
 def effective_n_threads(n_jobs: int | None) -> int:
     """Return the number of threads to use for an ``n_jobs`` parameter.
 
-    None and -1 mean one for every processor that this process may use, as joblib counts them: by affinity, by the
-    quota of a control group (a container) and by LOKY_MAX_CPU_COUNT. -2 means all but one, and so on. A positive
-    number is obeyed even where it is more than that. OpenMP (OMP_NUM_THREADS) and threadpoolctl limit all of these.
+    None and -1 mean one for every processor that this process may use: by affinity, by the quotas of its control groups
+    (a container, a batch job, a service) and by LOKY_MAX_CPU_COUNT. -2 means all but one, and so on. A positive number
+    is obeyed even where it is more than that. OpenMP (OMP_NUM_THREADS) and threadpoolctl limit all of these.
 
     Raises
     ------
@@ -45,7 +47,8 @@ def _processors(second: int) -> int:
     """
     from joblib import cpu_count  # slow to import, and scikit-learn has done so wherever there is something to fit
 
-    return int(cpu_count())
+    # joblib reads the quota of the root alone, which is that of a container, but not of a job or a service
+    return min([int(cpu_count()), *(math.ceil(limit) for limit in processor_limits())])
 
 
 class _SingleThreadedBlas:

@@ -5,7 +5,8 @@ rows each site has. Unions do not depend on order, so that all cards become the 
 while, or as many sites are known as were expected, a site *seals* the schema and starts the learner. A sealed schema's
 limits stay, whichever sites join later. New labels or features make all sites go on from where they are under the wider
 schema. Two networks that sealed apart and meet do the same. A site whose terms or feature names differ is refused, by
-name, until it sends a card that fits.
+name, until it sends a card that fits; the order of features that have names may differ. Labels that differ in case
+only, as "Yes" and "yes", are reported with the sites that have them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from dimargin.network.messages import Array, Count, Message, Numbers, SiteName, 
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
 from dimargin.network.programs.learner import Learner, LearnerFactory
-from dimargin.network.schema import Schema
+from dimargin.network.schema import Schema, similar_labels, sorted_labels
 from dimargin.problems.hinge import stacked
 
 _TIMER = "card"
 _CARDS_EVERY = 20  # rounds of cards between two, once the schema is sealed
+_MAX_NAMED = 5  # A warning names so many sites with a label.
 
 _Number = Meta(ge=-limits.COUNT, le=limits.COUNT)
 _Label = Text | Annotated[int, _Number] | Annotated[float, _Number]
@@ -48,6 +50,8 @@ class Card(Message, frozen=True, tag="card"):
     # by site, how many times it has counted its rows, and the last count
     rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
     sealed: bool  # whether the sender learns under this schema
+    # Labels of the rows of the sender itself; former versions do not send them.
+    own_labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)] = []  # noqa: RUF012
 
     def schema(self) -> Schema:
         """Return the schema of the card; raises ValueError if there can be none such."""
@@ -59,6 +63,8 @@ class Card(Message, frozen=True, tag="card"):
             self.schema()
         except ValueError as error:
             return f"its card is damaged: {error}"
+        if not set(self.own_labels) <= set(self.labels):
+            return "its card is damaged: it has labels that are not among those of all sites"
         return None
 
 
@@ -97,6 +103,9 @@ class Agreement(SiteProgram):
         seed: tuple[int, ...] = (0,),
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
+        self._names = schema.feature_names  # in the order of X
+        self._labels_of = {name: schema.labels}  # labels of the rows of this site and of neighbours, by name
+        self.similar_labels: dict[str, str] = {}  # warnings about labels that differ in case only, by the first label
         self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
         self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
         self._least_sites, self._has_complained = least_sites, False
@@ -115,6 +124,7 @@ class Agreement(SiteProgram):
         """Send the card to all neighbours; a site that was restored goes on learning at once."""
         self.neighbourhood.change(neighbours)
         self._changed_at = now
+        yield from self._compare_labels()
         if self.learner is not None:
             yield from self.learner.start(now, self.neighbourhood.spoken_to)
         yield from self._show(self.neighbourhood.spoken_to)
@@ -173,12 +183,14 @@ class Agreement(SiteProgram):
         self.X, self.y = stacked(self.X, X), np.concatenate([self.y, y.astype(np.result_type(self.y, y))])
         self.rows[self.name] = [self.rows[self.name][0] + 1, len(self.y)]
         self.schema = united
+        self._labels_of[self.name] = sorted_labels([*self._labels_of[self.name], *schema.labels])
+        yield from self._compare_labels()
         if self.learner is None:
             self._changed_at = now
         elif self.schema.digest != before.digest:
             yield from self._renew(now, before)
         else:
-            self.learner.append(self._factory.rows(X, y, self.schema))
+            self.learner.append(self._factory.rows(self.schema.arranged(X, self._names), y, self.schema))
         yield from self._show(self.neighbourhood.spoken_to)
 
     # ---- agreeing ------------------------------------------------------------------------------------------------
@@ -234,6 +246,8 @@ class Agreement(SiteProgram):
             return
         self._widened[sender] += is_new
         self.schema, self.rows = united, self._counted(sender, card)
+        self._labels_of[sender] = sorted_labels(card.own_labels)
+        yield from self._compare_labels()
         if is_new or known != self.rows.keys():
             self._changed_at = now
         self._cards[sender] = other.digest
@@ -243,6 +257,22 @@ class Agreement(SiteProgram):
             yield from self._seal(now)
         if is_new or other.digest != self.schema.digest or (self.sealed and not card.sealed):
             yield from self._show([sender])
+
+    def _compare_labels(self) -> Iterator[Action]:
+        """Report labels that differ in case only, with the sites that have them."""
+        for group in similar_labels(self.schema.labels):
+            text = (
+                f"the labels {' and '.join(map(self._with_sites, group))} differ in case, blanks or Unicode form only; "
+                "they are learnt as different classes"
+            )
+            if self.similar_labels.get(group[0]) != text:
+                self.similar_labels[group[0]] = text
+                yield Report("warning", {"with": "labels", "reason": text})
+
+    def _with_sites(self, label: str) -> str:
+        sites = sorted(name for name, labels in self._labels_of.items() if label in labels)
+        more = f" and {len(sites) - _MAX_NAMED} more" if len(sites) > _MAX_NAMED else ""
+        return f"{label!r} ({', '.join(sites[:_MAX_NAMED]) or 'a site that is not a neighbour'}{more})"
 
     def _counted(self, sender: str, card: Card) -> dict[str, list[int]]:
         """Return the numbers of rows of all sites, updated by a card.
@@ -289,7 +319,7 @@ class Agreement(SiteProgram):
         yield from self.learner.start(now, self.neighbourhood.spoken_to)
 
     def _made(self) -> Learner:
-        rows = self._factory.rows(self.X, self.y, self.schema)
+        rows = self._factory.rows(self.schema.arranged(self.X, self._names), self.y, self.schema)
         learner = self._factory.learner(self.name, rows, self.schema, self.n_rows, self._seed)
         learner.neighbourhood.share_refusals(self.neighbourhood)
         return learner
@@ -313,7 +343,8 @@ class Agreement(SiteProgram):
     def _show(self, names: Iterable[str]) -> Iterator[Action]:
         plain = self.schema.plain()
         for name in names:
-            yield Send(name, Card(**plain, rows=self.rows, sealed=self.sealed))
+            own = list(self._labels_of[self.name])
+            yield Send(name, Card(**plain, rows=self.rows, sealed=self.sealed, own_labels=own))
 
     # ---- what it has come to -------------------------------------------------------------------------------------
 
