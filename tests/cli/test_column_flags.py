@@ -310,6 +310,7 @@ SIGNS = {
     "codes": lambda v: f"USD {100 * v:.0f}", "thousands": lambda v: f"{10_000 * v:,.2f}",
     "apostrophes": lambda v: f"{100_000 * v:,.0f}".replace(",", "'"),
     "points": lambda v: f"{1e7 * v:,.0f}".replace(",", "."),
+    "quotes": lambda v: f"'{v}'",
     "units": lambda v: f"{100 * v:.0f} km/h", "brackets": lambda v: f"{v:.2f}" if v > 0 else f"({-v:.2f})",
 }  # fmt: skip
 
@@ -324,6 +325,16 @@ def test_signs_units_and_separators_of_thousands_are_named(dimargin, tmp_path, w
     assert status == 1 and "What helps: plain numbers in the file, such as" in err
     assert "for columns of numbers with signs, units or separators: 'a' (" in err
     assert "--categories for" not in err and "names of rows" not in err and "OneHotEncoder" not in err
+
+
+@pytest.mark.parametrize("line", ["b1,b2,c", "cm,kg,", "=SUM(A2:A80),=SUM(B2:B80),yes"])
+def test_a_line_of_texts_is_named(dimargin, tmp_path, line):
+    """A second line of names, units, a sum: not what stands for missing values."""
+    lines = measured().to_csv(index=False).splitlines(keepends=True)
+    (tmp_path / "t.csv").write_text("".join([lines[0], line + "x\n", *lines[1:]]))
+    status, _, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m")
+    assert status == 1 and "What helps: a file without line 2, a line of texts, for columns of numbers" in err
+    assert "--na" not in err
 
 
 @pytest.mark.parametrize(

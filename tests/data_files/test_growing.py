@@ -225,7 +225,7 @@ def test_what_no_file_that_grows_can_be(written):
     with pytest.raises(DataFileError, match=r"rows.pq is Parquet, .* cannot grow; CSV or LIBSVM text expected"):
         GrowingFile(written("rows.pq", b"PAR1"))
     with pytest.raises(DataFileError, match=r"rows is Parquet"):
-        GrowingFile(written("rows", b"PAR1")).read()
+        GrowingFile(written("rows", b"PAR1\x15\x04")).read()
     with pytest.raises(DataFileError, match="labels first"):
         GrowingFile(written("rows", "1 1:1\n"), label=0).read()
 

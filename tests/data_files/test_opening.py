@@ -1,5 +1,6 @@
 """Text in other encodings, kinds of files that are not read, and pipes."""
 
+import bz2
 import gzip
 import os
 import threading
@@ -73,7 +74,7 @@ def test_utf16_that_is_cut_within_a_letter(written):
 # ---- other kinds of files --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("start", opening._NOT_READ)
+@pytest.mark.parametrize("start", opening._UNREAD_KINDS)
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t"])
 def test_kinds_that_are_not_read_are_named(start, name, written):
     path = written(name, start + bytes(60))
@@ -81,6 +82,20 @@ def test_kinds_that_are_not_read_are_named(start, name, written):
     assert said.startswith("FILE is ") and ("; " in said or "expected" in said)
     with pytest.raises(DataFileError, match="is "):
         GrowingFile(path).read() if name != "t.parquet" else GrowingFile(path)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+@pytest.mark.parametrize("name", ["t.parquet.gz", "t.csv", "t"])
+def test_kinds_that_are_compressed_are_named_too(name, compress, written):
+    assert fault(written(name, compress(b"PAR1\x15" + bytes(60)))) == "FILE is compressed Parquet; unpack it"
+    assert fault(written(name, compress(b"%PDF-1.7\n"))).startswith("FILE is compressed PDF; ")
+
+
+@pytest.mark.parametrize("name", ["PAR1", "ARROW1", "SQLite format 3", "PK"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_names_of_columns_are_no_kinds(name, compress, written):
+    path = written("t.csv", compress(f"{name},b,y\n1,2,x\n3,4,z\n".encode()))
+    assert read_data(path).feature_names == GrowingFile(path).read().feature_names == [name, "b"]
 
 
 def test_an_archive_names_the_command_that_helps(tmp_path):

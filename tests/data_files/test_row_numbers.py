@@ -40,6 +40,8 @@ def test_the_index_of_pandas_is_left_out(order, sep, tmp_path):
     ]
     pd.read_csv(path, sep=sep).to_parquet(tmp_path / "t.parquet")
     assert len(left_out(tmp_path / "t.parquet")) == 2
+    pd.read_csv(path, sep=sep)[["a", "Unnamed: 0", "b", "label"]].to_csv(path, sep=sep, index=False)
+    assert left_out(path) == [f"FILE: column 'Unnamed: 0' {because}"]
 
 
 def test_names_of_rows_are_left_out(tmp_path):

@@ -58,6 +58,13 @@ def test_the_name_decides_where_the_content_does_not(text, name, kind):
     assert text_format(Path(name), text.encode()) == kind
 
 
+@pytest.mark.parametrize("name", ["t.parq", "t.pq", "t.data", "t"])
+def test_parquet_of_any_name(name, tmp_path):
+    pd.DataFrame({"a": [1.5, 2], "y": ["x", "z"]}).to_parquet(tmp_path / name)
+    assert read_data(tmp_path / name).y.tolist() == ["x", "z"]
+    assert read_mixed(tmp_path / name).X.to_pydict() == {"a": [1.5, 2]}
+
+
 @pytest.mark.parametrize("name", ["t.tsv", "t.tab", "t.data", "t.txt", "t", "t.csv", "t.svm"])
 @pytest.mark.parametrize("sep", ["\t", ",", ";", "|", " "])
 def test_tables_of_any_name_and_separator(name, sep, written):
@@ -89,6 +96,8 @@ def test_a_format_that_was_chosen_holds(written):
         ("1,5;2,5;x\n1,5;3,25;y\n", ";"),
         ("a;b\n1,5;2,5\n", ";"),
         ("1,5 2,5 x\n1,5 3,25 y\n", BLANKS),
+        ("2020-01-01 10:00,5,7\n2020-01-02 11:00,6,8\n", ","),
+        ("room 1,20\nroom 2,30\n", ","),
         ("id;text;label\n1;one, two, three;x\n2;four, five, six;y\n", ";"),
         ("id,tags,label\n1,x|y|z,0\n2,u|v|w,1\n", ","),
         ('"a;b;c","d"\n1,2\n', ","),
@@ -193,7 +202,8 @@ def test_rows_that_repeat_the_names_are_refused(written, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("before", "n_before"), [("", 0), ("\n\n", 2), ("# made by a program\n", 1), ("\n# one, two\n#\n\n", 4)]
+    ("before", "n_before"),
+    [("", 0), ("\n\n", 2), ("# made by a program\n", 1), ("\n# one, two\n#\n\n", 4), ("sep=,\r\n", 1)],
 )
 @pytest.mark.parametrize("names", ["a,b,label\n", ""])
 def test_blank_lines_and_comments_may_stand_before_the_table(before, n_before, names, written, chunk):
@@ -206,6 +216,17 @@ def test_blank_lines_and_comments_may_stand_before_the_table(before, n_before, n
     for read in (read_data, lambda *args: GrowingFile(*args).read()):
         with pytest.raises(DataFileError, match=f"line {n_before + bool(names) + 4}: column '?(b|column 1)'? is 'ham'"):
             read(bad, label)
+
+
+@pytest.mark.parametrize("title", ["Report of 2020", "Report of 2020,,", ",,"])
+def test_a_title_before_the_table_is_named(title, written):
+    path = written("t.csv", f"{title}\na,b,label\n" + "1,2,x\n3,4,y\n" * 9)
+    said = (
+        "line 1: 1 name of columns, but the lines below have 3 fields; what stands before the table has to begin with #"
+    )
+    for read in (read_data, read_mixed, lambda path: GrowingFile(path).read()):
+        with pytest.raises(DataFileError, match=said):
+            read(path)
 
 
 def test_a_comment_that_has_as_many_fields_is_the_line_of_names(written):

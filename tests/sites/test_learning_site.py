@@ -17,6 +17,7 @@ from text_files import write_csv
 import dimargin
 from dimargin.data_files import DataFileError, read_data
 from dimargin.data_files.growing import GrowingFile
+from dimargin.network.program import Report
 from dimargin.network.programs.agreement import Card
 from dimargin.network.topology import make_graph
 from dimargin.simulation.conditions import Conditions, Outage
@@ -51,6 +52,25 @@ def sites(tmp_path, parts, options=OPTIONS, suffix="csv"):
         return LearningSite(name, GrowingFile(tmp_path / f"{name}.{suffix}"), SiteFolder(folder), options)
 
     return {name: lambda name=name: make(name) for name in parts}
+
+
+def test_what_is_odd_about_the_file_is_reported_once(tmp_path, flowers):
+    X, y = flowers
+    frame = pandas.DataFrame(X, columns=["2019", "2020", "2021", "2022"]).assign(label=y)
+    frame.to_csv(tmp_path / "north.csv")
+    site = sites(tmp_path, ["north"])["north"]()
+    found = [action.facts for action in site.start(0.0, []) if isinstance(action, Report)]
+    said = "the first column, which has no name, is left out: it is the index of the rows"
+    assert found[0]["file"] == str(tmp_path / "north.csv") and said in found[0]["remark"]
+    assert site._schema(site._first).feature_names == ("2019", "2020", "2021", "2022") and site._first.X.shape == (
+        150,
+        4,
+    )
+    frame.to_csv(tmp_path / "north.csv", index_label="id")
+    first = GrowingFile(tmp_path / "north.csv", header=True)
+    assert "feature 'id' is the number of the row" in first.read().remarks[0]
+    frame.rename(lambda k: k + 150).to_csv(tmp_path / "north.csv", mode="a", header=False)
+    assert first.read().remarks == ()
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # between the steps of the pipeline

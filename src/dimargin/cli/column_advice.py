@@ -1,4 +1,4 @@
-"""What is wrong with the columns of a table, and which flags help."""
+"""Advice on the columns of a table that cannot be used as they are, and the flags that help."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from dimargin.data_files.labels import is_number
 from dimargin.data_files.mixed import MixedData, odd_cells
 from dimargin.preprocessing import CalendarFeatures
 
-_MOST_CATEGORIES = 1000  # of a column: each is a feature
-_FEW = 20  # rows that may have a text each
-_NAMED = 3  # columns of a kind that a message names
-_LOOKED_AT = 100  # texts by which a message guesses what a column holds
-_FORMATS = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")  # of dates that a message proposes, if all fit
+_MAX_CATEGORIES = 1000  # A column of more texts is not encoded, since each is a feature.
+_FEW_TEXTS = 20  # A column of more texts, all different, holds names of rows.
+_MAX_LISTED = 3  # A message lists so many columns of a kind.
+_N_SAMPLED_TEXTS = 100  # Messages guess from so many texts what a column holds.
+_DATE_FORMATS = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")  # Messages propose the first format that fits all cells.
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_FEW_ODD_TEXTS, _FEW_ODD_CELLS = 3, 0.1  # of a column of numbers: different texts, or else a share of the cells
-_DIGITS = r"\d[\d.,'  \u00a0\u202f]*"
-_DRESSED = re.compile(
-    rf"\(?[+-]?(?:[$€£¥₹]|(?P<before>[A-Z]{{3}}) )?[+-]?{_DIGITS}"
-    r"(?:[%‰°$€£¥₹]|(?P<after>[A-Za-zµ][A-Za-zµ/]{0,5}[²³]?))?\)?"
+# A column holds numbers if its other cells have at most so many different texts, or are at most this share of all.
+_FEW_ODD_TEXTS, _FEW_ODD_CELLS = 3, 0.1
+_GROUPED_DIGITS = r"\d[\d.,'  \u00a0\u202f]*"
+_DRESSED_NUMBER = re.compile(
+    rf"['\"]?\(?[+-]?(?:[$€£¥₹]|(?P<before>[A-Z]{{3}}) )?[+-]?{_GROUPED_DIGITS}"
+    r"(?:[%‰°$€£¥₹]|(?P<after>[A-Za-zµ][A-Za-zµ/]{0,5}[²³]?))?\)?['\"]?"
 )
-"""A number with a sign or a unit, with separators of thousands, or in brackets because it is below zero."""
-_PLAIN = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
+"""A number with a sign or a unit, with separators of thousands, in quotes, or in brackets because it is below zero."""
+_PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
+_GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,12 @@ class Choices:
 
 
 class _Problem(NamedTuple):
+    """A column that cannot be used: what helps, its kind, an example, and the only row whose cell is not a number."""
+
     helps: str
-    kind: str  # of the column
+    kind: str
     example: str
+    row: int | None = None
 
 
 class Problems:
@@ -56,10 +60,14 @@ class Problems:
     def __init__(self, rows: MixedData, choices: Choices) -> None:
         self._rows, self._choices = rows, choices
         self._found: dict[tuple[str, str], list[str]] = {}
-        for name in rows.X.column_names:
-            problem = self._of(name)
-            if problem is not None:
-                self._found.setdefault(problem[:2], []).append(f"{short(name)!r} ({problem.example})")
+        found = {name: problem for name in rows.X.column_names if (problem := self._of(name)) is not None}
+        text_rows = [problem.row for problem in found.values() if problem.row is not None]
+        for name, problem in found.items():
+            helps = problem.helps
+            # One row of texts in several columns of numbers holds names again, units, or a sum.
+            if problem.row is not None and len(text_rows) > 1 == len(set(text_rows)):
+                helps = f"a file without {rows.place(problem.row)}, a line of texts,"
+            self._found.setdefault((helps, problem.kind), []).append(f"{short(name)!r} ({problem.example})")
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -90,16 +98,17 @@ class Problems:
         table, chosen = self._rows.X.select([name]), self._choices
         if chosen.dates is not None and are_dates(table, chosen.dates):
             return None
-        texts = column.drop_null().slice(0, _LOOKED_AT).to_pylist()
+        texts = column.drop_null().slice(0, _N_SAMPLED_TEXTS).to_pylist()
         n_texts, example = len(column.unique()), repr(short(texts[0], 30))
         with_comma = [text for text in texts if _DECIMAL_COMMA.fullmatch(text)]
         n_others = len(texts) - len(with_comma) - sum(map(is_number, texts))
         if not chosen.decimal_comma and len(with_comma) > n_others < len(texts) / 2:
             helps = "--decimal-comma"
-            if all(map(_GROUPED.fullmatch, with_comma)):  # of thousands, perhaps
-                helps = f"{_PLAIN}, or --decimal-comma if {with_comma[0]} means {with_comma[0].replace(',', '.')},"
+            if all(map(_GROUPED_NUMBER.fullmatch, with_comma)):  # They may be separators of thousands.
+                meaning = with_comma[0].replace(",", ".")
+                helps = f"{_PLAIN_NUMBERS}, or --decimal-comma if {with_comma[0]} means {meaning},"
             return _Problem(helps, "columns with commas in numbers", example)
-        format = next((f for f in _FORMATS if are_dates(table, f)), None)
+        format = next((f for f in _DATE_FORMATS if are_dates(table, f)), None)
         if format is not None:
             return _Problem(f"--dates {format}", "columns of dates", example)
         if chosen.dates is not None and are_dates([[texts[0]]], chosen.dates):
@@ -108,7 +117,7 @@ class Problems:
         problem = self._of_numbers(column)
         if problem is not None:
             return problem
-        if n_texts > _MOST_CATEGORIES or (n_texts == len(column) and n_texts > _FEW):
+        if n_texts > _MAX_CATEGORIES or (n_texts == len(column) and n_texts > _FEW_TEXTS):
             return _Problem("--drop COLUMN", "columns of names of rows", f"{n_texts} different, {example}")
         return None if chosen.categories else _Problem("--categories", "columns of text", example)
 
@@ -124,26 +133,27 @@ class Problems:
             return None
         if dressed:
             kind = "columns of numbers with signs, units or separators"
-            return _Problem(f"{_PLAIN},", kind, repr(short(dressed[0], 30)))
-        if len(column.unique()) <= _FEW and n_others > 1:  # categories, such as 0, 1, 2 and 3+
+            return _Problem(f"{_PLAIN_NUMBERS},", kind, repr(short(dressed[0], 30)))
+        if len(column.unique()) <= _FEW_TEXTS and n_others > 1:  # Categories such as 0, 1, 2 and 3+ are not numbers.
             return None
         helps = " ".join(f"--na {shlex.quote(text)}" for text in odd.texts[:_FEW_ODD_TEXTS])
         if self._choices.missing is None:
             helps += " --missing median"
         example = f"{odd.said}: {self._rows.place(odd.first)}, {short(odd.texts[0], 30)!r}"
-        return _Problem(helps, "columns of numbers with texts that stand for missing values", example)
+        kind = "columns of numbers with other cells"
+        return _Problem(helps, kind, example, odd.first if odd.n_odd == 1 else None)
 
     def _no_date(self, column: pa.ChunkedArray, format: str) -> str:
-        """Return the first text of a column that is no date."""
+        """Return the first text of a column that is not a date."""
         wrong = (text for text in column.drop_null().unique().to_pylist() if not are_dates([[text]], format))
         return repr(short(next(wrong), 30))
 
 
 def _dressed(texts: Sequence[str]) -> list[str]:
     """Return the texts that are numbers with signs, separators of thousands, or a unit that is the same for all."""
-    found = {text: match for text in texts if (match := _DRESSED.fullmatch(text)) and not is_number(text)}
+    found = {text: match for text in texts if (match := _DRESSED_NUMBER.fullmatch(text)) and not is_number(text)}
     plain = {text for text in found if text[-1].isdigit() and text.lstrip("+-")[0].isdigit()}
-    dressed = [text for text in found if text not in plain or _GROUPED.fullmatch(text)]
+    dressed = [text for text in found if text not in plain or _GROUPED_NUMBER.fullmatch(text)]
     units = {(found[text]["before"], found[text]["after"]) for text in dressed} - {(None, None)}
     return dressed if len(units) <= 1 else [text for text in dressed if text in plain]
 
@@ -159,5 +169,5 @@ def are_dates(column: Any, format: str) -> bool:
 
 def listed(names: Sequence[str]) -> str:
     """Return some names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more

@@ -18,6 +18,7 @@ MAX_COLUMNS = 2**20
 """Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
 BLANKS = " "
 _SOME_BLANKS, _BLANKS_AT_ENDS = re.compile(rb"[ \t]+"), re.compile(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)")
+_REMARK_LINE = re.compile(r"#|sep=.\s*$", re.IGNORECASE)
 _BLANKS_OR_QUOTED = re.compile(rb'("[^"\r\n]*")|[ \t]+')
 UNCLOSED = "a quote is not closed"
 NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
@@ -26,13 +27,18 @@ NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", 
 _IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
 
 
+def is_remark(line: str) -> bool:
+    """Return whether a line before a table is a comment, or tells Excel the separator."""
+    return _REMARK_LINE.match(line) is not None
+
+
 def is_missing(text: str) -> bool:
     """Return whether a text says that a value is missing."""
     return text.lower() in NOTHING
 
 
 def delimited(lines: bytes, delimiter: str) -> bytes:
-    """Return lines with one delimiter between two fields; `BLANKS` stands for blanks and tabs, however many."""
+    """Return lines with one delimiter between two fields; `BLANKS` stands for one or several blanks and tabs."""
     if delimiter != BLANKS:
         return lines
     lines = _BLANKS_OR_QUOTED.sub(_one_blank, lines) if b'"' in lines else _SOME_BLANKS.sub(b" ", lines)

@@ -79,7 +79,7 @@ class CsvLayout:
     Attributes
     ----------
     delimiter : str
-        `BLANKS` stands for blanks and tabs, however many.
+        `BLANKS` stands for one or several blanks and tabs.
     names : list of str
         Names of all columns; "column 0" and so on where the file has none.
     header : list of str or None

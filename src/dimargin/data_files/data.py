@@ -186,7 +186,7 @@ def check_width(path: Path, width: int, n_features: int | None) -> None:
 def data_format(path: Path, options: FileOptions) -> str:
     """Return "libsvm", "csv" or "parquet", by what was chosen, else by the content of a file.
 
-    A file whose name says Parquet is taken for that, so that the error is of Parquet if it is none.
+    A file whose name says Parquet is read as Parquet, so that the error names what is wrong with it.
     """
     if options.format is not None or name_format(path) == "parquet":
         return options.format or "parquet"

@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from dimargin.data_files.chunks import DataFileError, short
-from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, CsvReader, delimited_line, is_missing
+from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, CsvReader, delimited_line, is_missing, is_remark
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.sniffing import has_names
+
+_MIN_ROWS = 3  # Fewer rows may be malformed themselves; the error is of the row then.
 
 
 def encoded(text: str) -> bytes:
@@ -24,9 +26,9 @@ def fields_of(line: str, delimiter: str) -> list[str]:
 
 
 def n_before_table(lines: list[str], delimiter: str) -> int:
-    """Return the number of lines before the table: blank ones, and comments unless they have as many fields as it."""
+    """Return the number of lines before the table: blank ones, and remarks unless they have as many fields as it."""
     filled = [k for k, line in enumerate(lines) if line.strip()]
-    first = next((at for at, k in enumerate(filled) if not lines[k].startswith("#")), 0)
+    first = next((at for at, k in enumerate(filled) if not is_remark(lines[k])), 0)
     counts = [delimited_line(lines[k], delimiter).count(delimiter) for k in filled[: first + 1]]
     while first > 0 and counts[first - 1] == counts[-1] > 0:
         first -= 1
@@ -72,6 +74,8 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
     A column that has no name gets that of pandas, except for the first, which may be the index of the rows.
     """
     names = [field.strip() for field in first]
+    if any("\0" in name for name in names):
+        raise DataFileError(f"{place}: a NUL byte; text expected. If it is UTF-16, say so: --encoding utf-16-le")
     if not_utf8 := next((name for name in names if any("\udc80" <= letter <= "\udcff" for letter in name)), None):
         raise DataFileError(f"{place}: the name of a column, {_shown(not_utf8)}, is {NOT_UTF8}")
     width = Counter(map(len, below)).most_common(1)[0][0] if below else len(names)
@@ -83,10 +87,16 @@ def names_of(place: str, first: list[str], below: list[list[str]], delimiter: st
     elif width == len(names) + 1 and delimiter in (BLANKS, "\t") and len({row[0] for row in rows}) == len(rows):
         names.insert(0, "")  # as R writes the names of rows
     nameless = [k for k, name in enumerate(names) if k and not name]
+    is_vacant = {k: width == len(names) and all(is_missing(row[k].strip()) for row in rows) for k in nameless}
+    if list(is_vacant.values()).count(False) > 1 or (len(rows) >= _MIN_ROWS and width != len(names)):
+        n_names = len(names) - len(nameless)
+        raise DataFileError(
+            f"{place}: {n_names} name{'s' * (n_names != 1)} of columns, but the lines below have {width} fields; what "
+            "stands before the table has to begin with #"
+        )
     for k in nameless:
         names[k] = f"Unnamed: {k}"
-    vacant = [names[k] for k in nameless if width == len(names) and all(is_missing(row[k].strip()) for row in rows)]
-    return names, vacant if rows else []
+    return names, [names[k] for k in nameless if rows and is_vacant[k]]
 
 
 def _shown(text: str) -> str:

@@ -198,7 +198,7 @@ def _cannot_grow(path: Path) -> DataFileError:
 def _check_text(path: Path, file: BinaryIO) -> None:
     """Raise DataFileError for what cannot grow line by line, by its first bytes."""
     file.seek(0)
-    start = file.read(4)
+    start = file.read(len(PARQUET))
     if start == PARQUET:
         raise _cannot_grow(path)
     FileOptions().check_lines(path, start)

@@ -73,7 +73,7 @@ def read_mixed(
     na : collection of str
         Further texts (of any case) and numbers that are missing values of features.
     options : FileOptions, optional
-        How the file is to be read, where its content shall not decide.
+        Choices of how the file is read; by default its content decides.
 
     Returns
     -------
@@ -214,7 +214,7 @@ class _ColumnReader:
 
 @dataclass(frozen=True)
 class OddCells:
-    """Cells of a column that are no numbers: how many of how many, their texts, and the row of the first."""
+    """Cells of a column of numbers that are not numbers: their number, texts, and the row of the first."""
 
     n_odd: int
     n_cells: int
@@ -228,7 +228,7 @@ class OddCells:
 
 
 class OddCellError(DataFileError):
-    """Error for a column of numbers one of whose cells is a `text` that is none."""
+    """Error for a cell of a column of numbers that is a `text`."""
 
     def __init__(self, message: str, text: str) -> None:
         super().__init__(message)
@@ -236,7 +236,7 @@ class OddCellError(DataFileError):
 
 
 def odd_cells(column: pa.ChunkedArray) -> OddCells:
-    """Return the cells of a column of text that are no numbers, of which there must be some."""
+    """Return the cells of a column of text that are not numbers; there must be at least one."""
     kinds = column.drop_null().unique().to_pylist()
     texts = [text for text in kinds if not is_number(text)]
     odd = pc.is_in(column, pa.array(texts, pa.string()))

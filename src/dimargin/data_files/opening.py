@@ -22,28 +22,28 @@ from dimargin.system.memory import memory_of_process
 
 FORMATS = ("csv", "libsvm", "parquet")
 BOM = codecs.BOM_UTF8
-PARQUET = b"PAR1"  # how a Parquet file begins
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-_PIPED = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
-_NOT_READ = {
-    b"PK\x03\x04": "is a zip archive (a spreadsheet is one, too)" + _PIPED.format("unzip -p", "{path}"),
-    b"\x28\xb5\x2f\xfd": "is compressed by zstd" + _PIPED.format("zstd -dc", "{path}"),
-    b"\x04\x22\x4d\x18": "is compressed by lz4" + _PIPED.format("lz4 -dc", "{path}"),
-    b"\x1f\x9d": "is compressed by compress" + _PIPED.format("uncompress -c", "{path}"),
-    b"7z\xbc\xaf\x27\x1c": "is a 7z archive" + _PIPED.format("7z e -so", "{path}"),
+PARQUET = b"PAR1\x15"  # how a Parquet file begins, and no CSV whose first column is called PAR1
+_DECOMPRESSORS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_PIPE_ADVICE = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
+_UNREAD_KINDS = {
+    b"PK\x03\x04": "is a zip archive (a spreadsheet is one, too)" + _PIPE_ADVICE.format("unzip -p", "{path}"),
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd" + _PIPE_ADVICE.format("zstd -dc", "{path}"),
+    b"\x04\x22\x4d\x18": "is compressed by lz4" + _PIPE_ADVICE.format("lz4 -dc", "{path}"),
+    b"\x1f\x9d": "is compressed by compress" + _PIPE_ADVICE.format("uncompress -c", "{path}"),
+    b"7z\xbc\xaf\x27\x1c": "is a 7z archive" + _PIPE_ADVICE.format("7z e -so", "{path}"),
     b"\xd0\xcf\x11\xe0": "is a spreadsheet of Excel; save it as CSV",
-    b"ARROW1": "is a file of Arrow (Feather); write it as Parquet",
+    b"ARROW1\0": "is a file of Arrow (Feather); write it as Parquet",
     b"\x93NUMPY": "is an array of NumPy; save it as CSV, by numpy.savetxt, or train in Python",
     b"\x89HDF": "is HDF5; write its table as Parquet or CSV",
-    b"SQLite format 3": "is a database of SQLite; write its table as CSV",
+    b"SQLite format 3\0": "is a database of SQLite; write its table as CSV",
     b"%PDF-": "is PDF; LIBSVM text, CSV or Parquet expected",
 }
-"""Files that are no data files of ours, by how they begin, and what helps."""
+"""Kinds of files that are not read, by their first bytes, and what helps."""
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How a data file is to be read, where its content shall not decide.
+    """Choices of how a data file is read; None lets its content decide.
 
     Attributes
     ----------
@@ -98,9 +98,12 @@ def open_data(path: Path, options: FileOptions | None = None) -> Iterator[Binary
     with open(path, "rb") as raw:
         if not raw.read(1):
             raise DataFileError(f"{path} is empty")
-        opener = opener_of(path, raw) or nullcontext  # which gives the file itself
+        opener = opener_of(path, raw) or nullcontext
         with opener(raw) as stream:
-            encoding = (None if options is None else options.recoded) or _marked(stream.read(4))
+            start = stream.read(16)
+            if stream is not raw:
+                _refuse(path, start, "compressed ")
+            encoding = (None if options is None else options.recoded) or _marked(start)
             stream.seek(0)
             yield stream if encoding is None else io.BufferedReader(_Recoded(stream, encoding))
 
@@ -108,15 +111,21 @@ def open_data(path: Path, options: FileOptions | None = None) -> Iterator[Binary
 def opener_of(path: Path, file: BinaryIO) -> Callable[..., Any] | None:
     """Return what decompresses a file, by its first bytes, and None if it is not compressed.
 
-    Raises DataFileError for a kind of file that is not read. Reading goes on at the beginning.
+    Raises DataFileError for a kind of file that is not read. The file is at its beginning afterwards.
     """
     file.seek(0)
     start = file.read(16)
     file.seek(0)
-    for magic, what in _NOT_READ.items():
+    _refuse(path, start)
+    return next((opener for magic, opener in _DECOMPRESSORS.items() if start.startswith(magic)), None)
+
+
+def _refuse(path: Path, start: bytes, within: str = "") -> None:
+    """Raise DataFileError for a kind of file that is not read, by its first bytes."""
+    kinds = _UNREAD_KINDS | ({PARQUET: "is Parquet; unpack it"} if within else {})
+    for magic, what in kinds.items():
         if start.startswith(magic):
-            raise DataFileError(f"{path} {what.format(path=path)}")
-    return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
+            raise DataFileError(f"{path} {what.format(path=path).replace('is ', f'is {within}', 1)}")
 
 
 def _marked(start: bytes) -> str | None:
@@ -136,7 +145,7 @@ class _Recoded(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        block = self._text.read(max(1, len(buffer) // 4)).encode()  # at most four bytes for each letter
+        block = self._text.read(max(1, len(buffer) // 4)).encode()  # A letter has at most four bytes.
         buffer[: len(block)] = block
         return len(block)
 

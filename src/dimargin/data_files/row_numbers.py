@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from dimargin.data_files.chunks import DataSet, short
 
-_MIN_ROWS = 10  # a few rows may have numbers in order by chance
-_MAX_CANDIDATES = 16  # of sparse columns, each of which is looked at as a whole
+_MIN_ROWS = 10  # A few rows may have numbers in order by chance.
+_MAX_CANDIDATES = 16  # Each candidate among sparse columns costs a pass over the rows.
 
 
 def remarks_on_row_numbers(path: Path | str, data: DataSet) -> tuple[str, ...]:

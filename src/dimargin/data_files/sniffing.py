@@ -1,4 +1,4 @@
-"""What the first lines of a text show: whether it is LIBSVM text or CSV, what separates its columns, and their names.
+"""Guesses from the first lines of a text: LIBSVM text or CSV, the separator of columns, and whether they have names.
 
 Sites import this module: neither scikit-learn nor pyarrow is loaded.
 """
@@ -12,20 +12,23 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from dimargin.data_files.csv_rows import BLANKS, MAX_COLUMNS, is_missing
+from dimargin.data_files.csv_rows import BLANKS, MAX_COLUMNS, is_missing, is_remark
 from dimargin.data_files.labels import is_number
 
 SAMPLE_ROWS = 100
 SAMPLE_BYTES = 2**18
 """Lines that are looked at: so many, or those of so many bytes, but two in any case."""
 
-_SEPARATORS = ("\t", ";", "|", ",")  # of equally good ones the first: 1,5;2,5 has decimal commas
-_AGREE = 0.9  # share of the lines that have the usual number of separators; the others are malformed
-_ENDS = re.compile("[\r\n]+")
+_SEPARATORS = ("\t", ";", "|", ",")  # The first of equally good ones is taken: 1,5;2,5 has decimal commas.
+_MIN_AGREEMENT = 0.9  # At most a tenth of the lines may be malformed, with another number of separators.
+_LINE_ENDS = re.compile("[\r\n]+")
 _LINE, _LINE_END = re.compile(rb"[^\r\n]+[\r\n]*"), re.compile(rb"[^\r\n][\r\n]+")
-_QUOTED = re.compile('"[^"]*"')
-_OTHER_COMMA = re.compile(r"(?<!\d),|,(?!\d)")
-_BY_NAME = {".csv": "csv", ".tsv": "csv", ".tab": "csv", ".parquet": "parquet", ".pq": "parquet", ".parq": "parquet"}
+_QUOTED_TEXT = re.compile('"[^"]*"')
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_FORMAT_OF_SUFFIX = {
+    **dict.fromkeys((".csv", ".tsv", ".tab"), "csv"),
+    **dict.fromkeys((".parquet", ".pq", ".parq"), "parquet"),
+}
 
 
 def beginning(blocks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
@@ -52,13 +55,13 @@ def name_format(path: Path) -> str | None:
     suffixes = [s.lower() for s in path.suffixes]
     if suffixes and suffixes[-1] in (".gz", ".bz2", ".xz"):
         suffixes.pop()
-    return _BY_NAME.get(suffixes[-1]) if suffixes else None
+    return _FORMAT_OF_SUFFIX.get(suffixes[-1]) if suffixes else None
 
 
 def text_format(path: Path, start: bytes) -> str:
     """Return "libsvm" or "csv" for a text that begins so; the name of its file decides where the text does not."""
     text = start.decode("utf-8-sig", errors="replace")
-    for line in _ENDS.split(text, SAMPLE_ROWS)[:SAMPLE_ROWS]:
+    for line in _LINE_ENDS.split(text, SAMPLE_ROWS)[:SAMPLE_ROWS]:
         first, *others = line.partition("#")[0].split() or [""]
         if any(letter in word for word in others or [first] for letter in ",;|"):
             return "csv"
@@ -81,16 +84,16 @@ class _Counts(NamedTuple):
     @classmethod
     def of(cls, counts: list[int]) -> _Counts:
         usual, n_lines = Counter(counts[1:] or counts).most_common(1)[0]
-        return cls(0 < usual == counts[0] and n_lines >= _AGREE * (len(counts) - 1), usual, counts[0])
+        return cls(0 < usual == counts[0] and n_lines >= _MIN_AGREEMENT * (len(counts) - 1), usual, counts[0])
 
 
 def separator(text: str) -> str:
     """Return what separates the columns of the lines of a text.
 
-    Separators within quotes do not count, nor do lines that begin with "#" if there are others.
+    Separators within quotes do not count, nor do remarks if there are other lines.
     """
-    lines = [line for line in _ENDS.split(_QUOTED.sub('""', text)) if line.strip()][: SAMPLE_ROWS + 1]
-    lines = [line for line in lines if not line.startswith("#")] or lines or [""]
+    lines = [line for line in _LINE_ENDS.split(_QUOTED_TEXT.sub('""', text)) if line.strip()][: SAMPLE_ROWS + 1]
+    lines = [line for line in lines if not is_remark(line)] or lines or [""]
     found = {one: _Counts.of([line.count(one) for line in lines]) for one in _SEPARATORS}
     blanks = _Counts.of([max(0, len(line.split(None, MAX_COLUMNS)) - 1) for line in lines])
     best = max(_SEPARATORS, key=found.__getitem__)
@@ -98,18 +101,18 @@ def separator(text: str) -> str:
         return BLANKS if blanks.agree or 1 < blanks.first + 1 == blanks.usual else ","
     is_aligned = best == "\t" and blanks.usual > found[best].usual
     is_aligned = is_aligned and sum("  " in line.strip() for line in lines) > len(lines) / 2
-    has_decimal_commas = best == "," and not any(map(_OTHER_COMMA.search, lines))
+    words = (word for line in lines for word in line.split(None, MAX_COLUMNS) if "," in word)
+    has_decimal_commas = best == "," and found[best].usual > 1 and all(map(_DECIMAL_COMMA.fullmatch, words))
     is_text = not found[best].agree and not any(f"{best} " in line for line in lines)
     return BLANKS if blanks.agree and (is_aligned or has_decimal_commas or is_text) else best
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------
 
-_SURE = 3  # evidence from which on the first line is taken for names
-_MANY = 10  # values from which on it says something that a number is far outside of their range
-_WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_DIGITS = re.compile(r"\d+", re.ASCII)
+_SURE_EVIDENCE = 3  # The first line is taken for names from this evidence on.
+_MIN_VALUES = 10  # A number far outside the range of fewer values is not evidence.
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_SOME_DIGITS = re.compile(r"\d+", re.ASCII)
 
 
 def has_names(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool | None:
@@ -117,10 +120,11 @@ def has_names(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool | No
 
     Without a number it does, unless its texts are values of most of the columns below. With numbers, it is compared
     with the rows below, which have as many fields: names are different, do not occur among the values of their column,
-    are no numbers where these are, and whole numbers where these have decimals; several are often numbers in order.
+    are texts above numbers, or whole numbers above decimals; several names are often numbers in order.
     """
+    # Few rows that are equal to the first repeat its names; many do not.
     rows = [row for row in below if list(row) != list(first)]
-    rows = rows if len(rows) >= _AGREE * len(below) else list(below)  # else names are repeated in the middle
+    rows = rows if len(rows) >= _MIN_AGREEMENT * len(below) else list(below)
     fields = [_with_point(field) for field in first]
     columns = [[cell for row in rows if not is_missing(cell := _with_point(row[k]))] for k in range(len(fields))]
     pairs = [(f, column) for f, column in zip(fields, columns, strict=True) if column and not is_missing(f)]
@@ -130,7 +134,7 @@ def has_names(first: Sequence[str], below: Sequence[Sequence[str]]) -> bool | No
     if max(Counter(filter(None, fields)).values()) > 1:
         return False
     score = sum(_evidence(f, column) for f, column in pairs) + _order(fields, rows)
-    return True if score >= _SURE else None if score > 0 else False
+    return True if score >= _SURE_EVIDENCE else None if score > 0 else False
 
 
 def _with_point(cell: str) -> str:
@@ -141,7 +145,7 @@ def _with_point(cell: str) -> str:
 
 def _form(text: str) -> str | None:
     """Return what a text with digits looks like whatever they are: "0-0-0" for 2019-05-01, "A0" for A11."""
-    form = _DIGITS.sub("0", text)
+    form = _SOME_DIGITS.sub("0", text)
     return form if "0" in form else None
 
 
@@ -151,27 +155,27 @@ def _evidence(field: str, column: list[str]) -> int:
     if not is_number(field):
         form = _form(field)
         if field in column or (form is not None and form in set(map(_form, column))):
-            return -_SURE
+            return -_SURE_EVIDENCE
         if 2 * len(numbers) > len(column) or field.lower() in ("label", "target", "class"):
-            return min(len(column), _SURE)
-        return min(len(column), _SURE) if min(Counter(column).values()) > 1 else 0  # else new texts may come
+            return min(len(column), _SURE_EVIDENCE)
+        return min(len(column), _SURE_EVIDENCE) if min(Counter(column).values()) > 1 else 0  # else new texts may come
     if 2 * len(numbers) > len(column):
         return _evidence_of_number(field, numbers)
-    return -_SURE if field in column else 0 if numbers else min(len(column), _SURE)
+    return -_SURE_EVIDENCE if field in column else 0 if numbers else min(len(column), _SURE_EVIDENCE)
 
 
 def _evidence_of_number(field: str, column: list[str]) -> int:
     """Return how much a number looks like the name of a column of numbers."""
-    is_whole = _WHOLE.fullmatch(field) is not None
+    is_whole = _WHOLE_NUMBER.fullmatch(field) is not None
     if field in column:
-        return -1 if is_whole else -_SURE
+        return -1 if is_whole else -_SURE_EVIDENCE
     values, value = [float(cell) for cell in column], float(field)
     low, high = min(values), max(values)
-    if is_whole and not any(map(_WHOLE.fullmatch, column)):
+    if is_whole and not any(map(_WHOLE_NUMBER.fullmatch, column)):
         return min(len(column), 1 if low <= value <= high else 2)
     if low <= value <= high:
         return 0 if is_whole else -1
-    return int(len(column) >= _MANY and not 2 * low - high <= value <= 2 * high - low)
+    return int(len(column) >= _MIN_VALUES and not 2 * low - high <= value <= 2 * high - low)
 
 
 def _order(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
@@ -179,7 +183,7 @@ def _order(fields: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     places = [k for k, field in enumerate(fields) if is_number(field)]
     weight = _steadiness([fields[k] for k in places])
     if weight and sum(_steadiness([row[k] for k in places]) > 0 for row in rows) > len(rows) / 10:
-        return 0  # as those below are
+        return 0  # The rows below are in order, too.
     return min(weight, len(rows)) if rows else weight // 4
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,10 @@ _SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at it
 MISSING = ("", "nan")  # texts that are no labels
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
-_WRITTEN_INDEX = re.compile(
-    r"|Unnamed: 0(\.\d+)*"
-)  # what it is called in CSV, and once that was read and written again
-_INDEX = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
-_VACANT = "it has no name, and nothing is in it"
+# An index without a name is called so once pandas has read and written it.
+_WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
+_INDEX_REMARK = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
+_VACANT_REMARK = "it has no name, and nothing is in it"
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,10 @@ class TableColumns:
         remarks: tuple[str, ...] = ()
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
-            index_names = list(takewhile(_WRITTEN_INDEX.fullmatch, columns)) if columns[:1] == names[:1] else []
-            left_out = {name: _INDEX for name in index_names} | {name: _VACANT for name in columns if name in vacant}
+            indices = [name for name in columns if _WRITTEN_INDEX.fullmatch(name) or name == names[0] == ""]
+            left_out = {name: _INDEX_REMARK for name in indices} | {
+                name: _VACANT_REMARK for name in columns if name in vacant
+            }
             columns = [name for name in columns if name not in left_out]
             remarks = tuple(f"{path}: {_called(name)} is left out: {why}" for name, why in left_out.items())
         elif index is not None and names[index] in columns:
