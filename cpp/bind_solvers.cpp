@@ -102,6 +102,58 @@ template <class T> void bind_pairs(nb::module_& m, SolvePairs<T> PairTable::* pa
         "Pair steps in one block for every output.");
 }
 
+// ---- many small problems ----------------------------------------------------------------------------------------
+
+// Calls begin() on every thread, and what it returned with the number of one problem after the other.
+template <class Begin> void in_turns(int64_t problems, int n_threads, Begin begin) {
+    Turns turns{problems};
+    std::exception_ptr failure;
+    std::mutex failing;
+    in_parallel(n_threads, [&] {
+        try {
+            auto work = begin();
+            for (int64_t k; (k = turns.take()) >= 0;) work(k);
+        } catch (...) {
+            const std::lock_guard lock(failing);
+            failure = std::current_exception();
+        }
+    });
+    if (failure) std::rethrow_exception(failure);
+}
+
+// Problems of one block each, whose rows follow one another in every array.
+void solve_blocks(In<double, 1> grams, Index bounds, In<double, 2> pieces, In<double, 1> y, Out<double, 1> dual,
+                  In<double, 1> margins, bool intercept, int max_steps, int n_threads) {
+    const int64_t n = int64_t(y.shape(0)), problems = int64_t(bounds.shape(0)) - 1, *const ends = bounds.data();
+    bool fits = problems >= 0 && ends[0] == 0 && ends[problems] == n && pieces.shape(0) == 6 &&
+                int64_t(pieces.shape(1)) == n && int64_t(dual.shape(0)) == n && int64_t(margins.shape(0)) == n;
+    std::vector<int64_t> first{0};
+    int64_t largest = 0;
+    for (int64_t k = 0; fits && k < problems; ++k) {
+        const int64_t size = ends[k + 1] - ends[k];
+        fits = 0 <= size && size <= n;
+        largest = std::max(largest, size);
+        first.push_back(first.back() + size * size);
+    }
+    if (!fits || first.back() != int64_t(grams.shape(0)))
+        throw std::invalid_argument("arrays of problems do not fit together");
+    std::vector<int64_t> index(size_t(largest), 0);
+    std::iota(index.begin(), index.end(), 0);
+    const double* const p = pieces.data();
+    nb::gil_scoped_release release;
+    in_turns(problems, n_threads, [&] {
+        return [&, change = std::vector<double>(size_t(largest)), operations = 0.0](int64_t k) mutable {
+            const int64_t at = ends[k];
+            const double* const own = p + at;
+            operations = 0.0;  // a call goes on only until they are many
+            solve_block({ends[k + 1] - at, index.data(), grams.data() + first[size_t(k)],
+                         {own, own + n, own + 2 * n, own + 3 * n, own + 4 * n, own + 5 * n}, y.data() + at,
+                         dual.data() + at, margins.data() + at, change.data(), intercept, &operations},
+                        chosen.pairs->f64, 0.0, 0.0, max_steps);
+        };
+    });
+}
+
 // ---- pairs of classes -------------------------------------------------------------------------------------------
 
 constexpr double values_a_thread = 2e6;  // kernel values of pairs: a millisecond of steps, from which a second thread pays
@@ -136,23 +188,13 @@ public:
 
     void solve(double goal, int64_t steps_a_row, int n_threads) {
         n_threads = int(std::min(double(n_threads), 1.0 + in_all / values_a_thread));
-        Turns turns{int64_t(pairs.size())};
-        std::exception_ptr failure;
-        std::mutex failing;
-        in_parallel(n_threads, [&] {
-            try {
-                const std::unique_ptr<float[]> scratch(new float[size_t(class_pair_scratch(largest))]);
-                for (int64_t k; (k = turns.take()) >= 0;) {
-                    const ClassPair& pair = pairs[size_t(k)];
-                    solve_class_pair(pair, chosen.pairs->f32, scratch.get(), goal,
-                                     steps_a_row * (pair.first + pair.second));
-                }
-            } catch (...) {
-                const std::lock_guard lock(failing);
-                failure = std::current_exception();
-            }
+        in_turns(int64_t(pairs.size()), n_threads, [&] {
+            return [&, scratch = std::unique_ptr<float[]>(new float[size_t(class_pair_scratch(largest))])](int64_t k) {
+                const ClassPair& pair = pairs[size_t(k)];
+                solve_class_pair(pair, chosen.pairs->f32, scratch.get(), goal,
+                                 steps_a_row * (pair.first + pair.second));
+            };
         });
-        if (failure) std::rethrow_exception(failure);
     }
 
 private:
@@ -161,7 +203,10 @@ private:
     double in_all = 0.0;
 };
 
-void bind_class_pairs(nb::module_& m) {
+void bind_many(nb::module_& m) {
+    m.def("solve_blocks", &solve_blocks, nb::arg("grams"), nb::arg("bounds"), nb::arg("pieces"), nb::arg("y"),
+          nb::arg("dual").noconvert(), nb::arg("margins"), nb::arg("intercept"), nb::arg("max_steps"),
+          nb::arg("n_threads"), "Solve problems of one block each, side by side.");
     m.def("class_pair_scratch", &class_pair_scratch, nb::arg("rows"), "Numbers of float32 that a pair needs as scratch.");
     m.def("solve_class_pairs",
           [](const ClassPairs::Values& first, In<float, 1> between, const ClassPairs::Values& second,
@@ -280,7 +325,7 @@ void bind_solvers(nb::module_& m) {
         "Solve one block for every output.");
     bind_pairs<float>(m, &PairTable::f32);
     bind_pairs<double>(m, &PairTable::f64);
-    bind_class_pairs(m);
+    bind_many(m);
     bind_cholesky<float>(m);
     bind_cholesky<double>(m);
     m.attr("tile_width") = tile_width;

@@ -111,7 +111,8 @@ def loss_and_conjugate(problem: DualProblem, margins, dual):
     """Sums over the rows of the primal loss and of ``phi``, by the formulas of the paper: zeta and beta apart."""
     loss, s = problem.loss, problem.weights
     if isinstance(loss, ODMLoss):
-        W, lam, upsilon, theta = problem.mass, loss.lam, loss.upsilon, loss.theta
+        W, upsilon, theta = problem.mass, loss.upsilon, loss.theta
+        lam = 20.0 * problem.total if loss.lam is None else loss.lam
         xi, epsilon = np.maximum(1 - theta - margins, 0), np.maximum(margins - 1 - theta, 0)
         zeta, beta = np.maximum(dual, 0), np.maximum(-dual, 0)
         c = (1 - theta) ** 2 / (lam * upsilon)

@@ -210,6 +210,40 @@ def solve_block(
         `dual` and `change` are written when its method `finish` has returned.
     """
 
+def solve_blocks(
+    grams: _Float64,
+    bounds: _Int64,
+    pieces: _Float64,
+    y: _Float64,
+    dual: _Float64,
+    margins: _Float64,
+    intercept: bool,
+    max_steps: int,
+    n_threads: int,
+) -> None:
+    """Solve problems of one block and one output each, to rounding. Their rows follow one another in every array.
+
+    Parameters
+    ----------
+    grams : array of shape (sum of squares,)
+        Kernel values of every problem, without labels.
+    bounds : array of shape (n_problems + 1,)
+        Where the rows of every problem begin, and the last ones end.
+    pieces : array of shape (6, n)
+        As in `solve_block`.
+    y : array of shape (n,)
+    dual : array of shape (n,)
+        Coefficients to start from; updated in place.
+    margins : array of shape (n,)
+        Margins of `dual` as it was.
+    intercept : bool
+        As in `solve_block`.
+    max_steps : int
+        Of every problem.
+    n_threads : int
+        Problems are solved side by side.
+    """
+
 def class_pair_scratch(rows: int) -> int:
     """Return how many numbers of float32 `solve_class_pairs` needs as scratch memory for a pair of so many rows."""
 

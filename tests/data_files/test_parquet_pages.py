@@ -90,6 +90,21 @@ def test_more_texts_than_values(encoding, true, written):
     assert expected in fault(written("rows.parquet", made.content()))
 
 
+@pytest.mark.parametrize("claimed", [None, 2**30])
+def test_texts_as_deltas_in_blocks_of_hadoop(claimed, written):
+    """As Spark writes them, but Arrow does not."""
+    made = taken_apart(use_dictionary=False, compression="none", column_encoding={"label": "DELTA_LENGTH_BYTE_ARRAY"})
+    about, ((header, content),) = made.chunks[2]
+    block = pa.Codec("lz4_raw").compress(content, asbytes=True)
+    made.replace_page(2, 0, (claimed or len(content)).to_bytes(4, "big") + len(block).to_bytes(4, "big") + block)
+    header[2], about[4] = (5, len(content)), (5, 5)
+    path = written("rows.parquet", made.content())
+    if claimed is None:
+        assert read_data(path).y.tolist() == TABLE["label"]
+    else:
+        assert "column 'label': a page decompresses to more than it claims" in fault(path)
+
+
 def test_a_bomb_of_many_columns_is_refused(written, monkeypatch):
     columns = {f"c{k}": ["x" * 10**5] * 10 for k in range(20)}
     path = written("rows.parquet", taken_apart({**columns, "y": [0] * 10}, use_dictionary=False).content())
@@ -114,6 +129,13 @@ def test_columns_that_are_not_read_may_hold_anything(written):
     path = written("rows.parquet", content)
     assert read_data(path, columns=["b", "a"]).X.shape == (20, 2)
     assert "column 'c.d': a page claims 1000000 values" in fault(path, columns=["a", "c.d"])
+
+
+def test_a_name_that_is_no_text(tmp_path):
+    parquet(tmp_path / "rows.parquet", TABLE)
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.parquet")
+    os.rename(tmp_path / "rows.parquet", name)
+    assert read_data(name).X.shape == (20, 2)
 
 
 # ---- files that change -----------------------------------------------------------------------------------------------

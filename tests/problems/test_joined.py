@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import HINGE, KERNELS, SQUARED_HINGE, blobs, certificate, name
+from helpers import HINGE, KERNELS, ODM, SQUARED_HINGE, blobs, certificate, name
 
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.pieces import Pieces
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.joined import JoinedProblems
+from dimargin.problems.losses import ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
 
 BOUNDS = [0, 3, 60, 100]
+ODM_A_ROW = ODMLoss(lam=None, upsilon=0.4, theta=0.2)  # whose weight is not shared by the rows
 
 
 def class_pairs(loss, kernel=KERNELS[2], intercept=True):
@@ -29,8 +31,10 @@ def coefficients(joined, seed=2):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=name)
-@pytest.mark.parametrize("loss", [HINGE, SQUARED_HINGE], ids=name)
-@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(
+    ("loss", "intercept"),
+    [(HINGE, True), (HINGE, False), (SQUARED_HINGE, True), (SQUARED_HINGE, False), (ODM, False), (ODM_A_ROW, False)],
+)
 def test_objectives(loss, intercept, kernel):
     pairs = class_pairs(loss, kernel, intercept)
     numbers = [2, 0, 1]
@@ -66,6 +70,52 @@ def test_coefficients_become_feasible_problem_by_problem():
     np.testing.assert_array_equal(joined.feasible(found), found)
 
 
+@pytest.mark.parametrize("loss", [HINGE, ODM, ODM_A_ROW], ids=name)
+def test_problems_of_few_rows_are_those_of_all_with_coefficients_of_zero(loss):
+    pairs = class_pairs(loss, intercept=False)
+    few, all_rows = pairs.joined([2, 0], 20), pairs.joined([2, 0])
+    signed = np.zeros((2, BOUNDS[-1]))
+    few.set_coefficients(signed, coefficients(few))
+    dual = all_rows.coefficients(signed)
+    assert few.rows.sizes.tolist() == [40, 23] and np.count_nonzero(dual) == np.count_nonzero(coefficients(few))
+    part = np.isin(np.arange(len(dual)), np.flatnonzero(few_of_each(all_rows, 20)))
+    np.testing.assert_array_equal(dual[part], coefficients(few))
+    for whole, own in zip(all_rows.losses.conjugate.rows, few.losses.conjugate.rows, strict=True):
+        np.testing.assert_allclose(whole[part], own, rtol=1e-14)
+
+
+def few_of_each(joined, few):
+    """Whether a row is one of the first of its class in its pair."""
+    starts = np.r_[0, 1 + np.flatnonzero(np.diff(joined.labels) != 0)]
+    return np.arange(len(joined.labels)) - np.repeat(starts, np.diff(np.r_[starts, len(joined.labels)])) < few
+
+
+def test_coefficients_are_set_where_those_of_their_pair_are():
+    pairs = class_pairs(HINGE)
+    signed, joined = np.zeros((2, BOUNDS[-1])), pairs.joined([2, 0, 1])
+    dual = joined.feasible(np.abs(coefficients(joined)))
+    joined.set_coefficients(signed, dual)
+    np.testing.assert_array_equal(joined.coefficients(signed), dual)
+    for k, number in enumerate([2, 0, 1]):
+        np.testing.assert_array_equal(pairs.joined([number]).coefficients(signed), dual[joined.of(k)])
+        (a, b), (first, second) = pairs.pairs[number], pairs.rows(pairs.pairs[number])
+        own = dual[joined.of(k)]
+        np.testing.assert_array_equal(np.r_[-signed[b - 1, first], signed[a, second]], own)
+
+
+def test_groups_are_of_bounded_work_and_rows():
+    pairs = class_pairs(HINGE)  # of 60, 43 and 97 rows
+    numbers = np.array([2, 0, 1])
+
+    def groups(n_values, n_rows):
+        return [group.tolist() for group in pairs.groups(numbers, n_values, n_rows)]
+
+    assert groups(97**2 + 60**2 + 43**2, 200) == [[2, 0, 1]]
+    assert groups(97**2 + 60**2 + 43**2 - 1, 200) == groups(10**6, 199) == [[2, 0], [1]]
+    assert groups(60**2 + 43**2, 200) == groups(10**6, 103) == [[2], [0, 1]]  # one that is larger is alone
+    assert groups(0, 0) == [[2], [0], [1]] and not pairs.groups(numbers[:0], 1, 1)
+
+
 def test_coefficients_outside_of_their_box_have_no_certificate():
     pairs = class_pairs(HINGE)
     joined = pairs.joined([0, 1, 2])
@@ -89,7 +139,7 @@ def test_sums_are_as_exact_as_their_bound_of_rounding_expects():
     sizes = [4096, 1, 4095, 2000]
     rows = Pieces.of([np.arange(size) for size in sizes])
     losses = MarginLosses(np.ones((1, sum(sizes))), np.ones(sum(sizes)), HINGE, 1.0, 1.0)
-    joined = JoinedProblems(losses, rows)
+    joined = JoinedProblems(losses, rows, np.zeros(sum(sizes), dtype=np.int64))
     for terms in (np.full(sum(sizes), 0.1), rng.uniform(0, 1, sum(sizes)), np.geomspace(1, 1e-8, sum(sizes))):
         for sum_, own in zip(joined.sums(terms), rows.split(terms), strict=True):
             assert abs(sum_ - math.fsum(own)) <= 16 * 2.0**-53 * math.fsum(own)

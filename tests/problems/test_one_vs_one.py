@@ -1,13 +1,14 @@
 """The layout of the coefficients of one against one."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 from sklearn.svm import SVC
+from sklearn.utils.multiclass import _ovr_decision_function
 
-from dimargin.problems.one_vs_one import coefficients_of, pair_numbers, pairs_of, set_coefficients
+from dimargin.problems.one_vs_one import pair_numbers, pairs_of, slots_of, votes_of
 
 
 @pytest.mark.parametrize("n_classes", [3, 5])
@@ -23,14 +24,24 @@ def test_the_layout_is_that_of_svc(n_classes):
 
 
 def test_every_coefficient_belongs_to_one_pair():
-    bounds, signed = [0, 2, 3, 6, 7], np.zeros((3, 7))
+    assert [tuple(pair) for pair in pairs_of(4)] == list(combinations(range(4), 2))
+    bounds, taken = [0, 2, 3, 6, 7], np.zeros((3, 7), dtype=int)
     rows = [slice(*ends) for ends in pairwise(bounds)]
-    for number, pair in enumerate(pairs_of(4)):
-        own = rows[pair[0]], rows[pair[1]]
-        size = sum(part.stop - part.start for part in own)
-        assert not coefficients_of(signed, pair, own).any()  # none was set by another pair
-        set_coefficients(signed, pair, own, 10 * number + 1 + np.arange(size))
-    for number, pair in enumerate(pairs_of(4)):
-        values = coefficients_of(signed, pair, (rows[pair[0]], rows[pair[1]]))
-        np.testing.assert_array_equal(values, 10 * number + 1 + np.arange(len(values)))
-    assert (signed != 0).all()
+    for pair, slots in zip(pairs_of(4), slots_of(pairs_of(4)), strict=True):
+        for c, slot in zip(pair, slots, strict=True):
+            taken[slot, rows[c]] += 1
+    assert (taken == 1).all()
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 30])
+def test_votes_are_those_of_scikit_learn(n_classes):
+    rng = np.random.default_rng(n_classes)
+    values = rng.normal(size=(n_classes * (n_classes - 1) // 2, 200)) * 10.0 ** rng.integers(-3, 3, 200)
+    values[rng.uniform(size=values.shape) < 0.2] = 0.0  # ties are for the first class of a pair
+    expected = _ovr_decision_function(values.T > 0, values.T, n_classes)
+    np.testing.assert_array_equal(votes_of(values, pair_numbers(n_classes)), expected)
+    # as in predictions of one row each; values of the same size, so that the order of a sum shows
+    values = np.random.default_rng(0).normal(size=values.shape)
+    together = votes_of(values, pair_numbers(n_classes))
+    one_by_one = [votes_of(np.ascontiguousarray(row[:, None]), pair_numbers(n_classes)) for row in values.T]
+    np.testing.assert_array_equal(np.concatenate(one_by_one), together)

@@ -306,3 +306,11 @@ print(next(line for line in open("/proc/self/status") if line.startswith("VmRSS"
     modules, *memory = run.stdout.split("\n")
     assert modules == "[]"
     assert int(memory[0]) < 150_000  # kB
+
+
+def test_the_log_is_ascii_whatever_peers_say():
+    lines = []
+    json_log("a", lines.append)("refused", {"site": "\x1b[2J\u202e", "reason": "two\nlines"})
+    (line,) = lines
+    assert line.isascii() and line.count("\n") == 1 and "\x1b" not in line
+    assert json.loads(line)["about"] == "\x1b[2J\u202e" and json.loads(line)["reason"] == "two\nlines"

@@ -17,6 +17,7 @@ from dimargin.solvers import BlockCoordinateDescent, Limits, solve
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.blocks import may_rest_on
 from dimargin.solvers.precision import go_on_in_float64
+from dimargin.solvers.stopwatch import Stopwatch
 
 RBF = Kernel("rbf", gamma=1.0)
 
@@ -165,7 +166,7 @@ def test_an_end_while_rows_rest(soon):
         solver.step(state)
     assert state.active is not None and state.dual.any()
     if not soon:
-        state.began -= 1e6
+        state.stopwatch.add(1e6, 1)
     solution = solver.finish(state, "stopped", "", [])
     assert (solution.objectives.worst_gap < 1) == soon and solution.dual.any() == soon
     margins = problem.labels * (problem.labels * solution.dual @ gram(problem))
@@ -184,6 +185,5 @@ def test_rows_wake_in_time_for_the_deadline(deadline, rests):
     state.whole_gap = 1e-3  # so that the gap of the active rows wakes none
     while state.passes < 2:
         solver.step(state)
-    evaluations = solver.evaluations(state) / state.active.evaluations_to_wake(state.dual)
-    state.began = now - 100 * evaluations  # a hundred seconds to wake
+    state.stopwatch = Stopwatch(100.0, state.active.evaluations_to_wake(state.dual))  # a hundred seconds to wake
     assert may_rest_on(state) == rests

@@ -150,3 +150,46 @@ def test_a_solve_that_has_begun_is_done_by_whoever_comes_first(n_outputs, n_thre
         assert solving.finish() == solving.finish() > 0
         assert_array_equal(dual, expected[0])
         assert_array_equal(change, expected[1])
+
+
+# ---- many problems in a call ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(("loss", "intercept"), [(ODMLoss(256.0, 0.4, 0.2), False), (HingeLoss(2.0), True)], ids=repr)
+def test_problems_of_one_call_are_solved_as_alone(loss, intercept, n_threads):
+    sizes = [1, 40, 7, 90]
+    alone, given = [], [[] for _ in range(4)]
+    for seed, n in enumerate(sizes):
+        X, labels = blobs(max(n, 2), seed)
+        problem = make_problem(X[:n], labels[:, :n], loss, KERNELS[2])
+        alone.append(solve_block(problem, np.arange(n), np.zeros((1, n)), 0.0, 200, intercept)[0][0])
+        own = gram(problem).ravel(), problem.conjugate.stack(), labels[0, :n], np.zeros(n)
+        for values, more in zip(given, own, strict=True):
+            values.append(more)
+    grams, pieces, labels, dual = (np.concatenate(values, axis=-1) for values in given)
+    bounds = np.array([0, 1, 41, 41, 48, 138])  # one of them has no rows
+    _core.solve_blocks(grams, bounds, pieces, labels, dual, np.zeros(len(dual)), intercept, 200, n_threads)
+    assert_array_equal(dual, np.concatenate(alone))
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (0, np.ones(12)),
+        (1, np.array([0, 2])),
+        (1, np.array([1, 2, 5])),
+        (1, np.array([0, 6, 5])),
+        (2, np.ones((6, 4))),
+        (2, np.ones((5, 5))),
+        (3, np.ones(4)),
+        (4, np.ones(6)),
+        (5, np.ones(4)),
+    ],
+)
+def test_problems_that_do_not_fit_are_refused(place, wrong):
+    given = [np.ones(13), np.array([0, 2, 5]), np.ones((6, 5)), np.ones(5), np.zeros(5), np.zeros(5)]
+    _core.solve_blocks(*given, False, 1, 1)
+    given[place] = wrong
+    with pytest.raises(ValueError, match="do not fit together"):
+        _core.solve_blocks(*given, False, 1, 1)

@@ -10,6 +10,7 @@ from helpers import HINGE, ODM, SQUARED_HINGE, blobs, make_problem, name
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.dual import DualProblem
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
+from dimargin.solvers.stopwatch import Stopwatch
 
 RBF = Kernel("rbf", gamma=1.0)
 
@@ -71,14 +72,14 @@ def test_no_pass_is_begun_that_would_end_late():
     state = solver.init(problem_of(3000), None, limits)
     solver.check(state)
     solver.step(state)
-    before, state.pace = state.dual.copy(), 1.0  # seconds of a kernel value: a pass would take weeks
+    before, state.stopwatch = state.dual.copy(), Stopwatch(1.0, 1)  # a pass would take weeks
     solver.check(state)
     solver.step(state)
     assert solver.verdict(state, solver.check(state))[0] == "max_time"
     np.testing.assert_array_equal(state.dual, before)
     state.is_late, state.is_complete = False, True
     assert solver.verdict(state, state.objectives)[0] == "max_time"
-    state.pace = 0.0
+    state.stopwatch = Stopwatch()
     assert solver.verdict(state, state.objectives)[0] == "converged"
 
 

@@ -280,19 +280,28 @@ def test_limits_end_a_long_pass_and_leave_a_certified_model(monkeypatch, n_threa
     assert fit(X, losses, interrupted=interrupted).status == "stopped"
 
 
-def test_a_hessian_that_was_given_up_is_made_again():
+@pytest.mark.parametrize("look", [1, 2, 4])  # before any row is added, and between outputs
+def test_a_hessian_that_was_given_up_is_made_again(look, monkeypatch):
     class OnceReached(Limits):
         looked = 0
 
         @property
         def reached(self):
             OnceReached.looked += 1
-            return OnceReached.looked == 1
+            return OnceReached.looked == look
 
-    X, labels, weights = rows_of(3000, 5)
+    given_up, measured = [], Newton.measured
+
+    def noted(self, state):
+        found = measured(self, state)
+        given_up.append(state.hessian_at is None and not state.hessian.any())
+        return found
+
+    monkeypatch.setattr(Newton, "measured", noted)
+    X, labels, weights = rows_of(3000, 5, n_outputs=4)
     losses = losses_of(labels, weights, ODMLoss(1e3, 0.5, 0.2), False)
-    solution = solve(shards_of(X, losses), Newton(5), np.zeros((1, 6)), OnceReached(tol=1e-9))
-    assert solution.status == "converged"
+    solution = solve(shards_of(X, losses), Newton(5), np.zeros((4, 6)), OnceReached(tol=1e-9))
+    assert given_up[0] and not any(given_up[1:]) and solution.status == "converged"
     assert_allclose(solution.weights, fit(X, losses).weights, rtol=1e-6)
 
 

@@ -257,7 +257,9 @@ def test_a_deadline_ends_at_a_level_or_a_round(monkeypatch):
     monkeypatch.setattr(
         levels_module,
         "out_of_time",
-        lambda plan, what, needed, history: original(plan, what, needed * (1e12 if "round" in what else 0), history),
+        lambda plan, what, n_vectors, passes, history: original(
+            plan, what, n_vectors, passes * (1e12 if "round" in what else 0), history
+        ),
     )
     plan = replace(plan, limits=replace(plan.limits, deadline=time.perf_counter() + 1000))
     outcome = Cascade(rounds=20).train(plan)

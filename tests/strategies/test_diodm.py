@@ -15,7 +15,7 @@ from dimargin.kernels.functions import Kernel
 from dimargin.problems.dual import DualProblem
 from dimargin.sharding.tree import Level
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
-from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape
+from dimargin.strategies import Exact, Facts, Progress, Training, TreeShape, diodm
 from dimargin.strategies.diodm import merged
 from dimargin.strategies.levels import Step
 from dimargin.strategies.solves import Solved, summarise
@@ -222,6 +222,18 @@ def test_a_deadline_ends_at_a_level(weighted):
     assert outcome.status == "max_time"
     assert outcome.scope == "partitioned"
     assert outcome.history[-1]["level"] == 2
+
+
+def test_the_time_of_the_next_level_is_that_of_its_support_vectors(monkeypatch):
+    asked = []
+    monkeypatch.setattr(diodm, "out_of_time", lambda plan, what, *others: asked.append((what, *others[:2])))
+    problem = make_problem(*blobs(1300, seed=7), HINGE, RBF)
+    plan = training(problem, TreeShape(branching=2, n_levels=2, n_landmarks=5), tol=1e-3)
+    recorder = Recorder()
+    DiODM(early_stop=False).train(replace(plan, progress=recorder))
+    for (what, n_support, passes), level in zip(asked, (2, 1), strict=True):
+        assert what == f"no level below {level}" and passes == 1 / 2 ** (level - 1)
+        assert n_support == len(recorder.models[2 - level].indices) < 1300
 
 
 def test_default_depth_aims_at_leaves_of_4096_rows():

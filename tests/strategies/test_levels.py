@@ -16,7 +16,7 @@ from dimargin.sharding.parts import Part
 from dimargin.sharding.tree import Level
 from dimargin.solvers import Limits
 from dimargin.strategies import LevelModel, TreeShape
-from dimargin.strategies.levels import Step, average, model
+from dimargin.strategies.levels import Step, average, model, seconds_for
 from dimargin.strategies.solves import Plan, Solved, summarise
 
 
@@ -88,6 +88,16 @@ def test_early_stop_asks_every_part(level, first_gaps, stops):
     plan = training(make_problem(X, labels, ODM, RBF), TreeShape(branching=2, n_levels=2), tol=1e-3)
     verdict = DiODM()._verdict(plan, [{}, {}], Step(replace(level, results=results), lambda: None), False)
     assert (verdict is not None) == stops
+
+
+def test_levels_that_computed_few_values_do_not_make_these_slow():
+    """Most values of a narrow kernel are negligible, and are not computed: a pass takes no longer than the levels."""
+    plan, n_support = training(make_problem(*blobs(800), ODM, RBF), TreeShape()), 100
+    history = [{"kernel_evaluations": 10**6, "seconds": 2.0, "partitions": 4}]
+    assert seconds_for(plan, n_support, 3e6, history) == pytest.approx(6.0)
+    history[0]["kernel_evaluations"] = 3
+    assert seconds_for(plan, n_support, 800 * n_support, history) == pytest.approx(4 * 2.0)
+    assert seconds_for(plan, n_support, 1e9, []) == 0.0
 
 
 def test_memory_of_a_factor_does_not_depend_on_the_threads():

@@ -59,7 +59,7 @@ def test_no_refinement_where_most_rows_are_support_vectors(last_solves):
 
 
 def test_refinement_leaves_time_for_the_last_pass(last_solves, monkeypatch):
-    monkeypatch.setattr(levels_module, "seconds_for", lambda evaluations, history: 11.0)
+    monkeypatch.setattr(levels_module, "seconds_for", lambda *arguments: 11.0)
     plan = training(separable(), TREE, tol=1e-3)
     deadline = time.perf_counter() + 1000
     outcome = DivideAndConquer().train(replace(plan, limits=replace(plan.limits, deadline=deadline)))

@@ -17,7 +17,7 @@ from dimargin.engines import LocalEngine
 from dimargin.kernels.functions import Kernel
 from dimargin.problems.losses import ODMLoss
 from dimargin.sharding.parts import Part
-from dimargin.solvers import Interrupted, Limits, solve
+from dimargin.solvers import Interrupted, Limits, solve, stopwatch
 from dimargin.strategies import Facts, rounds
 from dimargin.strategies.round_tasks import most_violating
 from dimargin.strategies.rounds import Rounds
@@ -108,9 +108,9 @@ def test_a_round_that_moves_only_the_intercept_is_certified_with_it(loss, monkey
     add_up = Rounds._add_up
 
     def noted(self, state):
-        values = add_up(self, state)
-        seen.append((values, state.objectives))
-        return values
+        before = state.evaluations
+        add_up(self, state)
+        seen.append((state.evaluations - before, state.objectives))
 
     monkeypatch.setattr(Rounds, "_add_up", noted)
     across(problem, max_iter=2)
@@ -202,10 +202,25 @@ def test_no_float64_pass_begins_that_the_time_limit_would_not_let_end(monkeypatc
     assert across(problem, tol=1e-6).status == "converged" and begun
     begun.clear()
     monkeypatch.setattr(rounds, "FLOAT64_COST", 1e12)
+    monkeypatch.setattr(stopwatch, "_MIN_SECONDS", 0.0)
     found = across(problem, tol=1e-6, deadline=time.perf_counter() + 1e3)
     assert found.status == "max_time" and "float64" in found.reason and not begun
     assert found.objectives.rounding.max() > 0
     check(problem, found)
+
+
+def test_every_support_vector_has_been_timed_with_all_rows(monkeypatch):
+    """So a pass over all of them is not thought to take longer than all jobs so far, whatever the last one computed."""
+    check_gap, known = Rounds.check, []
+
+    def noted(self, state):
+        found = check_gap(self, state)
+        known.append((state.stopwatch.values, 0 if state.support is None else state.support.n_rows))
+        return found
+
+    monkeypatch.setattr(Rounds, "check", noted)
+    assert across(problem_of(HINGE, True), tol=1e-7).status == "converged"
+    assert len(known) > 3 and all(values >= N * n_support for values, n_support in known)
 
 
 def test_callbacks_and_interrupts_end_it():

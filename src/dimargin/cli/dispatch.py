@@ -13,10 +13,12 @@ import typer
 from dimargin.cli.root import COMMANDS, new_app, overview, register
 from dimargin.cli.streams import open_streams
 from dimargin.system.extras import MissingExtra
+from dimargin.system.printing import printable
 
 COMPLETION = "_DIMARGIN_COMPLETE"  # set by a shell that completes a line
 _ABORTED = 130  # what typer makes of Ctrl-C
 _WRONG_USAGE = 2  # of typer too
+_plain_warning = warnings.formatwarning
 _MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line, not a traceback
 
 
@@ -37,6 +39,7 @@ def _app() -> typer.Typer:
 def main() -> NoReturn:
     """Run the command line; a mistake or a missing extra is a line on standard error and exit status 1 or 2."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    warnings.formatwarning = _printable_warning
     output = open_streams()
     status = _status_of(lambda: _app()())
     if not (status and output.error):  # else it was said
@@ -55,14 +58,20 @@ def _status_of(work: Callable[[], object]) -> str | int | None:
     except BrokenPipeError:
         pass  # the reader has gone; so do we, without a word
     except MissingExtra as error:
-        _say(error)
+        _say(printable(error))
         return _WRONG_USAGE
     except _MISTAKES as error:
-        _say(str(error) or "there is not enough memory")  # only MemoryError may say nothing
+        _say(printable(error, keep="\n") or "there is not enough memory")  # only MemoryError may say nothing
     else:
         return 0
     return 1
 
 
-def _say(what: object) -> None:
+def _say(what: str) -> None:
     print(f"dimargin: {what}", file=sys.stderr)
+
+
+def _printable_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    return printable(_plain_warning(message, category, filename, lineno, line), keep="\n")

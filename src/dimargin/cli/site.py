@@ -27,6 +27,7 @@ from dimargin.network.programs.parameters import CoreSetParameters, GossipParame
 from dimargin.sites.folder import SiteFolder
 from dimargin.system.descriptors import reserve_descriptors
 from dimargin.system.extras import require
+from dimargin.system.printing import printable
 from dimargin.system.threads import single_threaded_blas
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{folder_of_site.status} is damaged: {error!r}") from error
     for what, value in lines.items():
-        print(f"{what:20} {value}")
+        print(f"{what:20} {printable(value)}")
 
 
 def _status_lines(facts: dict[str, Any]) -> dict[str, Any]:

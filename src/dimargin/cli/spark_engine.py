@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
 from dimargin.cli.terminal import JobDisplay
 from dimargin.system.extras import require
+from dimargin.system.printing import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +141,7 @@ def _messages_until(ending: Event) -> Iterator[None]:
             for line in lines:
                 if not ending.is_set():
                     with suppress(OSError):  # where nobody can be told, Spark must still be able to write
-                        os.write(shown, line)
+                        os.write(shown, printable(line.decode(errors="replace"), keep="\t\r\n").encode())
         os.close(shown)  # nobody writes any more, this process included
 
     Thread(target=forward, daemon=True).start()

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import memory_of_process, out_of_memory
+from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
 
-class DataFileError(ValueError):
+class DataFileError(PrintableError, ValueError):
     """Error for a data file that cannot be read; the message names file, line or row, and what was expected."""
 
 

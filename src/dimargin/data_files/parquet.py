@@ -60,7 +60,7 @@ class ParquetRows:
 
     @contextmanager
     def _file(self) -> Iterator[tuple[pa.NativeFile, bytes, pyarrow.parquet.ParquetFile]]:
-        with pa.OSFile(str(self._path)) as source:
+        with pa.OSFile(os.fsencode(self._path)) as source:
             footer = footer_of(self._path, source)
             with pyarrow.parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
                 yield source, footer, file

@@ -20,6 +20,7 @@ _HEADER, _LONGEST_HEADER = 2**8, 2**24  # bytes of a page's header that are read
 _NUMBERS, _TEXTS = (2**20, 64), (2**26, 2**10)
 _BYTE_ARRAY = 6  # the type of texts
 _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}  # Arrow's names
+_HADOOP = 5  # LZ4 in blocks, each behind its sizes
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # types of pages
 _OWN_HEADERS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # numbers of their fields
 _DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # encodings of texts whose content says again how many there are
@@ -150,8 +151,7 @@ class _Chunk:
             raise ValueError(f"a page claims {levels} bytes of levels")
         content = self._source.read_at(page.compressed - levels, page.begin + levels)
         if self._about[4, INT32] and page.header.get((7, TRUE), True):
-            codec = pa.Codec(_CODECS[self._about[4, INT32]])
-            content = codec.decompress(content, max(0, page.decompressed - levels), asbytes=True)
+            content = _decompressed(content, self._about[4, INT32], page.decompressed - levels)
         if page.kind == _DATA and self._leaf.max_definition_level:
             content = content[4 + int.from_bytes(content[:4], "little") :]
         parser = Parser(content)
@@ -159,6 +159,21 @@ class _Chunk:
             n_lengths = _skip_deltas(parser, page.n_values)
             if n_lengths > page.n_values:
                 raise ValueError(f"a page of {page.n_values} values claims {n_lengths} texts")
+
+
+def _decompressed(content: bytes, codec: int, size: int) -> bytes:
+    """Return what a page holds; raises ValueError, OSError or LookupError if that is not so many bytes."""
+    if codec != _HADOOP:
+        return pa.Codec(_CODECS[codec]).decompress(content, max(0, size), asbytes=True)  # type: ignore[no-any-return]
+    blocks, at = list[bytes](), 0
+    while at < len(content):
+        taken, length = (int.from_bytes(content[k : k + 4], "big") for k in (at, at + 4))
+        size -= taken
+        if size < 0:
+            raise ValueError("a page decompresses to more than it claims")
+        blocks.append(pa.Codec("lz4_raw").decompress(content[at + 8 : at + 8 + length], taken, asbytes=True))
+        at += 8 + length
+    return b"".join(blocks)
 
 
 def _skip_deltas(parser: Parser, most: int) -> int:

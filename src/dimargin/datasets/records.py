@@ -10,11 +10,12 @@ from pathlib import Path
 
 from dimargin.datasets.catalogue import PublicFile
 from dimargin.datasets.places import Found
+from dimargin.system.printing import PrintableError
 from dimargin.system.reading import read_json
 from dimargin.system.writing import write_file
 
 
-class ChangedFileError(OSError):
+class ChangedFileError(PrintableError, OSError):
     """Error for a file in the cache that is not what it was when it was fetched, or not the public one."""
 
 

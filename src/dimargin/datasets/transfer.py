@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dimargin.system.printing import PrintableError
 from dimargin.system.reading import read_json
 from dimargin.system.writing import write_file
 
@@ -24,7 +25,7 @@ CHUNK = 2**16  # bytes; what has come of the last one is lost when the connectio
 TIMEOUT = 30.0  # seconds without any byte
 
 
-class FetchError(OSError):
+class FetchError(PrintableError, OSError):
     """Error for a file that could not be fetched."""
 
 

@@ -435,6 +435,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         Two classes are told apart by decision values in float32, which are faster, where these are far from zero. The
         labels are those of `decision_function`.
         """
+        check_is_fitted(self)
         if len(self.classes_) > 2 or self._router is not None:
             return super().predict(X)
         n_rows, batches = self._batches(X)
@@ -461,10 +462,12 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         values = np.zeros((len(self.intercept_), part.shape[0]))
         if self.support_vectors_.shape[0] or self._router is not None:
             outgrown = self._transform.outgrown(part)
-            # apart, so that no row's value depends on the rows that it comes with
-            for rows in (~outgrown, outgrown) if outgrown.any() else (slice(None),):
-                if part[rows].shape[0]:
-                    values[:, rows] = self._values(part[rows])
+            if not outgrown.any():
+                values = self._values(part)
+            else:  # apart, so that no row's value depends on the rows that it comes with
+                for rows in (~outgrown, outgrown):
+                    if part[rows].shape[0]:
+                        values[:, rows] = self._values(part[rows])
         values += self.intercept_[:, None]
         return values
 

@@ -11,9 +11,12 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 from sklearn.utils import gen_batches
 
 from dimargin.kernels.columns import narrowed
+from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.hinge import HingeRows
 from dimargin.problems.objectives import ROUNDINGS, Objectives
+from dimargin.strategies.block_pairs import ROWS_AT_ONCE, VALUES_AT_ONCE
+from dimargin.strategies.stored_pairs import MAX_ROWS
 from dimargin.system.arrays import Floats, Indices
 
 _VALUES_AT_ONCE = 10**8  # between two checks of the time
@@ -53,6 +56,57 @@ def global_objectives(
         return problem.certified(dual, margins, intercept)
     left = None if max_time is None else max_time - (time.perf_counter() - began)
     return _objectives_apart(problem, support, coefficients, margins, intercept, feasible, left)
+
+
+def pair_objectives(
+    pairs: ClassPairs, signed: Floats, intercepts: Floats, tol: float, max_time: float | None
+) -> Objectives:
+    """Return the objectives of the machines of all pairs of classes, those of small pairs many in a call.
+
+    Parameters
+    ----------
+    pairs : ClassPairs
+        On float64 kernel values.
+    signed : ndarray of shape (n_classes - 1, n)
+        Coefficients of all pairs times labels.
+    intercepts : ndarray of shape (n_pairs,)
+    tol : float
+        Relative gap beside which rounding should be small.
+    max_time : float or None
+        Seconds that this may take.
+
+    Raises
+    ------
+    TimeoutError
+        If it did not end in `max_time`.
+    """
+    began, n_pairs = time.perf_counter(), len(intercepts)
+    found, is_open = Objectives(*np.zeros((5, n_pairs))), np.ones(n_pairs, dtype=bool)
+
+    def left() -> float | None:
+        return None if max_time is None else max_time - (time.perf_counter() - began)
+
+    for group in pairs.groups(np.flatnonzero(pairs.n_rows <= MAX_ROWS), VALUES_AT_ONCE, ROWS_AT_ONCE):
+        if max_time is not None and time.perf_counter() - began > max_time:
+            raise TimeoutError(
+                f"the global certificate needs more than max_time={max_time:.3g} s: {n_pairs - is_open.sum()} of "
+                f"{n_pairs} pairs of classes were done"
+            )
+        problems = pairs.joined(group)
+        dual = problems.coefficients(signed)
+        own = problems.objectives(pairs.kernel, dual, intercepts[group])[1]
+        # others have coefficients that are not feasible, or rounding that their own margins would have less of
+        sure = problems.sums((problems.feasible(dual) != dual).astype(float)) == 0
+        sure &= own.rounding <= 0.1 * np.maximum(own.unrounded, tol)
+        found.set(group[sure], own.take(sure))
+        is_open[group[sure]] = False
+    for number in np.flatnonzero(is_open).tolist():
+        problem = pairs.problem(pairs.pairs[number], pairs.kernel.n_threads)
+        coefficients = problem.labels * pairs.joined([number]).coefficients(signed)
+        support = np.flatnonzero(coefficients[0])
+        objectives = global_objectives(problem, support, coefficients[:, support], intercepts[[number]], left())
+        found.set(np.array([number]), objectives)
+    return found
 
 
 def landmark_objectives(

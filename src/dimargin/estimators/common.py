@@ -162,6 +162,8 @@ class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin
 
     def _certificate_attributes(self, objectives: Objectives, scope: str, status: str) -> dict[str, Any]:
         check_objectives(objectives.primal, objectives.dual, objectives.relative_gap)
+        # Who sums up the losses of decision values in another order must not find an objective above this one.
+        objectives = objectives.raised(self.tol)
         return {
             "objective_": per_class(objectives.primal),
             "dual_objective_": per_class(objectives.dual),

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils import gen_batches
-from sklearn.utils.multiclass import _ovr_decision_function
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.base import KernelMarginClassifier
-from dimargin.estimators.certificate import global_objectives
+from dimargin.estimators.certificate import pair_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute
 from dimargin.estimators.data import TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
-from dimargin.problems.one_vs_one import coefficients_of, pair_numbers
+from dimargin.problems.one_vs_one import pair_numbers, votes_of
 from dimargin.solvers import CACHE, Limits
 from dimargin.strategies import Exact, Progress, TreeShape
-from dimargin.strategies.one_vs_one import PairsOutcome, train_pairs
+from dimargin.strategies.one_vs_one import train_pairs
+from dimargin.strategies.pair_results import PairsOutcome
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads
 
 _WAYS = "auto", "one_vs_rest", "one_vs_one"
-_VALUES_AT_ONCE = 2**22  # decision values of pairs, which bounds the scratch memory
+_VALUES_AT_ONCE, _MIN_ROWS = 2**21, 32
+"""Decision values of pairs that are computed at once, 16 MiB, but those of 32 rows at least."""
 
 
 class MulticlassKernelClassifier(KernelMarginClassifier):
@@ -100,7 +100,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         order = self._order(data.X, data.y, data.row_weights, seed)
         order = order[np.argsort(data.y[order], kind="stable")]
         pairs = self._pairs(data, order, self._row_transform(data.X, data.weights), n_threads)
-        n_values, largest = int(data.X.size), max(pairs.n_rows)
+        n_values, largest = int(data.X.size), int(pairs.n_rows.max())
         needed = self._memory_needed(largest, n_values, 1) + 16 * len(order) * len(data.classes)
         check_memory(needed, self.memory_limit)
         left = CACHE if self.memory_limit is None else min(CACHE, self.memory_limit - needed)
@@ -183,20 +183,11 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
     ) -> Objectives:
         if not self._is_one_vs_one:
             return super()._global_objectives(data, support, signed, max_time)
-        began = time.perf_counter()
         order = np.argsort(data.y, kind="stable")
         pairs = self._pairs(data, order, self._transform.in_float64(), effective_n_threads(self.n_jobs))
         every = np.zeros((len(signed), len(order)))
         every[:, support] = signed
-        every = every[:, order]
-        found = []
-        for number, pair in enumerate(pairs.pairs):
-            coefficients = coefficients_of(every, pair, pairs.rows(pair))
-            support = np.flatnonzero(coefficients)
-            left = None if max_time is None else max_time - (time.perf_counter() - began)
-            problem, intercept = pairs.problem(pair, pairs.kernel.n_threads), self.intercept_[[number]]
-            found.append(global_objectives(problem, support, coefficients[None, support], intercept, left))
-        return Objectives.joined(found)
+        return pair_objectives(pairs, every[:, order], self.intercept_, float(self.tol), max_time)
 
     # ---- prediction ----------------------------------------------------------------------------------------------
 
@@ -216,14 +207,12 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         """
         if not hasattr(self, "dual_coef_") or not self._is_one_vs_one:
             return super().decision_function(X)
-        n_classes = len(self.classes_)
         n_rows, batches = self._batches(X)
-        values = np.empty((n_rows, n_classes))
+        values, numbers = np.empty((n_rows, len(self.classes_))), pair_numbers(len(self.classes_))
         for batch, part in batches:
             of_batch = values[batch]
-            for piece in gen_batches(part.shape[0], max(1, _VALUES_AT_ONCE // len(self.intercept_))):
-                of_pairs = self._values_of_batch(part[piece]).T
-                of_batch[piece] = _ovr_decision_function(of_pairs > 0, of_pairs, n_classes)
+            for piece in gen_batches(part.shape[0], max(_MIN_ROWS, _VALUES_AT_ONCE // len(self.intercept_))):
+                of_batch[piece] = votes_of(self._values_of_batch(part[piece]), numbers)
         return values
 
     def _values(self, part: Any) -> Floats:

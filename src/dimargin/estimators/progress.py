@@ -1,11 +1,12 @@
 """Reports of a strategy's progress to scikit-learn's callbacks and to the terminal.
 
-The task tree of a fit: ``fit`` / ``level l`` / one task a partition. Where the level is a single problem, nobody knows
-how many checks of the gap there will be, and its tasks are thousandths of the way of the gap to its tolerance, on a
-logarithmic scale, so that a progress bar moves with the gap. A check ends as many as the way has become longer, at
-least one: the last of them has the name ``check``, the others ``progress``. Should checks without progress use up the
-thousand, a task ``further checks`` has the rest of them. A callback whose ``on_fit_task_end`` returns True at a level
-or at a check stops the fit there.
+The task tree of a fit: ``fit`` / ``level l`` / one task for each partition. Of a level of more than a thousand
+partitions, which all pairs of fifty classes are, a task ``partitions`` stands for every thousandth of them. Where the
+level is a single problem, nobody knows how many checks of the gap there will be, and its tasks are thousandths of the
+way of the gap to its tolerance, on a logarithmic scale, so that a progress bar moves with the gap. A check ends as many
+as the way has become longer, at least one: the last of them has the name ``check``, the others ``progress``. Should
+checks without progress use up the thousand, a task ``further checks`` has the rest of them. A callback whose
+``on_fit_task_end`` returns True at a level or at a check stops the fit there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from dimargin.strategies import Progress
 from dimargin.system.progress_lines import print_progress
 
-_STEPS = 1000  # tasks of a level that is a single problem
+_STEPS = 1000  # Tasks of a level that is a single problem, and of one of more partitions than that.
 
 
 class GapWay:
@@ -97,10 +98,11 @@ class CallbackProgress(Progress):
         self._monitor.level_begin(level, n_tasks)
         self._single = n_tasks is None
         self._way, self._steps, self._further = GapWay(self._estimator.tol), 0, None
-        n_tasks = _STEPS if n_tasks is None else n_tasks
+        self._n_tasks, self._ended = _STEPS if n_tasks is None else n_tasks, 0
         self._level = self._context.subcontext(
-            task_name=f"level {level}", task_id=level, max_subtasks=n_tasks, sequential_subtasks=self._single
-        )
+            task_name=f"level {level}", task_id=level, max_subtasks=min(self._n_tasks, _STEPS),
+            sequential_subtasks=self._single,
+        )  # fmt: skip
         self._level.call_on_fit_task_begin(**self._data)
 
     def _subtask(self, name: str, index: int | None = None) -> bool:
@@ -112,8 +114,12 @@ class CallbackProgress(Progress):
     def task_end(self, index: int) -> None:
         """Report that a partition is solved; a single problem reports its checks instead."""
         self._monitor.task_end(index)
-        if not self._single:
+        self._ended += 1
+        if not self._single and self._n_tasks <= _STEPS:
             self._subtask("partition", index)
+        elif not self._single:
+            while self._steps < self._ended * _STEPS // self._n_tasks:
+                self._subtask("partitions", self._steps)
 
     def check(self, entry: dict[str, Any]) -> bool:
         """Report a check of the gap."""

@@ -167,6 +167,10 @@ class UserKernelMatrix(KernelMatrix):
                 out[:, some] = coefficients @ self.values(rows[some], columns).T
         return out
 
+    def _is_long(self, n_values: int) -> bool:
+        """Return True: the values of many small parts are computed part by part."""
+        return True
+
     def rounding(self, n_columns: int) -> float:
         """See `KernelMatrix`; values count as exact, and BLAS may add the terms one after the other."""
         return (n_columns + FEW_ROUNDINGS) * UNIT

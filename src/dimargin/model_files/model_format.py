@@ -21,6 +21,7 @@ from safetensors.numpy import load as from_safetensors
 from safetensors.numpy import save as to_safetensors
 
 from dimargin.system.memory import out_of_memory
+from dimargin.system.printing import PrintableError
 from dimargin.system.reading import read_rest
 from dimargin.system.value_tree import Arrays, EncodeOther, encode_parts, refuse_value
 from dimargin.system.writing import write_file
@@ -32,7 +33,7 @@ _NAME, _START = f'"{_KEY}":'.encode(), 64  # which safetensors writes among its 
 _LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
 
 
-class ModelFileError(ValueError):
+class ModelFileError(PrintableError, ValueError):
     """Error for a model file that cannot be used; the message names the file and the reason."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from dimargin.network.messages import MessageError, unpack
 from dimargin.system.memory import out_of_memory
+from dimargin.system.printing import PrintableError
 from dimargin.system.reading import read_rest
 from dimargin.system.writing import write_file
 
@@ -17,7 +18,7 @@ _VERSION = 1
 _DIGEST = 16
 
 
-class StateError(ValueError):
+class StateError(PrintableError, ValueError):
     """Error for a file that is no state from which this site can resume; the text names the file."""
 
 

@@ -15,7 +15,7 @@ from dimargin.problems.dual import DualProblem
 from dimargin.problems.joined import JoinedProblems
 from dimargin.problems.losses import Loss
 from dimargin.problems.margin_losses import MarginLosses
-from dimargin.problems.one_vs_one import coefficients_of, pairs_of, set_coefficients
+from dimargin.problems.one_vs_one import pairs_of, slots_of
 from dimargin.system.arrays import Floats, Indices
 
 
@@ -23,7 +23,8 @@ from dimargin.system.arrays import Floats, Indices
 class ClassPairs:
     """Problems of all pairs of classes, over rows in the order of their classes.
 
-    The mass and the total of a problem are those of its own rows.
+    The mass and the total of a problem are those of its own rows. Coefficients of all pairs times labels are arrays of
+    shape (n_classes - 1, n), in the layout of `dimargin.problems.one_vs_one`.
     """
 
     weights: Floats  # of all rows
@@ -31,6 +32,11 @@ class ClassPairs:
     loss: Loss
     intercept: bool
     kernel: KernelMatrix
+
+    @cached_property
+    def precise(self) -> KernelMatrix:
+        """The kernel matrix in float64."""
+        return self.kernel.in_float64()
 
     @cached_property
     def classes(self) -> list[slice]:
@@ -43,55 +49,61 @@ class ClassPairs:
         return np.split(np.arange(self.bounds[-1]), self.bounds[1:-1])
 
     @cached_property
-    def pairs(self) -> list[tuple[int, int]]:
-        """Indices of the two classes of every pair."""
+    def pairs(self) -> Indices:
+        """Indices of the two classes of every pair, of shape (n_pairs, 2)."""
         return pairs_of(len(self.classes))
 
-    def rows(self, pair: tuple[int, int]) -> tuple[slice, slice]:
+    def rows(self, pair: Sequence[int] | Indices) -> tuple[slice, slice]:
         """Return where the rows of the two classes are."""
         return self.classes[pair[0]], self.classes[pair[1]]
 
     @cached_property
-    def sizes(self) -> Indices:
-        """Numbers of rows of the two classes of every pair, of shape (n_pairs, 2)."""
-        return np.asarray(np.diff(self.bounds)[np.array(self.pairs)])
-
-    @cached_property
-    def n_rows(self) -> list[int]:
+    def n_rows(self) -> Indices:
         """Numbers of rows of every pair."""
-        return [int(size) for size in self.sizes.sum(axis=1)]
+        return np.asarray(np.diff(self.bounds)[self.pairs].sum(axis=1))
 
-    def labels(self, pair: tuple[int, int]) -> Floats:
+    def labels(self, pair: Sequence[int] | Indices) -> Floats:
         """Return the labels of the rows of a pair, whose second class is the positive one."""
         return np.repeat([-1.0, 1.0], [rows.stop - rows.start for rows in self.rows(pair)])
 
-    def problem(self, pair: tuple[int, int], n_threads: int) -> DualProblem:
+    def problem(self, pair: Sequence[int] | Indices, n_threads: int) -> DualProblem:
         """Return the problem of a pair."""
         index = np.concatenate([self.indices[c] for c in pair])
         weights = self.weights[index]
         mass, kernel = float(weights.sum()), self.kernel.take(index, n_threads)
         return DualProblem(self.labels(pair)[None], weights, self.loss, mass, mass, self.intercept, kernel=kernel)
 
-    def joined(self, numbers: Sequence[int]) -> JoinedProblems:
-        """Return the problems of the pairs of these numbers, one after the other."""
-        index, sizes = [self.indices[c] for number in numbers for c in self.pairs[number]], self.sizes[numbers]
-        rows = Pieces(np.concatenate(index), np.cumsum([0, *sizes.sum(axis=1).tolist()]))
-        labels, weights = np.repeat([-1.0, 1.0] * len(sizes), sizes.ravel()), self.weights[rows.index]
-        mass = float(weights.sum())
-        return JoinedProblems(MarginLosses(labels[None], weights, self.loss, mass, mass, self.intercept), rows)
+    def groups(self, numbers: Indices, n_values: int, n_rows: int) -> list[Indices]:
+        """Return some pairs in groups of one pair, or whose kernel matrices have at most so many values, and rows."""
+        own = self.n_rows[numbers]
+        limits = (np.cumsum(own.astype(float) ** 2), n_values), (np.cumsum(own), n_rows)
+        groups, first = [], 0
+        while first < len(own):
+            before = [sums[first - 1] if first else 0 for sums, _ in limits]
+            ends = [np.searchsorted(sums, b + limit, "right") for (sums, limit), b in zip(limits, before, strict=True)]
+            end = max(first + 1, int(min(ends)))
+            groups.append(numbers[first:end])
+            first = end
+        return groups
 
-    def start(self, pair: tuple[int, int], signed: Floats) -> Floats:
-        """Return the coefficients of a pair's problem, from those of all rows times labels."""
-        return (self.labels(pair) * coefficients_of(signed, pair, self.rows(pair)))[None] + 0.0  # no negative zero
+    def joined(self, numbers: Sequence[int] | Indices, few: int | None = None) -> JoinedProblems:
+        """Return the problems of the pairs of these numbers, one after the other.
 
-    def signed(self, duals: Sequence[Floats]) -> Floats:
-        """Return the coefficients of all rows times labels, from those of every pair's problem.
-
-        They are of shape (n_classes - 1, n), in the layout of `dimargin.problems.one_vs_one`.
+        With `few` they are restricted to so many rows of every class: the coefficients of others are zero.
         """
-        signed = np.zeros((len(self.classes) - 1, int(self.bounds[-1])))
-        for pair, dual in zip(self.pairs, duals, strict=True):
-            set_coefficients(signed, pair, self.rows(pair), dual[0])
-        for number, rows in enumerate(self.classes):  # against the classes behind it a class is the first
-            signed[number:, rows] *= -1.0
-        return signed + 0.0  # no negative zero
+        pairs = self.pairs[numbers]
+        sizes = np.diff(self.bounds)[pairs]
+        sizes = (sizes if few is None else np.minimum(sizes, few)).ravel()
+        ends = np.cumsum(sizes)
+        index = np.arange(ends[-1]) + np.repeat(self.bounds[pairs.ravel()] - (ends - sizes), sizes)
+        labels, weights = np.repeat(np.tile([-1.0, 1.0], len(pairs)), sizes), self.weights[index]
+        if self.loss.is_shared:
+            weights = weights / np.repeat(self._masses[pairs].sum(axis=1), sizes.reshape(-1, 2).sum(axis=1))
+        losses = MarginLosses(labels[None], weights, self.loss, 1.0, 1.0, self.intercept)
+        rows = Pieces(index, np.concatenate([[0], ends[1::2]]))
+        return JoinedProblems(losses, rows, np.repeat(slots_of(pairs).ravel(), sizes))
+
+    @cached_property
+    def _masses(self) -> Floats:
+        """Weights of the rows of every class."""
+        return np.add.reduceat(self.weights, self.bounds[:-1])

@@ -1,8 +1,8 @@
 """Several problems whose rows follow one another, certified together: few passes over all rows, however many problems.
 
-Every problem has one output, and is whole: its mass is its total, which has no part in one-sided losses then. What is
-computed of a row is computed as in a problem alone (`MarginLosses.objective_terms`), and every sum is one over the rows
-of its own problem.
+Every problem has one output, and is whole: its mass is its total, which is one here. Where the rows of a problem share
+the weight of its loss, theirs are divided by its mass, and it has no part in other losses. What is computed of a row is
+computed as in a problem alone (`MarginLosses.objective_terms`), and every sum is one over the rows of its own problem.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.pieces import Pieces
 from dimargin.problems.margin_losses import BALANCED, MarginLosses
 from dimargin.problems.objectives import Objectives, ObjectiveSums
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,20 @@ class JoinedProblems:
 
     losses: MarginLosses  # of the rows of all problems, of one output
     rows: Pieces  # of the kernel matrix, a piece for each problem
+    slots: Indices  # in which a row has its coefficient among those of all pairs (`dimargin.problems.one_vs_one`)
 
     @property
     def labels(self) -> Floats:
         """Labels of the rows of all problems."""
         return np.asarray(self.losses.labels[0])
+
+    def coefficients(self, signed: Floats) -> Floats:
+        """Return the coefficients of all rows, from those of all pairs times labels."""
+        return np.asarray(self.labels * signed[self.slots, self.rows.index] + 0.0)  # no negative zero
+
+    def set_coefficients(self, signed: Floats, dual: Floats) -> None:
+        """Set, in place, the coefficients of all pairs times labels that `coefficients` returns."""
+        signed[self.slots, self.rows.index] = self.labels * dual + 0.0
 
     def of(self, number: int) -> slice:
         """Return where the rows of a problem are."""
@@ -75,13 +84,16 @@ class JoinedProblems:
         starts = self.rows.bounds[:-1]
         return np.asarray((np.maximum.reduceat(rising, starts) + np.minimum.reduceat(falling, starts)) / 2)
 
-    def objectives(self, kernel: KernelMatrix, dual: Floats) -> tuple[Floats, Objectives]:
+    def objectives(
+        self, kernel: KernelMatrix, dual: Floats, intercepts: Floats | None = None
+    ) -> tuple[Floats, Objectives]:
         """Return margins without intercept, and the objectives of all problems, of feasible coefficients.
 
-        The matrix is square, in float64, and the rounding is bounded, as by `DualProblem.objectives`.
+        The matrix is square, in float64, and the rounding is bounded, as by `DualProblem.objectives`. Without
+        intercepts, of shape (n_problems,), they are those of `intercepts`.
         """
         margins, errors, reach = self.margins(kernel, dual)
-        intercepts = self.intercepts(dual, margins)
+        intercepts = self.intercepts(dual, margins) if intercepts is None else intercepts
         shifted = margins + self.labels * self.each(intercepts)
         terms = self.losses.objective_terms(*(rows[None] for rows in (dual, margins, shifted, errors)))
         sums = ObjectiveSums(*(self.sums(own[0]) for own in terms))

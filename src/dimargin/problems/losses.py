@@ -121,10 +121,13 @@ class Loss(ABC):
         optimal margin distribution loss), the worst violators where few do (the hinge).
     smooth : bool
         Whether the loss has a derivative everywhere, so that Newton's method can minimise the primal.
+    is_shared : bool
+        Whether the weight of the loss is one of all rows of a problem together, of which every row has a share.
     """
 
     selection: Literal["permutation", "greedy"]
     smooth: bool = True
+    is_shared: bool = False
 
     @abstractmethod
     def value(self, margins: Floats, weights: Floats, mass: float, total: float) -> Floats:
@@ -180,6 +183,11 @@ class ODMLoss(Loss):
     upsilon: float  # weight of margins beyond ``1 + theta``, in (0, 1]
     theta: float  # half width of the band without loss, in [0, 1)
     selection = "permutation"
+
+    @property
+    def is_shared(self) -> bool:  # type: ignore[override]
+        """Whether `lam` was chosen, the weight of all rows together."""
+        return self.lam is not None
 
     def weight(self, total: float) -> float:
         """Return lam for a problem whose rows weigh so much in all."""

@@ -61,11 +61,17 @@ class Objectives:
         """Return these objectives with errors of either sign that both of them may have, if none were counted yet."""
         return Objectives.of(self.primal, np.maximum(self.primal - self.dual, 0.0), self.intercept, errors).raised()
 
-    def raised(self) -> Objectives:
-        """Return these objectives with the primal one raised by its rounding: that of the machine is not above it."""
-        size = np.abs(self.primal)
-        errors = self.rounding * size
-        return Objectives.of(self.primal + errors, self.unrounded * size, self.intercept, 2 * errors)
+    def raised(self, tol: float | None = None) -> Objectives:
+        """Return these objectives with the primal one raised by its rounding: that of the machine is not above it.
+
+        With a tolerance it is raised by no more than leaves gaps that meet this, and by no more than a tolerance.
+        """
+        size, share = np.abs(self.primal), self.rounding
+        if tol is not None:
+            room = np.where(self.relative_gap <= tol, (tol - self.relative_gap) * (1 - 1e-6), tol)
+            share = np.minimum(share, room)
+        errors = share * size
+        return Objectives.of(self.primal + errors, self.unrounded * size, self.intercept, self.rounding * size + errors)
 
     def take(self, outputs: Indices | NDArray[np.bool_] | slice) -> Objectives:
         """Return the objectives of some outputs."""
@@ -73,10 +79,14 @@ class Objectives:
 
     def replaced(self, outputs: Indices, others: Objectives) -> Objectives:
         """Return these objectives, but others for some outputs."""
-        values = {name: own.copy() for name, own in vars(self).items()}
-        for name, own in values.items():
-            own[outputs] = getattr(others, name)
-        return Objectives(**values)
+        copy = Objectives(*(own.copy() for own in vars(self).values()))
+        copy.set(outputs, others)
+        return copy
+
+    def set(self, outputs: Indices, others: Objectives) -> None:
+        """Set, in place, others for some outputs."""
+        for own, other in zip(vars(self).values(), vars(others).values(), strict=True):
+            own[outputs] = other
 
     @staticmethod
     def joined(parts: Sequence[Objectives]) -> Objectives:

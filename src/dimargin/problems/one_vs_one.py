@@ -7,22 +7,20 @@ then those against the classes behind it, as in LIBSVM.
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 
 from dimargin.system.arrays import Floats, Indices
 
 
-def pairs_of(n_classes: int) -> list[tuple[int, int]]:
-    """Return the indices of the two classes of every pair.
+def pairs_of(n_classes: int) -> Indices:
+    """Return the indices of the two classes of every pair, of shape (n_pairs, 2).
 
     Examples
     --------
-    >>> pairs_of(3)
-    [(0, 1), (0, 2), (1, 2)]
+    >>> pairs_of(3).tolist()
+    [[0, 1], [0, 2], [1, 2]]
     """
-    return list(combinations(range(n_classes), 2))
+    return np.column_stack(np.triu_indices(n_classes, 1))
 
 
 def pair_numbers(n_classes: int) -> Indices:
@@ -37,29 +35,44 @@ def pair_numbers(n_classes: int) -> Indices:
            [0, 2],
            [1, 2]])
     """
-    numbers = np.zeros((n_classes, n_classes - 1), dtype=np.int64)
-    for number, (a, b) in enumerate(pairs_of(n_classes)):
-        numbers[a, b - 1] = numbers[b, a] = number
+    numbers, (a, b) = np.zeros((n_classes, n_classes - 1), dtype=np.int64), pairs_of(n_classes).T
+    numbers[a, b - 1] = numbers[b, a] = np.arange(len(a))
     return numbers
 
 
-def coefficients_of(signed: Floats, pair: tuple[int, int], rows: tuple[slice, slice]) -> Floats:
-    """Return the coefficients of a pair, of the rows of its first class and then of its second.
+def slots_of(pairs: Indices) -> Indices:
+    """Return in which of a row's coefficients a pair's are, for the rows of its two classes, of shape (n_pairs, 2).
+
+    Examples
+    --------
+    >>> slots_of(pairs_of(3)).tolist()
+    [[0, 0], [1, 0], [1, 1]]
+    """
+    return np.asarray(pairs[:, ::-1] - [1, 0])
+
+
+def votes_of(values: Floats, numbers: Indices) -> Floats:
+    """Return the votes for every class, plus less than half for the sum of its values, of shape (n_rows, n_classes).
+
+    Bit by bit they are what scikit-learn's `OneVsOneClassifier` makes of the values, which takes a step for every pair.
 
     Parameters
     ----------
-    signed : ndarray of shape (n_classes - 1, n)
-        Coefficients times labels of all rows.
-    pair : tuple of int
-    rows : tuple of slice
-        Where the rows of the two classes are.
+    values : ndarray of shape (n_pairs, n_rows)
+        Decision values of all pairs; positive ones are for the second class.
+    numbers : ndarray of shape (n_classes, n_classes - 1)
+        What `pair_numbers` returns.
+
+    Examples
+    --------
+    >>> votes_of(np.array([[1.0], [-1.0], [2.0]]), pair_numbers(3)).round(3)
+    array([[1.   , 1.833, 0.222]])
     """
-    (a, b), (first, second) = pair, rows
-    return np.concatenate([signed[b - 1, first], signed[a, second]])
-
-
-def set_coefficients(signed: Floats, pair: tuple[int, int], rows: tuple[slice, slice], values: Floats) -> None:
-    """Set, in place, the coefficients that `coefficients_of` returns."""
-    (a, b), (first, second) = pair, rows
-    n_first = first.stop - first.start
-    signed[b - 1, first], signed[a, second] = values[:n_first], values[n_first:]
+    votes = np.empty((values.shape[1], len(numbers)))
+    for c, own in enumerate(numbers):
+        towards = values[own]
+        wins = (towards[:c] > 0).sum(axis=0) + (towards[c:] <= 0).sum(axis=0)
+        np.negative(towards[c:], out=towards[c:])
+        sums = np.add.accumulate(towards, out=towards)[-1]  # one after the other, however many rows there are
+        votes[:, c] = wins + sums / (3 * (np.abs(sums) + 1))
+    return votes

@@ -236,12 +236,13 @@ class BlockCoordinateDescent(Solver[DualProblem, State, Solution]):
             # one thread solves it while the others, which need not wait, compute the margins of all rows
             margins = state.margins[:, following] + _effect(problem, moved, by, following)
             state.ahead = _begin(state, following, margins)
-        if state.active is not None:
-            state.active.add(state.margins, moved, by)
-        elif state.whole_rows is not None:
-            state.margins += problem.labels * state.whole_rows.multiply(moved, by)
-        else:
-            state.margins += _effect(problem, moved, by)
+        with state.stopwatch.timing(problem.kernel):
+            if state.active is not None:
+                state.active.add(state.margins, moved, by)
+            elif state.whole_rows is not None:
+                state.margins += problem.labels * state.whole_rows.multiply(moved, by)
+            else:
+                state.margins += _effect(problem, moved, by)
         state.travel(moved, by)
 
     def facts(self, state: State) -> dict[str, int]:

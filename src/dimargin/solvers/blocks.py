@@ -172,12 +172,13 @@ def may_rest_on(state: State) -> bool:
 
 
 def seconds_to_wake(state: State) -> float:
-    """Return the seconds that `wake` would take at the pace of the solve so far; zero if no row rests."""
-    return 0.0 if state.active is None else state.seconds_for(state.active.evaluations_to_wake(state.dual))
+    """Return the seconds that `wake` would take, as updates of margins took so far; zero if no row rests."""
+    return 0.0 if state.active is None else state.stopwatch.seconds_for(state.active.evaluations_to_wake(state.dual))
 
 
 def wake(state: State) -> None:
     """Bring the margins of resting rows up to date, if there are any; from now on all rows are active."""
     if state.active is not None:
-        state.active.wake(state.problem, state.dual, state.margins)
+        with state.stopwatch.timing(state.problem.kernel):
+            state.active.wake(state.problem, state.dual, state.margins)
         state.cache, state.active = state.active.cache, None

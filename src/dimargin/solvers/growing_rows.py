@@ -22,7 +22,7 @@ relative error can be ``2 epsilon r^2 / rho``, with rho a thousand times smaller
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from dimargin.problems.solution import History, Solution, Status
 from dimargin.solvers.block_coordinate_descent import BlockCoordinateDescent
 from dimargin.solvers.loop import Limits, Solver, Verdict, solve
 from dimargin.solvers.single_precision import with_rounding
+from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.system.arrays import TINY, Floats, Indices
 
 _FIRST, _GROWTH = 256, 1.0  # rows that come in at a time, and as a part of those that are there
@@ -56,7 +57,7 @@ class _State:
     passes: int = 0
     unchecked: bool = True
     size: int = 0  # rows with a coefficient
-    pace: float = 0.0  # seconds of a kernel value
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # of the passes
     ratio: float = np.inf  # distance of the farthest row over the radius, of the worst output
     precision: float = 1.0  # that the ball's epsilon asks of the machine
     tightening: float = 1.0  # of the core-set's solve, where no row outside is to blame
@@ -66,16 +67,16 @@ class _State:
     found: Solution | None = None
 
     def seconds_of_pass(self, n_columns: int) -> float:
-        """Return the seconds of a pass over `n_columns` columns, at the pace of the last one and a quarter more."""
-        return 1.25 * self.pace * self.problem.n_rows * n_columns
+        """Return the seconds of a pass over `n_columns` columns, as long as those so far and a quarter more."""
+        return 1.25 * self.stopwatch.seconds_for(self.problem.n_rows * n_columns)
 
     @property
     def affordable(self) -> int:
         """Number of rows of a core-set that there is time for: half of it for the pass, the rest for the solve."""
-        deadline = self.limits.deadline
-        if deadline is None or not self.pace:
+        deadline, seconds = self.limits.deadline, 2 * self.seconds_of_pass(1)
+        if deadline is None or not seconds:
             return self.problem.n_rows
-        return int(max(deadline - time.perf_counter(), 0.0) / (2 * self.seconds_of_pass(1)))
+        return int(max(deadline - time.perf_counter(), 0.0) / seconds)
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,10 @@ class GrowingRows(Solver[DualProblem, _State, Solution]):
         moved = np.flatnonzero(change.any(axis=0))
         state.is_still = not len(moved)
         others = np.setdiff1d(np.arange(problem.n_rows), core, assume_unique=True)
-        before, began = problem.kernel.evaluations, time.perf_counter()
-        products = problem.kernel.multiply(core[moved], change[:, moved], others)
+        before = problem.kernel.evaluations
+        with state.stopwatch.timing(problem.kernel):
+            products = problem.kernel.multiply(core[moved], change[:, moved], others)
         computed = problem.kernel.evaluations - before
-        state.pace = (time.perf_counter() - began) / max(1, computed)
         state.margins[:, others] += problem.labels[:, others] * products
         state.margins[:, core], state.dual[:, core] = found.margins, found.dual
         state.travelled += problem.kernel.product_sizes(core[moved], change[:, moved])

@@ -15,6 +15,7 @@ from dimargin.problems.solution import History, Status
 Verdict = tuple[Status, str] | None  # status and reason of what is over
 ASKED_TO_STOP: tuple[Status, str] = "stopped", "a callback asked to stop"
 INTERRUPTED: tuple[Status, str] = "stopped", "it was interrupted"
+OUT_OF_TIME: tuple[Status, str] = "max_time", "the time limit was reached"
 
 Problem = TypeVar("Problem")
 State = TypeVar("State")
@@ -165,7 +166,7 @@ def solve(problem: Problem, solver: Solver[Problem, State, Result], start: Any, 
         if verdict is None and limits.interrupted.is_set():
             verdict = INTERRUPTED
         if verdict is None and limits.out_of_time:
-            verdict = "max_time", "the time limit was reached"
+            verdict = OUT_OF_TIME
         if verdict is not None:
             return solver.finish(state, *verdict, history)
         solver.step(state)

@@ -88,7 +88,7 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
     weights = parameters[0] if before is None else np.concatenate([parameters[0], before[0]])
     shifts = parameters[1] if before is None else np.concatenate([parameters[1], before[1]])
     step = max(_ROWS_AT_ONCE, _VALUES_AT_ONCE // max(width, 1))
-    hessian = _Hessian(q, width + losses.intercept, step)
+    hessian = _Hessian(q, width + losses.intercept, step, limits)
     sums: Sums | None = None
     for part in row_chunks(losses.n_rows, step):
         if limits.reached:
@@ -100,19 +100,20 @@ def _evaluate_with_hessian(shard: Shard, task: tuple[Parameters, Parameters | No
         if factor is not None:
             phi = solve_triangular(factor, phi.T, lower=True, check_finite=False).T
         hessian.add_rows(phi, change if before is None else change - own.response(margins[q:])[1])
-    evaluations = np.array([features.evaluations() - counted], dtype=float)
-    return *(sums or evaluate_at(shard, parameters)[:-1]), evaluations, hessian.packed(), np.zeros(1)
+    evaluations, change = np.array([features.evaluations() - counted], dtype=float), hessian.packed()
+    return *(sums or evaluate_at(shard, parameters)[:-1]), evaluations, change, np.full(1, float(hessian.given_up))
 
 
 class _Hessian:
     """Sums of ``c_i phi_i phi_i'``, to which many rows at a time are added, because that costs less.
 
     Rows are held until there are so many. Memory is allocated once: what is freed between chunks may go back to the
-    system, from which it is expensive to get.
+    system, from which it is expensive to get. Where a limit is reached, of hundreds of outputs between two of them, the
+    sums are given up.
     """
 
-    def __init__(self, n_outputs: int, width: int, most_rows: int) -> None:
-        self.sums = np.zeros((n_outputs, width, width))
+    def __init__(self, n_outputs: int, width: int, most_rows: int, limits: Limits) -> None:
+        self.sums, self.given_up, self._limits = np.zeros((n_outputs, width, width)), False, limits
         most_rows += _ROWS_OF_PRODUCT
         self._held, self._change, self._n_held = np.empty((most_rows, width)), np.empty((n_outputs, most_rows)), 0
         self._scaled, self._product = np.empty((most_rows, width)), np.empty((width, width))
@@ -131,6 +132,9 @@ class _Hessian:
     def flush(self) -> None:
         """Add the rows that are held to the sums."""
         for sums, change in zip(self.sums, self._change[:, : self._n_held], strict=True):
+            self.given_up |= self._limits.reached
+            if self.given_up:
+                break
             for add, some in ((np.add, change > 0), (np.subtract, change < 0)):
                 rows = np.flatnonzero(some)
                 scaled = np.take(self._held, rows, axis=0, out=self._scaled[: len(rows)], mode="clip")
@@ -143,7 +147,10 @@ class _Hessian:
     def packed(self) -> Floats:
         """Return the sums as LAPACK packs triangles, of shape (n_outputs, width (width + 1) / 2)."""
         self.flush()
-        return np.array([dtrttp(one.T)[0] for one in self.sums])
+        packed = np.zeros((len(self.sums), self.sums.shape[1] * (self.sums.shape[1] + 1) // 2))
+        for own, one in zip(packed, self.sums if not self.given_up else (), strict=False):
+            own[:] = dtrttp(one.T)[0]
+        return packed
 
 
 def _with_curvature(shard: Shard, parameters: Parameters) -> CurvedShard:

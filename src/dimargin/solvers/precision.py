@@ -52,7 +52,7 @@ def float64_in_time(state: State) -> bool:
     """Return whether margins on float64 kernel values, with which a solve goes on, would be there before a limit."""
     kernel = state.whole.kernel
     columns = 1 if kernel.could_have_weights else int(np.count_nonzero(state.best.dual.any(axis=0)))
-    return state.limits.allow(FLOAT64_COST * state.seconds_for(columns * state.whole.n_rows))
+    return state.limits.allow(FLOAT64_COST * state.stopwatch.seconds_for(columns * state.whole.n_rows))
 
 
 def derailed(state: State, objectives: Objectives) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +12,7 @@ from dimargin.problems.objectives import Objectives
 from dimargin.solvers.active import ActiveRows, RowCache
 from dimargin.solvers.gram_newton import GramNewton
 from dimargin.solvers.loop import Limits
+from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.system.arrays import Floats, Indices
 
 
@@ -80,7 +80,7 @@ class State:
     travelled: Floats | None = None
     accurately: bool = False  # whether margins that are computed at once are in twice the precision
 
-    began: float = field(default_factory=time.perf_counter)
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # of updates of the margins, on values as they are now
     queue: list[Indices | None] = field(default_factory=list)  # blocks of the pass; None: the worst violators then
     previous: Indices = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # worst violators, the last time
     block_size: int = 0  # in this pass
@@ -117,12 +117,6 @@ class State:
         """Begin to measure progress anew, because what is minimised, or its precision, has changed."""
         self.improved_at, self.least_gap = self.visited, np.inf
         self.highest = np.full(len(self.best.dual), -np.inf)
-
-    def seconds_for(self, values: int) -> float:
-        """Return the seconds that so many kernel values take at the pace of the solve so far."""
-        kernel = self.whole.kernel
-        done = self.spent + kernel.evaluations + kernel.left_out
-        return (time.perf_counter() - self.began) * values / max(1, done)
 
     def as_given(self, values: Floats) -> Floats:
         """Return values of all rows, of shape (n_outputs, n), in the order of the problem as given."""

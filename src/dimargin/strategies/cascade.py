@@ -158,8 +158,8 @@ class Cascade(Strategy):
         level, n, p = step.level.level, training.facts.n_rows, training.shape.branching
         if level:
             # the margins of the starts of the next level, of no more than all rows
-            needed = n * sum(part.n_support for part in step.level.results) / p ** (level - 1)
-            late = levels.out_of_time(training, f"no level below {level}", needed, history)
+            n_support = sum(part.n_support for part in step.level.results)
+            late = levels.out_of_time(training, f"no level below {level}", n_support, 1 / p ** (level - 1), history)
             return levels.last_level(training, step.level, requested) or late
         evaluated = step.level.results[0]
         if self.rounds is None or evaluated.status != "max_iter":
@@ -169,5 +169,6 @@ class Cascade(Strategy):
             return evaluated.status, evaluated.reason
         if number > 1 and all(history[-1][key] == history[-2][key] for key in ("objective", "relative_gap")):
             return "precision", f"another round left the relative gap at {evaluated.objectives.worst_gap:.2e}"
-        needed = (2 * n + p ** self.n_levels(n, training.shape) * evaluated.n_support) * evaluated.n_support
-        return levels.out_of_time(training, "no more rounds", needed, history)
+        # all rows, when they are evaluated and for the starts of the parts, and every support vector in every part
+        passes = 2 + p ** self.n_levels(n, training.shape) * evaluated.n_support / n
+        return levels.out_of_time(training, "no more rounds", evaluated.n_support, passes, history)

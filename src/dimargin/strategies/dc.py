@@ -132,9 +132,9 @@ class DivideAndConquer(Strategy):
 
     def _verdict(self, training: Training, history: History, step: levels.Step, requested: bool) -> Verdict:
         # the margins of the starts of the next level: one pass over the support vectors of its clusters
-        n_support = sum(part.n_support for part in step.level.results)
-        needed = training.facts.n_rows * n_support / training.shape.branching ** max(step.level.level - 1, 0)
-        late = levels.out_of_time(training, f"no level below {step.level.level}", needed, history)
+        n_support, depth = sum(part.n_support for part in step.level.results), step.level.level
+        passes = 1 / training.shape.branching ** max(depth - 1, 0)
+        late = levels.out_of_time(training, f"no level below {depth}", n_support, passes, history)
         return levels.last_level(training, step.level, requested) or late
 
     def _model(self, training: Training, level: Level[Summary], rule: KernelClusters, values: list[int]) -> LevelModel:

@@ -115,8 +115,8 @@ class DiODM(Strategy):
         if self.early_stop and len(history) > 1 and all(s.history[0]["relative_gap"] <= tol for s in level.results):
             return "converged", f"every merged warm start of level {level.level} met tol {tol:.2e}"
         # the margins of the merged warm starts: one pass over the kernels of the next level
-        needed = training.facts.n_rows**2 / training.shape.branching ** (level.level - 1)
-        return out_of_time(training, f"no level below {level.level}", needed, history)
+        n_support, parts = sum(part.n_support for part in level.results), training.shape.branching ** (level.level - 1)
+        return out_of_time(training, f"no level below {level.level}", n_support, 1 / parts, history)
 
 
 def merged(children: Sequence[Solved], rescale: bool) -> Part:

@@ -104,15 +104,23 @@ def history_entry(level: Level[Summary], total: float, seconds: float, evaluatio
     }
 
 
-def seconds_for(evaluations: float, history: History) -> float:
-    """Return the seconds that so many kernel evaluations take, at the rate of the levels so far."""
+def seconds_for(training: Training, n_vectors: float, n_values: float, history: History) -> float:
+    """Return the seconds that so many kernel values take, at the rate of the levels so far.
+
+    The last level has so many support vectors. Their values with the rows of their parts have been wanted at least,
+    though most may have been known to be negligible: without them a rate could be a thousand times too slow.
+    """
+    if not history:
+        return 0.0
     spent, seconds = (sum(entry[key] for entry in history) for key in ("kernel_evaluations", "seconds"))
-    return float(evaluations * seconds / max(spent, 1))
+    wanted = training.facts.n_rows * n_vectors / history[-1]["partitions"]
+    return float(n_values * seconds / max(spent, wanted, 1))
 
 
 def before_a_pass(training: Training, n_vectors: int, history: History) -> Limits:
     """Return the limits, with time left for the margins of all rows from so many support vectors."""
-    return training.limits.earlier(seconds_for(training.facts.n_rows * n_vectors, history))
+    needed = training.facts.n_rows * n_vectors
+    return training.limits.earlier(seconds_for(training, n_vectors, needed, history))
 
 
 def last_level(training: Training, level: Level[Summary], requested: bool) -> Verdict:
@@ -126,10 +134,15 @@ def last_level(training: Training, level: Level[Summary], requested: bool) -> Ve
     return ASKED_TO_STOP if requested else None
 
 
-def out_of_time(training: Training, what: str, needed: float, history: History) -> Verdict:
-    """Return status and reason if `needed` evaluations, before another model, outlast the deadline, else None."""
-    limits = training.limits
-    if limits.deadline is None or training.resumption.is_replaying() or limits.allow(seconds_for(needed, history)):
+def out_of_time(training: Training, what: str, n_vectors: int, passes: float, history: History) -> Verdict:
+    """Return status and reason if so many passes over all rows, before another model, outlast the deadline, else None.
+
+    A pass computes the margins of all rows from so many support vectors; that of a level of parts is a part of one.
+    """
+    needed = passes * training.facts.n_rows * n_vectors
+    if training.limits.deadline is None or training.resumption.is_replaying():
+        return None
+    if training.limits.allow(seconds_for(training, n_vectors, needed, history)):
         return None
     return "max_time", f"the time limit allows {what}"
 

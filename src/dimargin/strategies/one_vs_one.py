@@ -1,54 +1,41 @@
 """Machines of all pairs of classes, solved side by side.
 
-Every pair is a problem of its own, on views of the same kernel matrix. Large pairs are solved one after the other by
-all threads; small ones, the largest first, on stored kernel values where that is possible, and where it is not, or not
-enough, side by side on one thread each. With a time limit every pair has its share of the time that is left, and what
-is left over in the end goes to those for which it was too little.
+Every pair is a problem of its own, on views of the same kernel matrix. Pairs of up to 512 rows are blocks, many of
+which are solved in a call. On more rows in all, pairs of the hinges of up to 4,096 rows are solved on stored kernel
+values where that suffices. The others are solved one by one, large ones by all threads, small ones side by side.
+
+With a time limit every pair gets a machine of few of its rows first, so that there is one when time is over, and those
+that are solved one by one have shares of the time that is left. What is left over in the end goes to pairs for which
+their share was too little. They begin anew, because a limit that is not reached must not change a machine.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import replace
 
 import numpy as np
 
 from dimargin.engines import LocalEngine
 from dimargin.problems.class_pairs import ClassPairs
-from dimargin.problems.objectives import Objectives
-from dimargin.problems.solution import History, Solution, Status
-from dimargin.solvers import BlockCoordinateDescent, Limits, solve
+from dimargin.solvers import BlockCoordinateDescent, Interrupted, Limits, solve
+from dimargin.solvers.loop import INTERRUPTED, OUT_OF_TIME
+from dimargin.strategies.block_pairs import (
+    FEW_ROWS,
+    LAST_ROWS,
+    ROWS_AT_ONCE,
+    VALUES_AT_ONCE,
+    certified,
+    solve_blocks,
+)
+from dimargin.strategies.pair_results import FoundPairs, PairResults, PairsOutcome
 from dimargin.strategies.stored_pairs import StoredPairs, can_be_stored
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import Floats, Indices
 
 _LARGE = 8192  # rows from which blocks, and passes over the rows, keep all threads busy
 _SHARES = 16  # of the memory, one for each pair that is solved beside others, however many threads there are
-
-
-@dataclass(frozen=True)
-class PairsOutcome:
-    """Trained machines of all pairs, and their certificates."""
-
-    signed: Floats  # coefficients times labels of all rows, of shape (n_classes - 1, n)
-    objectives: Objectives  # of the pairs, with their intercepts
-    status: Status
-    reason: str
-    passes: int  # of the pair that took most
-    kernel_evaluations: int
-    seconds: float
-
-    @property
-    def history(self) -> History:
-        """The only entry of the history."""
-        return [
-            {
-                "level": 0, "partitions": len(self.objectives.primal), "scope": "global", "seconds": self.seconds,
-                "kernel_evaluations": self.kernel_evaluations, "objective": self.objectives.primal.tolist(),
-                "relative_gap": self.objectives.worst_gap, "passes": self.passes,
-            }
-        ]  # fmt: skip
+_FINISHED, _SOLVES = 1e-12, 3  # gap of a pair that is a block, and solves to reach it
 
 
 def train_pairs(
@@ -74,7 +61,7 @@ def train_pairs(
     memory : int
         Bytes for stored kernel values, beside a float64 copy of the rows.
     done : callable
-        Called with the number of every pair that has been solved.
+        Called with the number of every pair whose solve has ended.
 
     Raises
     ------
@@ -82,18 +69,15 @@ def train_pairs(
         When ``limits.cancelled`` was set.
     """
     began = time.perf_counter()
-    run = _Run(pairs, start, limits, engine, random_state, memory)
-    run.solve(run.largest_first, done)
-    while not limits.reached:
-        unfinished = [number for number in run.largest_first if run.found[number].status == "max_time"]
-        if not unfinished:
-            break
-        run.solve(unfinished, lambda number: None)
-    return run.outcome(time.perf_counter() - began)
+    run = _Run(pairs, start, limits, engine, random_state, memory, done)
+    run.solve()
+    unsolved = INTERRUPTED if limits.interrupted.is_set() else OUT_OF_TIME
+    outcome = run.results.outcome(unsolved, time.perf_counter() - began)
+    return replace(outcome, kernel_evaluations=outcome.kernel_evaluations + run.shared_evaluations)
 
 
 class _Run:
-    """Training of all pairs: what has been found so far, and by what means."""
+    """Training of all pairs."""
 
     def __init__(
         self,
@@ -103,100 +87,163 @@ class _Run:
         engine: LocalEngine,
         random_state: int,
         memory: int,
+        done: Callable[[int], None],
     ) -> None:
         self._pairs, self._start, self._limits, self._random_state = pairs, start, limits, random_state
-        self._engine, self._memory = engine, memory
-        self._evaluations = 0
-        self.found: dict[int, Solution] = {}
-        sizes = np.array(pairs.n_rows)
-        self.largest_first: list[int] = np.argsort(-sizes, kind="stable").tolist()
-        self._large = set(np.flatnonzero(sizes > _LARGE).tolist())
-        self._stored: StoredPairs | None = None
-        if can_be_stored(pairs.kernel, pairs.loss, limits.tol) and int(pairs.bounds[-1]) > BlockCoordinateDescent.small:
-            self._stored = StoredPairs.within(memory, pairs, engine)
+        self._engine, self._memory, self._done = engine, memory, done
+        self._reported = np.zeros(len(pairs.pairs), dtype=bool)
+        self._begun: dict[int, tuple[Floats, int]] = {}  # coefficients to go on from, and kernel values they took
+        self.results, self.shared_evaluations = PairResults(pairs, limits.tol), 0
 
-    def solve(self, numbers: list[int], report: Callable[[int], None]) -> None:
-        """Solve the problems of some pairs, each within its share of the time."""
-        waiting = count(len(numbers), -1)
-        for number in numbers:
-            if number in self._large:
-                self._keep(number, self._solve_pair(number, self._engine.n_threads, 1, next(waiting)))
-                report(number)
-        together = [number for number in numbers if number not in self._large]
-        if self._stored is not None:
-            together = self._solve_stored(self._stored, together, report)
-        waiting, n_together = count(len(together), -1), max(1, min(self._engine.n_threads, len(together)))
+    def solve(self) -> None:
+        """Solve the problems of all pairs, the largest first, as far as the limits allow."""
+        n_rows = self._pairs.n_rows
+        waiting = np.argsort(-n_rows, kind="stable")
+        few = n_rows[waiting] <= 2 * FEW_ROWS  # it takes as long to solve these as to do it roughly
+        waiting = np.concatenate([waiting[~few], self._solve_blocks(waiting[few])])
+        if self._limits.deadline is not None:
+            self._solve_roughly()
+        large = n_rows[waiting] > _LARGE
+        self._solve_alone(waiting, int(large.sum()), 1)
+        waiting = self._solve_blocks(self._solve_stored(waiting[~large]))
+        self._solve_alone(waiting, len(waiting), self._engine.n_threads)
+        while not self._is_over():
+            late = [number for number, end in self.results.ends.items() if end == OUT_OF_TIME]
+            if not late:
+                break
+            self._solve_alone(np.array(late), len(late), self._engine.n_threads)
+        self._solve_roughly()
+        for number in range(len(n_rows)):
+            self._report(number)
 
-        def task(number: int, _: int) -> Solution:
-            return self._solve_pair(number, max(1, self._engine.n_threads // n_together), n_together, next(waiting))
+    def _report(self, number: int) -> None:
+        if not self._reported[number]:
+            self._reported[number] = True
+            self._done(number)
 
-        def ended(index: int, solution: Solution) -> None:
-            self._keep(together[index], solution)
-            report(together[index])
+    def _is_over(self) -> bool:
+        """Return whether a limit is reached; raises Interrupted if the fit has been cancelled."""
+        if self._limits.cancelled.is_set():
+            raise Interrupted
+        return self._limits.reached
 
-        self._engine.map(task, together, ended)
+    # ---- many in a call --------------------------------------------------------------------------------------------
 
-    def _solve_stored(self, stored: StoredPairs, numbers: list[int], report: Callable[[int], None]) -> list[int]:
+    def _solve_blocks(self, numbers: Indices) -> Indices:
+        """Solve those of some pairs that are blocks; return the others, and those for which that did not suffice."""
+        small = self._pairs.n_rows[numbers] <= BlockCoordinateDescent.small
+        blocks = numbers[small & ~np.isin(numbers, list(self._begun))]
+
+        def task(group: Indices, n_threads: int) -> None:
+            found = None if self._start is None else self._at_start(group, n_threads)
+            for _ in range(_SOLVES):
+                if found is not None:
+                    group = group[~(found.objectives.unrounded <= _FINISHED)]
+                if not len(group):
+                    return
+                start = None if found is None else self.results.signed
+                goes_on = found is not None
+                found = solve_blocks(self._pairs, group, start, n_threads)
+                self.results.keep(found, goes_on=goes_on)
+
+        return self._solve_groups(numbers, self._groups(blocks), task, self._engine)
+
+    def _solve_stored(self, numbers: Indices) -> Indices:
         """Solve those of some pairs that stored kernel values suffice for; return the others."""
-        groups, solved = stored.groups(numbers), set()
+        pairs, tol = self._pairs, self._limits.tol
+        if pairs.bounds[-1] <= BlockCoordinateDescent.small or not can_be_stored(pairs.kernel, pairs.loss, tol):
+            return numbers
+        stored = None if self._is_over() else StoredPairs.within(self._memory, pairs, self._engine)
+        if stored is None:
+            return numbers
+        self.shared_evaluations = stored.evaluations
 
-        def task(group: list[int], n_threads: int) -> tuple[list[Solution], int]:
-            if self._limits.reached:
-                return [], 0
-            return stored.solve(group, [self._begun(number) for number in group], self._limits.tol, n_threads)
+        def task(group: Indices, n_threads: int) -> None:
+            self.results.keep(stored.solve(group, self._start, tol, n_threads))
 
-        def ended(index: int, outcome: tuple[list[Solution], int]) -> None:
-            solutions, evaluations = outcome
-            self._evaluations += evaluations
-            for number, solution in zip(groups[index], solutions, strict=False):  # none of a group that was given up
-                self._keep(number, solution)
-                if solution.status == "converged":
-                    solved.add(number)
-                    report(number)
+        return self._solve_groups(numbers, stored.groups(numbers), task, stored.engine)
 
-        stored.engine.map(task, groups, ended)
-        return [number for number in numbers if number not in solved]
+    def _groups(self, numbers: Indices) -> list[Indices]:
+        values = min(VALUES_AT_ONCE, self._memory // (16 * self._engine.n_threads))
+        return self._pairs.groups(numbers, values, ROWS_AT_ONCE)
 
-    def _keep(self, number: int, solution: Solution) -> None:
-        self.found[number] = solution
-        self._evaluations += solution.kernel_evaluations
+    def _solve_groups(
+        self, numbers: Indices, groups: list[Indices], task: Callable[[Indices, int], None], engine: LocalEngine
+    ) -> Indices:
+        """Solve groups of some pairs until a limit is reached; return those pairs that do not meet the tolerance."""
 
-    def _begun(self, number: int) -> Floats | None:
-        """Return the coefficients from which the solve of a pair goes on."""
-        if number in self.found:
-            return self.found[number].dual
-        return None if self._start is None else self._pairs.start(self._pairs.pairs[number], self._start)
+        def until_reached(group: Indices, n_threads: int) -> None:
+            if not self._is_over():
+                task(group, n_threads)
 
-    def _solve_pair(self, number: int, n_threads: int, n_together: int, n_waiting: int) -> Solution:
-        limits = _share(self._limits, n_together, n_waiting)
+        def ended(index: int, _: None) -> None:
+            for number in groups[index][self.results.met(groups[index])].tolist():
+                self._report(number)
+
+        engine.map(until_reached, groups, ended)
+        tried = np.concatenate([numbers[:0], *groups])
+        tried = tried[self.results.is_found[tried] & ~self.results.is_rough[tried]]
+        for number in tried[~self.results.met(tried)].tolist():
+            dual = self._pairs.joined([number]).coefficients(self.results.signed)
+            self._begun[number] = dual[None], int(self.results.evaluations[number])
+        return numbers[~self.results.met(numbers)]
+
+    def _at_start(self, group: Indices, n_threads: int) -> FoundPairs:
+        """Return the machines of some pairs at the coefficients of the start, which are kept."""
+        assert self._start is not None
+        kernel = self._pairs.precise.take(np.arange(self._pairs.bounds[-1]), n_threads)
+        problems = self._pairs.joined(group)
+        found = certified(group, problems, kernel, problems.coefficients(self._start))
+        self.results.keep(found)
+        return found
+
+    def _solve_roughly(self) -> None:
+        """Find machines of the pairs that have none: of few of their rows, or of fewer once a limit is reached."""
+
+        def task(group: Indices, n_threads: int) -> None:
+            few = LAST_ROWS if self._is_over() else FEW_ROWS
+            self.results.keep(solve_blocks(self._pairs, group, None, n_threads, few), is_rough=True)
+
+        missing = np.flatnonzero(~self.results.is_found)
+        self._engine.map(task, self._pairs.groups(missing, 2**62, ROWS_AT_ONCE))
+
+    # ---- one by one ------------------------------------------------------------------------------------------------
+
+    def _solve_alone(self, waiting: Indices, n: int, n_together: int) -> None:
+        """Solve the first n of the pairs that wait, so many side by side, each within its share of the time."""
+        work = self._pairs.n_rows[waiting] ** 2.0
+        left, n_together = np.cumsum(work[::-1])[::-1], max(1, min(n_together, n))
+
+        def task(index: int, _: int) -> None:
+            if not self._is_over():
+                limits = _share(self._limits, min(1.0, n_together * work[index] / left[index]))
+                self._solve_pair(int(waiting[index]), limits, max(1, self._engine.n_threads // n_together))
+
+        def ended(index: int, _: None) -> None:
+            self._report(int(waiting[index]))
+
+        if not self._is_over():
+            LocalEngine(n_together, self._engine.cancelled).map(task, range(n), ended)
+
+    def _solve_pair(self, number: int, limits: Limits, n_threads: int) -> None:
         problem = self._pairs.problem(self._pairs.pairs[number], n_threads)
         seed = int(np.random.SeedSequence([self._random_state, number]).generate_state(1)[0])
         # what a solver does depends on its memory, which must not depend on the number of threads
-        memory = self._memory if number in self._large else self._memory // _SHARES
-        return solve(problem, BlockCoordinateDescent(memory, seed, memory), self._begun(number), limits)
-
-    def outcome(self, seconds: float) -> PairsOutcome:
-        """Return the machines of all pairs."""
-        pairs, solutions = self._pairs, [self.found[number] for number in range(len(self._pairs.pairs))]
-        objectives = Objectives.joined([solution.objectives for solution in solutions])
-        missed = [solution.status != "converged" for solution in solutions]
-        worst = max(range(len(solutions)), key=lambda number: (missed[number], objectives.relative_gap[number]))
-        of = f"{sum(missed)} of {len(missed)} pairs of classes did not reach it; in the worst " if any(missed) else ""
-        return PairsOutcome(
-            signed=pairs.signed([solution.dual for solution in solutions]),
-            objectives=objectives,
-            status=solutions[worst].status,
-            reason=f"{of}{solutions[worst].reason}",
-            passes=max(solution.passes for solution in solutions),
-            kernel_evaluations=self._evaluations + (0 if self._stored is None else self._stored.evaluations),
-            seconds=seconds,
-        )
+        memory = self._memory if problem.n_rows > _LARGE else self._memory // _SHARES
+        dual, spent = self._begun.get(number, (None, 0))
+        if dual is None and self._start is not None:
+            dual = self._pairs.joined([number]).coefficients(self._start)[None]
+        solution = solve(problem, BlockCoordinateDescent(memory, seed, memory), dual, limits)
+        found = FoundPairs(
+            np.array([number]), self._pairs.joined([number]), solution.dual[0], solution.objectives,
+            spent + solution.kernel_evaluations, solution.passes,
+        )  # fmt: skip
+        self.results.keep(found, None if solution.status == "converged" else (solution.status, solution.reason))
 
 
-def _share(limits: Limits, n_together: int, n_waiting: int) -> Limits:
-    """Return the limits of one of the pairs that wait for their share of the time."""
+def _share(limits: Limits, share: float) -> Limits:
+    """Return limits with a share of the time that is left."""
     if limits.deadline is None:
         return limits
     now = time.perf_counter()
-    share = max(limits.deadline - now, 0.0) * min(1.0, n_together / n_waiting)
-    return replace(limits, deadline=now + share)
+    return replace(limits, deadline=now + share * max(limits.deadline - now, 0.0))

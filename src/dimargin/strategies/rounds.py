@@ -38,6 +38,7 @@ from dimargin.solvers.single_precision import (
     largest_part,
     rounding_of,
 )
+from dimargin.solvers.stopwatch import Stopwatch
 from dimargin.strategies.base import Facts
 from dimargin.strategies.gap import evaluate_from
 from dimargin.strategies.round_tasks import (
@@ -123,11 +124,17 @@ class State:
     earlier: list[Shards[Standing]] = field(default_factory=list)  # released once the present ones are made
     rounds: int = 0
     evaluations: int = 0
-    seconds_of_round: float = 0.0
-    seconds_of_value: float = 0.0  # of a kernel value in float32, computed by shards
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)  # of jobs that brought margins up to date
+    awaited: int = 0  # kernel values of the next one, in all shards
+    seconds_in_rounds: float = 0.0  # of these jobs since the first round: earlier ones may have read and stored rows
     gaps: list[float] = field(default_factory=list)  # smallest ones, after every round since blocks were this large
     improved_at: int = 0
     least: float = np.inf
+
+    @property
+    def seconds_of_round(self) -> float:
+        """Seconds that a round has taken on average."""
+        return self.seconds_in_rounds / max(1, self.rounds)
 
 
 @dataclass(frozen=True)
@@ -175,10 +182,12 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         state.unchecked = False
         began = time.perf_counter()
         state.answers = state.standings.collect(answer_of)
-        values = self._add_up(state)
-        state.seconds_of_round = time.perf_counter() - began
-        if values:
-            state.seconds_of_value = state.seconds_of_round / values
+        self._add_up(state)
+        if state.awaited:
+            seconds = time.perf_counter() - began
+            state.stopwatch.add(seconds, state.awaited)
+            state.seconds_in_rounds += seconds if state.rounds else 0.0
+            state.awaited = 0
         objectives = state.objectives
         assert objectives is not None
         if state.best is None or objectives.unrounded.max() < state.best.objectives.unrounded.max():
@@ -255,11 +264,8 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
 
     # ---- parts of a round ----------------------------------------------------------------------------------------
 
-    def _add_up(self, state: State) -> int:
-        """Add up the answers of the shards to the objectives, with the best of the intercepts tried.
-
-        Returns the kernel values that shards have computed since their last answers.
-        """
+    def _add_up(self, state: State) -> None:
+        """Add up the answers of the shards to the objectives, with the best of the intercepts tried."""
         intercepts = state.answers[0].intercepts
         nodes = (Node(0, index, sums_of(answer)) for index, answer in enumerate(state.answers))
         sums, reach, evaluations = tree_sum(nodes, len(state.answers)).sums
@@ -267,7 +273,6 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         own = objective_sums(sums, tried)
         state.objectives, state.reach = own.objectives(intercepts[tried, np.arange(len(tried))], reach), reach
         state.sums, state.evaluations = (own.positive, own.negative), state.evaluations + int(evaluations[0])
-        return int(evaluations[0])
 
     def _note_progress(self, state: State, gap: float) -> None:
         state.gaps.append(gap)
@@ -328,6 +333,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
         self._make(state, standings, state.n_changes + 1)
         moved = after.problem.kernel.product_sizes(np.arange(after.n_rows), after.coefficients - before)
         state.travelled = moved if state.travelled is None else state.travelled + moved
+        state.awaited += after.n_rows * self.about.n_rows
 
     def _release_earlier(self, state: State) -> None:
         """Release what shards stood at before, but for the best."""
@@ -376,7 +382,7 @@ class Rounds(Solver[Shards[Part], State, AcrossShards]):
     def _seconds_in_float64(self, state: State) -> float:
         """Return the seconds, about, until margins on float64 kernel values are there."""
         n_support = 0 if state.support is None else state.support.n_rows
-        return FLOAT64_COST * state.seconds_of_value * self.about.n_rows * n_support + state.seconds_of_round
+        return FLOAT64_COST * state.stopwatch.seconds_for(self.about.n_rows * n_support) + state.seconds_of_round
 
     # ---- rounding ------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ in Python would take longer than to solve it, so that it is done for many at a t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,16 +20,14 @@ from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.pieces import Pieces
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.losses import Loss
-from dimargin.problems.solution import Solution
-from dimargin.solvers.loop import converged
-from dimargin.system.arrays import Floats
+from dimargin.strategies.block_pairs import ROWS_AT_ONCE, VALUES_AT_ONCE, certified
+from dimargin.strategies.pair_results import FoundPairs
+from dimargin.system.arrays import Floats, Indices
 
-MOST_ROWS = 4096  # of a pair, whose kernel values take 64 MiB
+MAX_ROWS = 4096  # of a pair, whose kernel values take 64 MiB
 _LEAST_TOL = 1e-4  # that single precision can reach
 _AIM = 0.9  # of the tolerance, so that the certificate meets it too
 _STEPS_A_ROW = 20  # of two coefficients; beyond, Newton steps on blocks are faster
-_TOGETHER = 2**22  # kernel values of pairs that are solved in one call: a small part of a second
-_LEAST_ROWS = 256  # that a pair counts as then: arrays of rows take memory too
 
 
 class StoredPairs:
@@ -48,7 +46,7 @@ class StoredPairs:
     """
 
     def __init__(self, pairs: ClassPairs, engine: LocalEngine) -> None:
-        self.engine, self._pairs, self._precise = engine, pairs, pairs.kernel.in_float64()
+        self.engine, self._pairs = engine, pairs
         small = _classes_of_small_pairs(pairs.classes)
         rows = Pieces.of([pairs.indices[number] for number in small])
         view = pairs.kernel.take(np.arange(pairs.kernel.shape[0]), engine.n_threads)
@@ -63,64 +61,40 @@ class StoredPairs:
         The number of threads has no part in that: results shall not depend on it. Its engine has as many of them as
         there is memory for.
         """
-        sizes = [rows.stop - rows.start for rows in pairs.classes]
-        small = [a + b for a, b in combinations(sizes, 2) if a + b <= MOST_ROWS]
-        if not small:
+        small = pairs.n_rows[pairs.n_rows <= MAX_ROWS]
+        if not len(small):
             return None
+        sizes, largest = np.diff(pairs.bounds).tolist(), int(small.max())
         left = memory - 4 * sum(sizes[number] ** 2 for number in _classes_of_small_pairs(pairs.classes))
         # of a thread: a pair, values between classes, and arrays of rows
-        each = 4 * int(_core.class_pair_scratch(max(small))) + 2 * max(max(small) ** 2, _TOGETHER)
+        each = 4 * int(_core.class_pair_scratch(largest)) + 2 * max(largest**2, VALUES_AT_ONCE)
         if left < each:
             return None
         return cls(pairs, LocalEngine(min(engine.n_threads, left // each), engine.cancelled))
 
-    def groups(self, numbers: Sequence[int]) -> list[list[int]]:
+    def groups(self, numbers: Indices) -> list[Indices]:
         """Return those of some pairs that are small, in groups that are worth a call of `solve`."""
-        groups: list[list[int]] = []
-        room = 0
-        for number in numbers:
-            n_rows = self._pairs.n_rows[number]
-            if n_rows > MOST_ROWS:
-                continue
-            needed = max(n_rows, _LEAST_ROWS) ** 2
-            if needed > room:
-                groups.append([])
-                room = _TOGETHER
-            groups[-1].append(number)
-            room -= needed
-        return groups
+        small = numbers[self._pairs.n_rows[numbers] <= MAX_ROWS]
+        return self._pairs.groups(small, VALUES_AT_ONCE, ROWS_AT_ONCE)
 
-    def solve(
-        self, numbers: Sequence[int], starts: Sequence[Floats | None], tol: float, n_threads: int = 1
-    ) -> tuple[list[Solution], int]:
-        """Solve the problems of some small pairs, from coefficients of shape (1, n) or from zero.
+    def solve(self, numbers: Indices, start: Floats | None, tol: float, n_threads: int = 1) -> FoundPairs:
+        """Solve the problems of some small pairs, from coefficients of all pairs times labels, or from zero.
 
-        The tolerance may be missed; the status is "max_iter" then. The kernel values of all of them are returned beside
-        the solutions, which say nothing of them.
+        The tolerance may be missed.
         """
         problems = self._pairs.joined(numbers)
-        precise = self._precise.take(np.arange(self._precise.shape[0]), n_threads)
+        precise = self._pairs.precise.take(np.arange(self._pairs.precise.shape[0]), n_threads)
         dual = np.zeros(len(problems.labels))
-        if any(start is not None for start in starts):
-            for k, start in enumerate(starts):
-                dual[problems.of(k)] = 0.0 if start is None else start[0]
-            dual = problems.feasible(dual)
+        if start is not None:
+            dual = problems.feasible(problems.coefficients(start))
         evaluations = self._take_steps(numbers, problems.losses.conjugate.stack(), dual, tol, n_threads)
-        dual[~problems.each(np.isfinite(problems.sums(dual)))] = 0.0  # where single precision has overflowed
-        dual = problems.feasible(dual)
-        margins, objectives = problems.objectives(precise, dual)
-        solutions = []
-        for k, gap in enumerate(objectives.relative_gap.tolist()):
-            own, this = problems.of(k), objectives.take(slice(k, k + 1))
-            status, reason = converged(gap, tol) if gap <= tol else ("max_iter", "pair steps did not suffice")
-            solutions.append(Solution(dual[None, own], margins[None, own], this, status, reason, 1, 0))
-        return solutions, evaluations + precise.evaluations
+        found = certified(numbers, problems, precise, dual)
+        return replace(found, evaluations=found.evaluations + evaluations)
 
-    def _take_steps(self, numbers: Sequence[int], conjugate: Floats, dual: Floats, tol: float, n_threads: int) -> int:
+    def _take_steps(self, numbers: Indices, conjugate: Floats, dual: Floats, tol: float, n_threads: int) -> int:
         """Take pair steps on the coefficients, in place, and return how many kernel values that took."""
-        first, second = zip(*(self._pairs.pairs[number] for number in numbers), strict=True)
-        indices = self._pairs.indices
-        view = self._pairs.kernel.take(np.arange(self._precise.shape[0]), n_threads)
+        indices, (first, second) = self._pairs.indices, self._pairs.pairs[numbers].T.tolist()
+        view = self._pairs.kernel.take(np.arange(self._pairs.precise.shape[0]), n_threads)
         between = view.value_parts(Pieces.of([indices[c] for c in first]), Pieces.of([indices[c] for c in second]))
         _core.solve_class_pairs(
             [self._within[c] for c in first], between, [self._within[c] for c in second], conjugate, dual,
@@ -135,8 +109,8 @@ def can_be_stored(kernel: KernelMatrix, loss: Loss, tol: float) -> bool:
 
 
 def _classes_of_small_pairs(classes: Sequence[slice]) -> list[int]:
-    """Return the numbers of the classes of pairs of at most `MOST_ROWS` rows, the largest first."""
+    """Return the numbers of the classes of pairs of at most `MAX_ROWS` rows, the largest first."""
     sizes = [rows.stop - rows.start for rows in classes]
     order = sorted(range(len(sizes)), key=lambda number: -sizes[number])
     smallest = order[-1]
-    return [c for c in order if sizes[c] + sizes[smallest if c != smallest else order[-2]] <= MOST_ROWS]
+    return [c for c in order if sizes[c] + sizes[smallest if c != smallest else order[-2]] <= MAX_ROWS]

@@ -20,7 +20,7 @@ def memory_limits(root: Path = _ROOT) -> list[int]:
 
     Parameters
     ----------
-    root : Path, default="/"
+    root : Path, optional
         Where the file systems ``proc`` and ``sys`` are.
     """
     limits = []

@@ -1,0 +1,147 @@
+"""A time limit that is not reached changes nothing of a fit, however uneven the time of its steps."""
+
+import time
+import warnings
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from dimargin import (
+    Cascade,
+    CoreSetSVDD,
+    CoreSetSVMClassifier,
+    DiODM,
+    DiP,
+    DivideAndConquer,
+    Exact,
+    GossipSVMClassifier,
+    Landmark,
+    LinearODMClassifier,
+    ODMClassifier,
+    ODMClassifierCV,
+    OneClassCoreSetSVM,
+    SVMClassifier,
+    minimum_enclosing_ball,
+)
+
+MANY = 20  # times as long as a fit takes: its limit
+ONE_VS_REST = {"multi_class": "one_vs_rest", "random_state": 0, "gamma": 1.0}
+TREE = ONE_VS_REST | {"branching": 2, "n_levels": 2}
+KERNEL_MACHINES = {
+    "odm": ODMClassifier,
+    "hinge": lambda **options: SVMClassifier(C=2.0, **options),
+    "squared hinge": lambda **options: SVMClassifier(C=2.0, loss="squared_hinge", **options),
+    "no intercept": lambda **options: SVMClassifier(C=2.0, fit_intercept=False, **options),
+}
+WAYS = {
+    "one vs one": {"random_state": 0, "gamma": 1.0},
+    "exact": ONE_VS_REST | {"strategy": "exact"},
+    "float64": ONE_VS_REST | {"strategy": "exact", "tol": 1e-6},
+    "across": ONE_VS_REST | {"strategy": Exact(across_shards=True, working_set=300)},
+    "across in float64": ONE_VS_REST | {"strategy": Exact(across_shards=True, working_set=300), "tol": 1e-5},
+    "diodm": TREE | {"strategy": DiODM(early_stop=False)},
+    "dc": TREE | {"strategy": "dc"},
+    "committee": TREE | {"strategy": DivideAndConquer(prediction="bcm"), "stop_level": 2},
+    "cascade": TREE | {"strategy": "cascade"},
+    "rounds": TREE | {"strategy": Cascade(rounds=3)},
+    "dip": TREE | {"strategy": DiP()},
+    "landmark": ONE_VS_REST | {"strategy": "landmark", "n_landmarks": 50},
+    "polished": ONE_VS_REST | {"strategy": Landmark(polish=True), "n_landmarks": 50},
+}
+MACHINES = {
+    f"{loss}, {way}": make(**options)
+    for loss, make in KERNEL_MACHINES.items()
+    for way, options in WAYS.items()
+    if not (way in ("landmark", "polished") and loss in ("hinge", "no intercept"))
+} | {
+    "core-set": CoreSetSVMClassifier(random_state=0),
+    "core-set by its ball": CoreSetSVMClassifier(epsilon=1e-3, random_state=0),
+    "core-set of sites": CoreSetSVMClassifier(n_sites=3, tol=0.1, random_state=0),
+    "hard margin": CoreSetSVMClassifier(C=np.inf, gamma=50.0, random_state=0),
+    "newton": LinearODMClassifier(random_state=0),
+    **{name: LinearODMClassifier(solver=name, tol=1e-2, random_state=0) for name in ("svrg", "csvrg", "dsvrg")},
+    "svdd": CoreSetSVDD(contamination=0.05, random_state=0),
+    "svdd, linear": CoreSetSVDD(kernel="linear", C=1.0, random_state=0),
+    "one class": OneClassCoreSetSVM(contamination=0.05, random_state=0),
+    "gossip": GossipSVMClassifier(n_sites=3, max_iter=40, random_state=0),
+    "search": ODMClassifierCV(min_rows=200, param_grid={"lam": [1e2, 1e3], "gamma": [0.5, 1.0]}, random_state=0),
+}  # fmt: skip
+
+
+def table(n_classes, n=660):
+    """Rows of two classes or three."""
+    rng = np.random.default_rng(n_classes)
+    X = rng.normal(size=(n, 2))
+    return X, np.digitize(np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n), [0.0, 0.8][: n_classes - 1])
+
+
+def few_far_away():
+    """Rows of which few are of the other class: a round of a core-set moves nothing, and computes no kernel value."""
+    X, y = np.random.default_rng(1).normal(size=(10_000, 2)), np.zeros(10_000, dtype=int)
+    y[:10], X[:10] = 1, X[:10] + 4.0
+    return X, y
+
+
+@pytest.fixture
+def uneven_clock(monkeypatch):
+    """A clock by which other programs take the processor between any two looks, whatever is done there."""
+    rng, now = np.random.default_rng(0), [0.0]
+
+    def look():
+        now[0] += float(rng.exponential())
+        return now[0]
+
+    monkeypatch.setattr(time, "perf_counter", look)
+
+
+def known(value):
+    """What a fit has found, without its seconds and the limit that it had."""
+    if isinstance(value, dict):
+        return {key: known(own) for key, own in value.items() if "seconds" not in key and key != "max_time"}
+    if isinstance(value, (list, tuple)):
+        return [known(own) for own in value]
+    return known(vars(value)) if hasattr(value, "__dict__") and "dimargin" in type(value).__module__ else value
+
+
+def found_by(machine, X, y, limit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return known(vars(deepcopy(clone(machine).set_params(max_time=limit).fit(X, y))))
+
+
+def check(machine, X, y):
+    began = time.perf_counter()
+    expected = found_by(machine, X, y, None)
+    limit = MANY * (time.perf_counter() - began)
+    np.testing.assert_equal(found_by(machine, X, y, limit), expected)
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_limit_that_is_not_reached_changes_nothing(name, n_classes, uneven_clock):
+    if name == "gossip" and n_classes > 2:
+        pytest.skip("it separates two classes")
+    check(MACHINES[name], *table(n_classes))
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [CoreSetSVMClassifier(random_state=0), CoreSetSVDD(contamination=0.01, random_state=0), OneClassCoreSetSVM()],
+    ids=lambda machine: type(machine).__name__,
+)
+def test_a_round_that_computes_nothing_does_not_end_a_fit(machine, uneven_clock):
+    check(clone(machine).set_params(random_state=0), *few_far_away())
+
+
+@pytest.mark.parametrize("method", ["growing", "fixed"])
+def test_nor_does_it_for_balls(method, uneven_clock):
+    X, _ = table(2)
+    balls = [
+        minimum_enclosing_ball(X, kernel="rbf", epsilon=0.1, method=method, random_state=0, max_time=limit)
+        for limit in (None, 10**6)
+    ]
+    np.testing.assert_equal(known(vars(balls[1])), known(vars(balls[0])))
