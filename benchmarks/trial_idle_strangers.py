@@ -1,4 +1,4 @@
-"""A site with certificates to which 2,000 strangers connect: they say nothing, and come back when they are dropped.
+"""A site with certificates to which 2,000 strangers connect: they stay silent, and come back when they are dropped.
 
 Usage: trial_idle_strangers.py [--seconds 120] [--strangers 2000] [--descriptors 1024]
 
@@ -8,6 +8,7 @@ fourth site joins, if need be once the strangers have gone.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -23,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from common import heading, table
 
-HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # of a handshake that never goes on
+HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # the beginning of a TLS handshake
 NAMES = "north", "east", "south", "west"
 PATIENCE = 600.0  # seconds in which a site that joins must be met
 
@@ -71,7 +72,7 @@ class Site:
         self.process = subprocess.Popen(self._command, stderr=subprocess.PIPE, text=True, preexec_fn=limit)
 
     def status(self):
-        """What the site says of itself, and how many seconds ago it has written that, and its state."""
+        """Return the status that the site has written, and the ages of its status and state in seconds."""
         try:
             found = json.loads((self.folder / "status.json").read_text())
             ages = [time.time() - (self.folder / name).stat().st_mtime for name in ("status.json", "state")]
@@ -144,6 +145,52 @@ def watch(site, seconds, join):
     return {name: count / looks for name, count in met.items()}, oldest, steps
 
 
+def trial(folder, options):
+    """Return the rows of the table."""
+    certificates(folder)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with contextlib.ExitStack() as ends:
+        sites = []
+
+        def start(name):
+            sites.append(Site(folder, name, port, options.descriptors))
+            ends.callback(sites[-1].process.kill)
+
+        for name in NAMES[:3]:
+            start(name)
+        first = sites[0]
+        while len(first.status()["neighbours"]) < 2:
+            time.sleep(0.5)
+        before = first.memory()
+        crowd = subprocess.Popen(
+            [sys.executable, __file__, "strangers", str(port), str(options.strangers), str(options.seconds)],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        ends.callback(crowd.kill)
+        met, oldest, steps = watch(first, options.seconds, lambda: start("west"))
+        held, after = first.descriptors(), first.memory()
+        dropped, left = crowd.communicate()[0].strip(), time.monotonic()
+        while "west" not in first.status()["neighbours"] and time.monotonic() < left + PATIENCE:
+            time.sleep(0.2)
+        waited, trouble = time.monotonic() - left, first.lines("trouble", "broken", "refused")
+        codes = [site.end() for site in sites]
+    return [
+        ["seconds with strangers", f"{options.seconds:.0f}"],
+        ["strangers, descriptors", f"{options.strangers}, {options.descriptors}"],
+        ["steps in these seconds, longest pause in seconds", f"{steps[-1] - steps[0]}, {pause(steps)}"],
+        *([f"share of the seconds with {name}", f"{met[name]:.1%}"] for name in NAMES[1:]),
+        ["age of the status and state at most, in seconds", " and ".join(f"{age:.1f}" for age in oldest)],
+        ["descriptors in use at the end", str(held)],
+        ["memory before and after, in MB", f"{before:.0f}, {after:.0f}"],
+        ["strangers dropped", dropped],
+        ["seconds until west is met once they have gone", f"{waited:.1f}"],
+        ["trouble", "; ".join(sorted({f"{one['what']}: {one['reason']}" for one in trouble})) or "none"],
+        ["lines about trouble", str(len(trouble))],
+        ["exit status of the sites", ", ".join(map(str, codes))],
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=120.0)
@@ -151,47 +198,8 @@ def main():
     parser.add_argument("--descriptors", type=int, default=1024)
     options = parser.parse_args()
     heading(__doc__)
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
-        folder = Path(folder)
-        certificates(folder)
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
-        sites = [Site(folder, name, port, options.descriptors) for name in NAMES[:3]]
-        while len(sites[0].status()["neighbours"]) < 2:
-            time.sleep(0.5)
-        before = sites[0].memory()
-        crowd = subprocess.Popen(
-            [sys.executable, __file__, "strangers", str(port), str(options.strangers), str(options.seconds)],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-
-        def join():
-            sites.append(Site(folder, "west", port, options.descriptors))
-
-        met, oldest, steps = watch(sites[0], options.seconds, join)
-        held, after = sites[0].descriptors(), sites[0].memory()
-        dropped, left = crowd.communicate()[0].strip(), time.monotonic()
-        while "west" not in sites[0].status()["neighbours"] and time.monotonic() < left + PATIENCE:
-            time.sleep(0.2)
-        waited = time.monotonic() - left
-        trouble = sites[0].lines("trouble", "broken", "refused")
-        codes = [site.end() for site in sites]
-        rows = [
-            ["seconds with strangers", f"{options.seconds:.0f}"],
-            ["strangers, descriptors", f"{options.strangers}, {options.descriptors}"],
-            ["steps in these seconds, longest pause in seconds", f"{steps[-1] - steps[0]}, {pause(steps)}"],
-            *([f"share of the seconds with {name}", f"{met[name]:.1%}"] for name in NAMES[1:]),
-            ["age of the status and state at most, in seconds", " and ".join(f"{age:.1f}" for age in oldest)],
-            ["descriptors in use at the end", str(held)],
-            ["memory before and after, in MB", f"{before:.0f}, {after:.0f}"],
-            ["strangers dropped", dropped],
-            ["seconds until west is met once they have gone", f"{waited:.1f}"],
-            ["trouble", "; ".join(sorted({f"{one['what']}: {one['reason']}" for one in trouble})) or "none"],
-            ["lines about trouble", str(len(trouble))],
-            ["exit status of the sites", ", ".join(map(str, codes))],
-        ]
-        print(table(["what", "found"], rows))
+    with tempfile.TemporaryDirectory() as folder:
+        print(table(["what", "found"], trial(Path(folder), options)))
 
 
 def pause(steps):

@@ -59,6 +59,20 @@ def test_the_work_that_begins_is_described(dimargin, csv, tmp_path):
         assert f"{csv}: 300 rows, 2 features\n{words}\n" in err
 
 
+def test_what_many_classes_have_is_summed_up(dimargin, tmp_path):
+    rows, model = tmp_path / "rows.csv", tmp_path / "m"
+    lines = [f"{k % 60 + k / 1e4},{k % 7},c{k % 60}" for k in range(180)]
+    rows.write_text("\n".join(["a,b,class", *lines]))
+    _, out, _ = dimargin("train", rows, "--model", model, "--random-state", 0)
+    text = " ".join(out.split())
+    assert "(1770 values)" in text and "c59, ... " not in text and ", ... (60 values)" in text and len(text) < 1000
+    assert len(json.loads(dimargin("info", model, "--json")[1])["objective"]) == 1770
+    _, out, err = dimargin("evaluate", model, rows)
+    assert len(out.splitlines()) < 10
+    assert "The table of 60 classes, true and predicted, is in the output of --json." in err
+    assert np.shape(json.loads(dimargin("evaluate", model, rows, "--json")[1])["confusion"]) == (60, 60)
+
+
 def test_from_a_file_to_predictions_that_python_agrees_with(dimargin, csv, tmp_path):
     model, test = tmp_path / "spam.dimargin", write_moons(tmp_path / "test.csv", 200, seed=1)
     status, out, _ = dimargin("train", csv, "--model", model, "--validate", test, "--json", "--random-state", 0)

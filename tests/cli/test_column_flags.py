@@ -1,6 +1,7 @@
 """Data as people have it: missing values, categories, dates and decimal commas, on the command line."""
 
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -206,15 +207,20 @@ def test_what_training_had_everywhere_must_be_there(dimargin, files):
     flags = ("--categories", "--dates", "iso", "--drop", "id")
     assert dimargin("train", folder / "whole.csv", "--model", folder / "m", *flags)[0] == 0
     status, _, err = dimargin("predict", folder / "m", folder / "test.csv")
-    assert status == 1 and "test.csv, row 0: column 'age' is missing" in err and "without --missing" in err
+    assert status == 1 and "test.csv, line 2: column 'age' is missing" in err and "without --missing" in err
     for name in ("job", "since"):
         holes = {name: ["", *test[name].tolist()[1:]]}
         test.fillna({"age": 40}).assign(**holes).to_csv(folder / "hole.csv", index=False)
         status, _, err = dimargin("predict", folder / "m", folder / "hole.csv")
-        assert status == 1 and f"hole.csv, row 0: column '{name}' is missing; a value expected" in err
+        assert status == 1 and f"hole.csv, line 2: column '{name}' is missing; a value expected" in err
     test.assign(age="old").to_csv(folder / "words.csv", index=False)
     status, _, err = dimargin("predict", folder / "m", folder / "words.csv")
-    assert status == 1 and "words.csv, row 0: column 'age' is 'old'; a finite number expected" in err
+    assert (
+        status == 1
+        and "words.csv, line 2: column 'age' is 'old'; a finite number expected (60 of 60 cells are not a number)"
+        in err
+    )
+    assert "--na old makes it a missing value" in err
 
 
 def test_a_model_of_a_table_cannot_be_resumed_with_other_columns(dimargin, files):
@@ -232,3 +238,154 @@ def test_quantiles_of_sparse_rows_are_refused(dimargin, tmp_path):
     (tmp_path / "rows.libsvm").write_text(rows)
     status, _, err = dimargin("train", tmp_path / "rows.libsvm", "--model", tmp_path / "m", "--scale", "quantile")
     assert status == 1 and "--scale quantile does not keep zeros" in err
+
+
+# ---- cells that are no numbers among numbers -------------------------------------------------------------------------
+
+
+def measured(n=80):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)).round(4), columns=["a", "b"])
+    return frame.astype(object).assign(label=np.where(frame.a + frame.b > 0, "yes", "no"))
+
+
+ODD = ["#DIV/0!", "<NA>", "\\N", "NaT", "1.#QNAN", "unknown", ".", "n.d."]
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_one_cell_that_is_no_number_is_named(dimargin, tmp_path, odd, kind):
+    frame, path = measured(), tmp_path / f"t.{kind}"
+    frame.loc[9, "a"] = odd
+    frame = frame.astype({"a": str, "b": float})
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
+    train = ("train", path, "--model", tmp_path / "m", "--loss", "hinge")
+    place = "line 11" if kind == "csv" else "row 9"
+    for flags, more in ((), " --missing median"), (("--missing", "mean"), ""), (("--categories",), " --missing median"):
+        status, _, err = dimargin(*train, *flags)
+        said = f"'a' (1 of 80 cells is not a number: {place}, {odd!r})"
+        assert status == 1 and said in err and f"--na {shlex.quote(odd)}{more} for columns of numbers" in err
+        assert "--categories for" not in err and "names of rows" not in err and "OneHotEncoder" not in err
+    assert dimargin(*train, "--na", odd, "--missing", "median")[0] == 0
+    model = dm.load(tmp_path / "m")
+    assert dm.load(tmp_path / "m")[0].named_transformers_["numbers"].statistics_[0] == np.median(
+        [float(cell) for cell in frame.a if cell != odd]
+    )
+    assert dimargin("predict", tmp_path / "m", path, "-o", tmp_path / "labels")[0] == 0  # the model knows the text
+    assert len((tmp_path / "labels").read_text().split()) == 80 and model is not None
+
+
+def test_an_odd_cell_of_a_file_to_predict(dimargin, tmp_path):
+    frame = measured()
+    frame.loc[3, "a"] = None
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    assert dimargin("train", tmp_path / "train.csv", "--model", tmp_path / "m", "--missing", "median")[0] == 0
+    frame.loc[9, "a"] = "off scale"
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    model, new = tmp_path / "m", tmp_path / "new.csv"
+    page = ("-o", tmp_path / "page.html")
+    for command in (("predict", model, new), ("evaluate", model, new), ("info", model, "--certify", new),
+                    ("report", model, new, *page)):  # fmt: skip
+        status, _, err = dimargin(*command)
+        assert status == 1 and "new.csv, line 11: column 'a' is 'off scale'; a finite number expected" in err
+        assert "(1 of 80 cells is not a number); --na 'off scale' makes it a missing value" in err
+        if command[0] != "info":
+            assert dimargin(*command, "--na", "OFF SCALE")[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_number_that_stands_for_a_missing_value(dimargin, tmp_path, kind):
+    frame, path = measured().astype({"a": float, "b": float}), tmp_path / f"t.{kind}"
+    frame.loc[[3, 9], "a"] = -999.0
+    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
+    train = ("train", path, "--model", tmp_path / "m", "--loss", "hinge", "--na", "-999")
+    assert "--missing median for columns with missing values: 'a' (2 of 80)" in dimargin(*train)[2]
+    assert dimargin(*train, "--missing", "mean")[0] == 0
+    expected = frame.a[frame.a > -999].mean()
+    assert np.isclose(dm.load(tmp_path / "m")[0].named_transformers_["numbers"].statistics_[0], expected)
+
+
+SIGNS = {
+    "percent": lambda v: f"{100 * v:.1f}%", "dollars": lambda v: f"${100 * v:.1f}", "euros": lambda v: f"{v:.2f} €",
+    "codes": lambda v: f"USD {100 * v:.0f}", "thousands": lambda v: f"{10_000 * v:,.2f}",
+    "apostrophes": lambda v: f"{100_000 * v:,.0f}".replace(",", "'"),
+    "points": lambda v: f"{1e7 * v:,.0f}".replace(",", "."),
+    "units": lambda v: f"{100 * v:.0f} km/h", "brackets": lambda v: f"{v:.2f}" if v > 0 else f"({-v:.2f})",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SIGNS)
+@pytest.mark.parametrize("flags", [(), ("--missing", "median"), ("--categories",)])
+def test_signs_units_and_separators_of_thousands_are_named(dimargin, tmp_path, what, flags):
+    frame = measured()
+    frame["a"] = frame.a.map(SIGNS[what])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    status, _, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m", *flags)
+    assert status == 1 and "What helps: plain numbers in the file, such as" in err
+    assert "for columns of numbers with signs, units or separators: 'a' (" in err
+    assert "--categories for" not in err and "names of rows" not in err and "OneHotEncoder" not in err
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (["12,345", "1,234", "7,001"], "or --decimal-comma if 12,345 means 12.345, for columns with commas in numbers"),
+        (["12,345", "0,234", "7,001"], "What helps: --decimal-comma for columns with commas in numbers"),
+        (["12,5", "0,234", "7", "x"], "What helps: --decimal-comma for columns with commas in numbers"),
+        (["0", "1", "2", "3+"], "--categories for columns of text"),
+        (["12A", "14B", "3C", "5D"], "--categories for columns of text"),
+        (["A11", "A12", "A14"], "--categories for columns of text"),
+        (["1", "2", "oak", "elm", "ash", "fir"], "--categories for columns of text"),
+    ],
+)
+def test_what_a_column_of_texts_holds_is_guessed_by_most(dimargin, tmp_path, cells, said):
+    frame = measured(60)
+    frame["a"] = np.resize(cells, 60)
+    frame.to_csv(tmp_path / "t.csv", index=False, sep=";")
+    status, _, err = dimargin("train", tmp_path / "t.csv", "--model", tmp_path / "m")
+    assert status == 1 and said in err
+
+
+def test_a_table_without_names(dimargin, tmp_path):
+    """As those of the UCI: by blanks, codes among numbers, the label last."""
+    frame = measured().assign(code=np.resize(["A11", "A12", "A13"], 80))[["code", "a", "b", "label"]]
+    frame.to_csv(tmp_path / "german.data", index=False, header=False, sep=" ")
+    train = ("train", tmp_path / "german.data", "--model", tmp_path / "m", "--label", "-1", "--loss", "hinge")
+    status, _, err = dimargin(*train)
+    assert status == 1 and "--categories for columns of text: 'column 0' ('A11')" in err
+    assert dimargin(*train, "--categories")[0] == 0
+    status, out, _ = dimargin("evaluate", tmp_path / "m", tmp_path / "german.data", "--json")
+    assert status == 0 and json.loads(out)["accuracy"] > 0.9
+    frame.map(lambda cell: str(cell).replace(".", ",")).to_csv(tmp_path / "c.csv", index=False, header=False, sep=";")
+    train = ("train", tmp_path / "c.csv", "--model", tmp_path / "m", "--label", "-1", "--loss", "hinge")
+    assert dimargin(*train, "--decimal-comma", "--drop", "column 0")[0] == 0
+    assert dm.load(tmp_path / "m").n_features_in_ == 2
+    frame[["label", "a", "b"]].to_csv(tmp_path / "rows.csv", index=False, header=False)
+    assert (
+        dimargin("train", tmp_path / "rows.csv", "--model", tmp_path / "m", "--label", "0", "--loss", "hinge")[0] == 0
+    )
+    frame[["a", "b"]].to_csv(tmp_path / "new.csv", index=False, header=False)
+    for name in ("rows.csv", "new.csv"):  # to be predicted, with the labels and without them
+        assert dimargin("predict", tmp_path / "m", tmp_path / name, "-o", tmp_path / name.replace("csv", "txt"))[0] == 0
+    assert (tmp_path / "rows.txt").read_text() == (tmp_path / "new.txt").read_text()
+
+
+def test_names_with_blanks(dimargin, tmp_path):
+    """Of files, and of models that were trained when blanks belonged to names."""
+    frame = measured().assign(job=np.resize(["smith", "clerk"], 80))
+    frame.loc[3, "a"] = None
+    spaced = frame.rename(columns={"a": " a", "job": " job "})
+    steps = ColumnTransformer(
+        [("n", SimpleImputer(), [" a"]), ("c", OneHotEncoder(handle_unknown="ignore"), [" job "])]
+    )
+    old = make_pipeline(steps, dm.ODMClassifier()).fit(spaced.drop(columns="label"), spaced.label)
+    dm.save(old, tmp_path / "old")
+    for name, table in (("tidy.csv", frame), ("spaced.csv", spaced), ("spaced.parquet", spaced)):
+        table = table.astype({table.columns[0]: float, "b": float})
+        table.to_parquet(tmp_path / name) if "parquet" in name else table.to_csv(tmp_path / name, index=False)
+        assert dimargin("predict", tmp_path / "old", tmp_path / name, "-o", tmp_path / "labels")[0] == 0
+        assert (tmp_path / "labels").read_text().split() == old.predict(spaced).tolist()
+        flags = ("--label", " label", "--category", " job", "--missing", "mean", "--drop", "b ")
+        assert dimargin("train", tmp_path / name, "--model", tmp_path / "m", *flags)[0] == 0
+        assert dm.load(tmp_path / "m").feature_names_in_.tolist() == ["a", "job"]
+        assert dimargin("evaluate", tmp_path / "m", tmp_path / "tidy.csv")[0] == 0

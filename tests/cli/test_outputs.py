@@ -87,7 +87,7 @@ def test_memory_that_is_not_there_is_said(dimargin, tmp_path, monkeypatch):
     def none(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr("dimargin.cli.svm_commands.read_data", none)
+    monkeypatch.setattr("dimargin.cli.svm_commands.read_file", none)
     data = tmp_path / "data.libsvm"
     data.write_text("1 1:1\n-1 1:2\n")
     assert dimargin("svm-train", data, tmp_path / "m") == (1, "", "dimargin: there is not enough memory\n")

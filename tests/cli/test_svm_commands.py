@@ -79,6 +79,30 @@ def test_the_same_machine_as_libsvm(dimargin, folder, name):
     assert len(numbers("gap", out)) == len(ours.rho) and (numbers("gap", out) < 1e-4).all()
 
 
+@pytest.mark.parametrize("kernel", [2, 4])
+def test_weights_of_rows_are_those_of_rows_given_many_times(dimargin, folder, kernel):
+    """A weight of two is that of a row given twice, and of zero that of one left out, of kernel values too."""
+    weights = np.random.default_rng(0).integers(0, 4, 200)
+    (folder / "weights").write_text("\n".join(map(str, weights)))
+    X, y = problem("rows")
+    if kernel == 4:
+        X = np.column_stack([np.arange(1, 201), X @ X.T])
+    for name, chosen in (("given", np.arange(200)), ("repeated", np.repeat(np.arange(200), weights))):
+        dump_svmlight_file(X[chosen], y[chosen], name, zero_based=kernel == 4)
+    flags = ["-t", kernel, "-g", 0.5, "-e", 1e-5]
+    status, out, _ = dimargin("svm-train", *flags, "-W", "weights", "-w1", 2, "given")
+    assert status == 0
+    repeated = dimargin("svm-train", *flags, "-w1", 2, "repeated")[1]
+    for name in ("obj", "rho"):
+        assert_allclose(numbers(name, out), numbers(name, repeated), rtol=1e-5, atol=1e-5)
+    (folder / "ones").write_text("1\n" * 200)
+    found = [dimargin("svm-train", "-q", "-v", 3, *flags, *more, "given")[1] for more in ([], ["-W", "ones"])]
+    assert found[0] == found[1]
+    single = np.where((y == 1) | (np.arange(200) == np.argmin(y)), 1, 0)  # with weight, of a class: in one fold only
+    (folder / "ones").write_text("\n".join(map(str, single)))
+    assert dimargin("svm-train", "-q", "-v", 3, *flags, "-W", "ones", "given")[0] == 0
+
+
 def test_tolerance_and_cache(dimargin, folder):
     """The gap is a thousandth of -e; how much is remembered changes the time only."""
     write("rows", n=2000)
@@ -291,6 +315,11 @@ FAILURES = {
     "svm-train table.csv": "table.csv: LIBSVM text expected; `dimargin train` reads CSV and Parquet",
     "svm-train damaged": "damaged, line 2",
     "svm-train empty": "empty is empty",
+    "svm-train -W few rows": "few has 2 weights, one on each line; expected 200, one for each row",
+    "svm-train -W below rows": "below, line 3: '-1e-3' is not a weight; a finite number of 0 or more expected",
+    "svm-train -W words rows": "words, line 1: 'nan' is not a weight",
+    "svm-train -W zeros rows": "one weight above 0 at least expected, but all rows have weight 0",
+    "svm-train -W half one.weights": "two classes at least expected, but the label is 1 everywhere",
     "svm-train -g 1e300 rows": "Scale the columns first",
     "svm-train -t 4 rows": "feature 0 of every row has to be its place in the kernel matrix, counted from 1",
     "svm-train -t 4 unsound": "not positive semi-definite",
@@ -314,6 +343,12 @@ FAILURES = {
 def failing(dimargin, folder):
     (folder / "one").write_text("3 1:1\n3 1:2\n")
     (folder / "unsound").write_text("1 0:1 1:1 2:3\n2 0:2 1:3 2:1\n")
+    (folder / "few").write_text("1\n\n2\n")
+    (folder / "below").write_text("1\n0\n-1e-3\n")
+    (folder / "words").write_text("nan\n")
+    (folder / "zeros").write_text("0\n" * 200)
+    (folder / "one.weights").write_text("1 1:1\n2 1:2\n")
+    (folder / "half").write_text("1\n0\n")
     (folder / "places").write_text(
         "svm_type c_svc\nkernel_type precomputed\nnr_class 2\ntotal_sv 1\nrho 0\nlabel 1 2\nnr_sv 1 0\nSV\n1 0:3 \n"
     )
@@ -343,6 +378,6 @@ def test_a_failed_run_is_status_1_and_leaves_nothing(dimargin, failing, command)
 @pytest.mark.parametrize("command", ["svm-train", "svm-predict", "svm-scale", "export"])
 def test_help_has_an_example_and_every_flag(dimargin, command):
     status, out, _ = dimargin(command, "--help")
-    flags = {"svm-train": "stdgrcemvwqhbnp", "svm-predict": "qb", "svm-scale": "luysr", "export": ""}[command]
+    flags = {"svm-train": "stdgrcemvwWqhbnp", "svm-predict": "qb", "svm-scale": "luysr", "export": ""}[command]
     assert status == 0 and f"Example: dimargin {command}" in out
     assert all(re.search(rf"^\S\s+-{flag} ", out, re.MULTILINE) for flag in flags)

@@ -24,7 +24,7 @@ def test_libsvm_takes_no_label_column(label, written):
 
 def damageable(name, tmp_path):
     if name.endswith("parquet"):
-        columns = {"a": DENSE[:, 0], "b": np.arange(60), "y": [f"class {k % 3}" for k in range(60)]}
+        columns = {"a": DENSE[:, 0], "b": np.arange(60) + 5, "y": [f"class {k % 3}" for k in range(60)]}
         return parquet(tmp_path / name, columns, row_group_size=40).read_bytes()
     text = csv_text(DENSE, LABELS).encode() if ".csv" in name else libsvm_text(DENSE, LABELS)
     return COMPRESS[name.removeprefix("rows.csv").removeprefix("rows.svm")](text)

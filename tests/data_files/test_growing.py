@@ -179,7 +179,6 @@ CSV = [
     "y,a,class\n1,2,3\n",
     "a,a,y\n1,2,3\n",
     "y\n1\n",
-    "\n",
 ]
 
 
@@ -215,15 +214,20 @@ def test_a_byte_order_mark_without_names(written):
 
 
 def test_names_of_any_bytes_and_quotes(written):
-    for names in (b'a,label,"\n', b"\xe4a,label,b\n"):
-        assert assert_read_alike(written("rows.csv", names + b'1,x,2\n3,"y",4\n')) is None
+    path = written("rows.csv", b'a,label,"\n1,x,2\n3,"y",4\n')
+    assert assert_read_alike(path) is None
+    refused = assert_read_alike(written("rows.csv", b"\xe4a,label,b\n1,x,2\n"))
+    assert refused is not None and "line 1: the name of a column, '\ufffda', is not UTF-8 text" in refused[0]
+    assert refused[0] == refused[1]
 
 
 def test_what_no_file_that_grows_can_be(written):
     with pytest.raises(DataFileError, match=r"rows.pq is Parquet, .* cannot grow; CSV or LIBSVM text expected"):
         GrowingFile(written("rows.pq", b"PAR1"))
+    with pytest.raises(DataFileError, match=r"rows is Parquet"):
+        GrowingFile(written("rows", b"PAR1")).read()
     with pytest.raises(DataFileError, match="labels first"):
-        GrowingFile(written("rows", "1 1:1\n"), label=0)
+        GrowingFile(written("rows", "1 1:1\n"), label=0).read()
 
 
 @pytest.mark.parametrize(
@@ -460,7 +464,7 @@ def test_memory_is_that_of_the_rows(name, tmp_path):
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n", "a,y\n1,2\n", "1,2\n3,4\n"])
 def test_csv_that_needs_no_label(text, written, chunk):
-    """Without a column that is called so its rows have none, from one read to the next."""
+    """Its rows have none, from one read to the next, whatever a column that is called so holds."""
     path = written("rows.csv", text)
     growing_file = GrowingFile(path, needs_label=False)
     first, expected = growing_file.read(), read_data(path, needs_label=False)
@@ -471,9 +475,26 @@ def test_csv_that_needs_no_label(text, written, chunk):
     append(path, "5,6\n")
     second = growing_file.read()
     assert second.X[:, 0].tolist() == [5.0] and (second.y is None) == (first.y is None)
-    if first.y is None:
-        append(path, "7,oops\n")
+    assert first.y is None
+    append(path, "7,oops\n")
+    if "y" in text:
+        assert growing_file.read().X.tolist() == [[7.0]]
+    else:
         with pytest.raises(DataFileError, match="oops"):
             growing_file.read()
         with pytest.raises(DataFileError, match="which column holds the labels"):
             GrowingFile(path).read()
+
+
+def test_labels_that_were_texts_stay_so(written):
+    """Whatever the labels of later rows are: 10 beside 007 is a text, and so it is by itself."""
+    path = written("rows.csv", "a,y\n1,007\n2,10\n")
+    growing_file = GrowingFile(path)
+    assert growing_file.read().y.tolist() == ["007", "10"]
+    append(path, "3,10\n")
+    assert growing_file.read().y.tolist() == ["10"]
+    append(path, "4,7,8\n")
+    with pytest.raises(DataFileError, match="line 5: 3 fields"):
+        growing_file.read()
+    numbers = GrowingFile(written("numbers.csv", "a,y\n1,7\n2,10\n"))
+    assert numbers.read().y.tolist() == [7, 10]

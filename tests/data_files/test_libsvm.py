@@ -1,6 +1,7 @@
 """LIBSVM text, against scikit-learn's reader of whole files."""
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from dimargin.data_files import read_data
+from dimargin.data_files import GrowingFile, read_data
 
 SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
 
@@ -106,7 +107,11 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
     [
         ("1 1:2 x", "'1 1:2 x' is not LIBSVM text"),
         ("ham 1:2", "'ham 1:2' is not LIBSVM text"),
-        ("1:2 2:3", "'1:2 2:3' is not LIBSVM text"),
+        (
+            "1:2 2:3",
+            "'1:2 2:3' has no label, or one with a weight (--weight label, in Python weighted=True); LIBSVM text reads",
+        ),
+        ("12345678901234567890 1:2", "the label 12345678901234567890 has more digits than a whole number of 64 bits"),
         ("1 2:1 1:1", "with features in order"),
         ("1 2:1 2:1", "with features in order"),
         ("1 -1:1", "Invalid index -1"),
@@ -132,7 +137,7 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
 def test_malformed_libsvm_line_is_named(line, message, n_before, written, chunk):
     text = "1 1:1\n" * n_before + "# comment\n\n" + line + "\n" + "2 1:3\n" * 20
     expected = f"FILE, line {n_before + 3}: "
-    found = fault(written("rows", text.encode("latin-1")))
+    found = fault(written("rows", text.encode("latin-1")), format="libsvm")
     assert found.startswith(expected) and message in found and len(found) < 500
 
 
@@ -169,3 +174,63 @@ def test_libsvm_round_trip(tmp_path, rows, size):
     expected = np.array([[x.get(k, 0.0) for k in range(1, 13)] for _, x in rows])
     np.testing.assert_array_equal(as_dense(data.X), expected)
     np.testing.assert_array_equal(data.y, [y for y, _ in rows])
+
+
+def test_labels_are_whole_numbers_of_any_number_of_digits(written, chunk):
+    """Those that float64 cannot tell apart, too, whichever piece of the file they are in."""
+    texts = ["1"] * 10 + ["12345678901234567", "12345678901234568", "-9223372036854775808", "+007", "1e3", "3.0"] * 5
+    data = read_data(written("rows", "".join(f"{text} 1:1 # x\n\n" for text in texts)))
+    assert data.y.tolist()[10:16] == [12345678901234567, 12345678901234568, -(2**63), 7, 1000, 3]
+    assert data.y.dtype == np.int64
+
+
+@pytest.mark.parametrize("text", ["1e20", "0.5", "12345678901234567.5"])
+def test_labels_that_are_no_whole_numbers_are_floating_point_numbers(text, written):
+    assert read_data(written("rows", f"{text} 1:1\n1 1:1\n")).y.tolist() == [float(text), 1.0]
+
+
+@pytest.mark.parametrize("start", ["", "7 ", "+1.5e3\t", "? ", "nan ", "N/A ", "  ", "qid:3 ", "-1 qid:3 "])
+def test_labels_that_are_not_needed_need_not_be_there(start, written, chunk):
+    text = f"{start}1:2 3:4 # x\n" * 9 + "0 2:1\n" * 9
+    data = read_data(written("rows", text), needs_label=False)
+    assert as_dense(data.X).tolist() == [[2, 0, 4]] * 9 + [[0, 1, 0]] * 9 and data.y is None
+    assert GrowingFile(written("grows", text), needs_label=False).read().X.shape == (18, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a,b,c", "'a,b,c' is not LIBSVM text"),
+        ("1.5\t2.5", "is not LIBSVM text"),
+        ("ham 1:2", "'ham 1:2' is not LIBSVM text"),
+        ("2:1 1:1", "'2:1 1:1' is not LIBSVM text"),
+        (":1", "is not LIBSVM text"),
+        ("1:nan", "a value is NaN or infinite"),
+        (" \n1:1", "an empty line among rows without labels; a row of zeros is written as '0'"),
+    ],
+)
+def test_lines_without_labels_are_read_as_strictly(line, message, written):
+    found = fault(written("rows", f"1:1 2:1\n# comment\n{line}\n1:1\n"), needs_label=False)
+    assert found.startswith("FILE, line 3: ") and message in found
+
+
+def test_what_begins_with_a_million_digits_is_read_in_time_linear_in_them(written):
+    assert "FILE, line 1: " in fault(written("rows", "9" * 10**6 + "x 1:1\n"), needs_label=False)
+
+
+def test_weights_stand_behind_labels(written, chunk):
+    text = "".join(f" +1:{k / 4} 1:{k} 3:4 # x\n-1:1e-3 2:1\n\n# none\n12345678901234567:0\n" for k in range(20))
+    data = read_data(written("rows", text), weighted=True)
+    plain = read_data(written("plain", re.sub(r"(?m)^( ?[-+]?\d+):\S+", r"\1", text)))
+    np.testing.assert_array_equal(as_dense(data.X), as_dense(plain.X))
+    assert data.y.tolist() == plain.y.tolist() == [1, -1, 12345678901234567] * 20 and plain.weights is None
+    assert data.weights.tolist() == [x for k in range(20) for x in (k / 4, 1e-3, 0)]
+    unread = read_data(written("rows", text), weighted=True, needs_label=False)
+    assert unread.y is None and unread.weights.tolist() == data.weights.tolist()
+
+
+@pytest.mark.parametrize("head", ["1", "1:", "1:-1", "1:nan", "1:1e999", "1:x", "1:2:3", "1:1_0", "\xff:\xff"])
+def test_what_is_not_a_weight_is_named_by_its_line(head, written, chunk):
+    text = "1:1 1:1\n" * 50 + f"# comment\n\n{head} 2:1\n" + "2:1 1:3\n" * 20
+    found = fault(written("rows", text.encode("latin-1")), weighted=True)
+    assert found.startswith("FILE, line 53: ") and "is not a label with its weight, such as 1:0.5" in found

@@ -133,7 +133,7 @@ def test_reading_takes_ten_times_the_text_at_most(name, row, written):
 
 @pytest.mark.parametrize("name", ["rows.svm", "rows.csv"])
 def test_rows_beyond_the_memory_are_refused_before_they_fill_it(name, written, monkeypatch):
-    text = "1 1:1 2:2\n" * 100_000 if "svm" in name else "1,2,3\n" * 100_000
+    text = "1 1:1 2:2\n" * 100_000 if "svm" in name else "1,2,3.5\n" * 100_000
     path = written(name, text)
     monkeypatch.setattr(chunks, "memory_of_process", lambda: 10**6)
     assert "what is in it needs more memory than there is" in fault(path, None if "svm" in name else 0)

@@ -15,7 +15,7 @@ from dimargin.data_files import DataFileError, read_data
 from dimargin.data_files import parquet as parquet_reader
 from dimargin.data_files import parquet_pages as pages
 
-TABLE = {"a": np.arange(20.0), "b": np.arange(20) % 3, "label": ["x", "y"] * 10}
+TABLE = {"a": 2.0 * np.arange(20), "b": np.arange(20) % 3, "label": ["x", "y"] * 10}
 WRITTEN = {
     "plain": {"use_dictionary": False, "compression": "none"},
     "dictionaries": {},

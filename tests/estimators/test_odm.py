@@ -111,6 +111,16 @@ def test_without_lam_a_row_weighs_twenty(strategy, moons):
     assert twice.objective_ == pytest.approx(weighted.objective_, rel=1e-5)
 
 
+def test_weights_of_classes_whose_texts_are_digits(moons):
+    """007 and 7 are two classes; scikit-learn's compute_class_weight takes both for the number."""
+    X, y = moons[0][:400], np.where(moons[1][:400] == 1, "007", "7")
+    by_class = ODMClassifier(class_weight={"007": 3.0, "7": 0.5}).fit(X, y)
+    by_row = ODMClassifier().fit(X, y, sample_weight=np.where(y == "007", 3.0, 0.5))
+    assert_array_equal(by_class.dual_coef_, by_row.dual_coef_)
+    with pytest.raises(ValueError, match=r"The classes, \['007', '7'\], are not in class_weight"):
+        ODMClassifier(class_weight={7: 3.0}).fit(X, y)
+
+
 def test_class_weight_is_a_sample_weight(moons):
     X, y = moons[0][:400], np.where(moons[1][:400] == 1, "up", "down")
     by_class = ODMClassifier(class_weight={"up": 3.0}).fit(X, y)

@@ -78,6 +78,13 @@ def table(n_classes, n=660):
     return X, np.digitize(np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n), [0.0, 0.8][: n_classes - 1])
 
 
+def blocks_of_classes(n_classes, n):
+    """Rows of many classes, in the plane."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % n_classes
+    return rng.normal(size=(n, 2)) + np.stack([y % 7, y // 7], axis=1), y
+
+
 def few_far_away():
     """Rows of which few are of the other class: a round of a core-set moves nothing, and computes no kernel value."""
     X, y = np.random.default_rng(1).normal(size=(10_000, 2)), np.zeros(10_000, dtype=int)
@@ -126,6 +133,32 @@ def test_a_limit_that_is_not_reached_changes_nothing(name, n_classes, uneven_clo
     if name == "gossip" and n_classes > 2:
         pytest.skip("it separates two classes")
     check(MACHINES[name], *table(n_classes))
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize(("n_classes", "n"), [(40, 400), (3, 1800)])  # pairs of twenty rows, and such as are no blocks
+@pytest.mark.parametrize("loss", KERNEL_MACHINES)
+def test_nor_does_it_of_pairs_of_classes(loss, n_classes, n, uneven_clock):
+    check(KERNEL_MACHINES[loss](**WAYS["one vs one"]), *blocks_of_classes(n_classes, n))
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_limit_that_is_over_at_once_leaves_a_model(name, n_classes):
+    if name == "gossip" and n_classes > 2:
+        pytest.skip("it separates two classes")
+    machine, (X, y) = clone(MACHINES[name]).set_params(max_time=1e-9), table(n_classes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if name == "hard margin":
+            with pytest.raises(ValueError, match="ended \\(max_time\\) before one was found"):
+                machine.fit(X, y)
+            return
+        machine.fit(X, y)
+    model = getattr(machine, "best_estimator_", machine)
+    assert model.status_ in ("max_time", "converged") and model.duality_gap_ > 0
+    assert len(machine.predict(X)) == len(X)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from dimargin.cli import dispatch
 from . import fuzz_csv, fuzz_libsvm, fuzz_libsvm_model, fuzz_model, fuzz_ranges
 from .inputs import SOME_NUMBERS, file, folder
 
+_READING = ["--header", "--no-header", "--format", "csv", "--encoding", "latin-1"]
 _COMMANDS = {
     "train": [
         "DATA",
@@ -42,10 +43,15 @@ _COMMANDS = {
         "--n-levels",
         "--degree",
         "--lam",
+        "--missing",
+        "--categories",
+        "--na",
+        "--drop",
+        *_READING,
     ],
-    "predict": ["MODEL", "DATA", "--output", "OUT", "--decision-values", "--label", "--quiet"],
-    "evaluate": ["MODEL", "DATA", "--label", "--json", "--quiet"],
-    "info": ["MODEL", "--certify", "DATA", "--label", "--json"],
+    "predict": ["MODEL", "DATA", "--output", "OUT", "--decision-values", "--label", "--quiet", "--na", *_READING],
+    "evaluate": ["MODEL", "DATA", "--label", "--json", "--quiet", *_READING],
+    "info": ["MODEL", "--certify", "DATA", "--label", "--json", *_READING],
     "export": ["MODEL", "OUT"],
     "svm-train": ["DATA", "OUT", "-s", "-t", "-d", "-g", "-r", "-c", "-e", "-m", "-v", "-w1", "-q", "-b", "-n", "-h"],
     "svm-predict": ["DATA", "TEXT", "OUT", "-q", "-b"],
@@ -70,6 +76,9 @@ _VALUES = [
     "a=b",
     "1",
     "0.5",
+    "median",
+    "parquet",
+    "utf-16",
     "scale",
     "auto",
     "balanced",

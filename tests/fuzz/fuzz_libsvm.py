@@ -1,8 +1,9 @@
-"""LIBSVM text, plain and compressed, by the reader of whole files and the one of growing files."""
+"""LIBSVM text, plain and compressed, with and without labels, by the readers of whole and of growing files."""
 
 import zlib
 
-from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm, read_data
+from dimargin.data_files import DataFileError, GrowingFile, growing, libsvm
+from dimargin.data_files.data import read_file
 
 from .inputs import SOME_NUMBERS, check_refusal, compressed, file, mutated, same
 
@@ -23,13 +24,14 @@ def _line(rng):
         features.append(f"{at if rng.random() < 0.98 else _number(rng)}:{_number(rng)}")
         at += rng.choice([1, 1, 2, 2, 2, 30, 0, -1]) if rng.random() < 0.1 else rng.choice([1, 2])
     comment = rng.choice([" # x", "#", " #1:1"]) if rng.random() < 0.05 else ""
+    label = rng.choice(["12345678901234567", "007", "1e20", "?", f"{label}:2", ""]) if rng.random() < 0.1 else label
     return f"{label}{query} {rng.choice([' ', ' ', '  ', chr(9)]).join(features)}{comment}"
 
 
 def generate(rng):
     end = rng.choice(["\n", "\n", "\n", "\r\n", "\n\n"])
     text = end.join(_line(rng) for _ in range(rng.choice([0, 1, 2, 3, 5, 12])))
-    data = (text + rng.choice(["", end])).encode()
+    data = (rng.choice(["", "", "", "", "\ufeff"]) + text + rng.choice(["", end])).encode()
     data = mutated(rng, data) if rng.random() < 0.5 else data
     data = compressed(rng, data)
     return mutated(rng, data) if rng.random() < 0.1 else data
@@ -37,13 +39,18 @@ def generate(rng):
 
 def check(data):
     libsvm.CHUNK = growing.CHUNK = (24, 100, 2**20)[zlib.crc32(data) % 3]
+    needs_label, weighted = zlib.crc32(data) % 7 > 1, zlib.crc32(data) % 11 == 0
     path, outcomes = file("rows.svm", data), []
-    for read in (read_data, lambda path: GrowingFile(path).read()):
+    readers = (
+        lambda: read_file(path, needs_label=needs_label, weighted=weighted),
+        lambda: GrowingFile(path, needs_label=needs_label).read(),
+    )
+    for read in readers[: 1 if weighted else 2]:
         try:
-            outcomes.append(read(path))
+            outcomes.append(read())
         except DataFileError as error:
             check_refusal(error, path)
             outcomes.append(None)
-    if outcomes[1] is not None and not outcomes[1].X.shape[0]:
-        outcomes[1] = None  # nothing to read yet, which is an error of a file that does not grow
-    assert same(*outcomes), f"two readers, two outcomes: {outcomes}"
+    if outcomes[-1] is not None and not outcomes[-1].X.shape[0]:
+        outcomes[-1] = None  # nothing to read yet, which is an error of a file that does not grow
+    assert same(outcomes[0], outcomes[-1]), f"two readers, two outcomes: {outcomes}"

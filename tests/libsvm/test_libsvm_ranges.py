@@ -160,3 +160,8 @@ def test_empty_lines_count_only_before_others(tmp_path):
     (tmp_path / "ranges").write_text("x\n-1 1\n1 0 1\n\n2 0 1\n")
     with pytest.raises(DataFileError, match=r"ranges, line 4: 3 finite numbers expected in a range file, got ''"):
         FeatureRanges.read(tmp_path / "ranges")
+
+
+def test_labels_keep_their_digits():
+    X, y = np.array([[1.0], [3.0]]), np.array([12345678901234567, 12345678901234568])
+    assert [*FeatureRanges.fit(X, y, 0, 1).lines(X, y)] == ["12345678901234567 \n12345678901234568 1:1 \n"]

@@ -321,7 +321,7 @@ def test_labels_that_differ_in_case_only_are_told_with_their_sites_before_they_a
         told = [k for k, (who, what, facts) in enumerate(said) if (who, what) == (name, "warning")]
         agreed = next(k for k, (who, what, _) in enumerate(said) if (who, what) == (name, "agreed"))
         assert text in said[told[-1]][2]["reason"] and told[-1] < agreed
-        assert text in "; ".join(simulator.programs[name].alike.values())
+        assert text in "; ".join(simulator.programs[name].similar_labels.values())
     assert simulator.programs["a"].schema.labels == ("Yes", "no", "yes")
 
 
@@ -346,7 +346,7 @@ def test_a_label_of_a_site_that_is_out_of_hearing():
     other = Schema.of(X, np.where(y == "ant", "yes", "no"), TERMS)
     card = Card(**other.plain(), rows={"b": [1, 30], "c": [1, 30]}, sealed=False, own_labels=["no"])
     [text] = refusals(program.receive(1.0, "b", card))
-    assert "'Yes' (a) and 'yes' (of a site that is not heard)" in text
+    assert "'Yes' (a) and 'yes' (a site that is not a neighbour)" in text
     assert not refusals(program.receive(2.0, "b", card))
     program.receive(3.0, "b", msgspec.structs.replace(card, own_labels=["no", "yes"]))
     assert card.contradiction() is None

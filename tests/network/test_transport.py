@@ -234,12 +234,12 @@ def test_a_state_that_is_as_it_was_is_not_written_again(tmp_path, monkeypatch):
 
 
 class Disk:
-    """What writes states, unless it has an error: it is full, say."""
+    """A disk on which states can be written, unless it has an error."""
 
     def __init__(self, monkeypatch):
         self.error, self._write = None, live.write_state
         monkeypatch.setattr(live, "write_state", self.write)
-        monkeypatch.setattr(live, "_PAUSE", 0.02)
+        monkeypatch.setattr(live, "_RETRY_AFTER", 0.02)
 
     def write(self, path, body, sync):
         if self.error is not None:
@@ -286,6 +286,16 @@ def test_a_place_where_no_state_can_be_is_refused_at_the_start_and_a_full_disk_i
         disk.error = None
         wait_for(path.exists)
     assert running.result == "told to stop"
+
+
+def test_a_state_that_could_not_be_written_is_tried_again_though_nothing_is_to_be_sent(tmp_path, monkeypatch):
+    disk, path = Disk(monkeypatch), tmp_path / "a.state"
+    disk.error = errno.ENOSPC
+    with Running(Site("a"), state=path) as running:
+        wait_for(lambda: running.facts("trouble"))
+        disk.error = None
+        wait_for(lambda: running.facts("trouble over"), seconds=20.0)
+        assert path.exists() and not running.wire.sent
 
 
 def test_the_end_tells_of_a_state_that_could_not_be_written(tmp_path, monkeypatch):

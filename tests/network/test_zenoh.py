@@ -250,7 +250,7 @@ def test_others_get_no_connection_in_either_direction(members, authority, other_
 
 def test_strangers_who_say_nothing_are_dropped_in_the_end(members, authority, monkeypatch):
     """After an hour, here after a third of a second: sooner they would keep members out."""
-    monkeypatch.setattr(zenoh_settings, "_HANDSHAKE", "tls_handshake_timeout_ms=300")
+    monkeypatch.setattr(zenoh_settings, "_HANDSHAKE_TIMEOUT", "tls_handshake_timeout_ms=300")
     carol = members.join("carol", tls=tls_of(authority, "carol"))
     host, _, port = carol.listening[0].partition("/")[2].rpartition(":")
     with socket.create_connection((host, int(port)), timeout=5.0) as stranger:

@@ -99,6 +99,13 @@ def test_importances_of_a_sample(monkeypatch):
     assert importances.importances(model, X, y, 0).n_rows == importances.LEAST_ROWS == 100
 
 
+def test_votes_of_many_pairs_are_work():
+    y = np.arange(200) % 100
+    X = np.random.default_rng(0).normal(size=(200, 3)) + y[:, None]
+    pairs, rest = (dm.SVMClassifier(multi_class=way).fit(X, y) for way in ("one_vs_one", "one_vs_rest"))
+    assert importances._work_of_row(pairs, X) > 4950 * 40 > 5 * importances._work_of_row(rest, X)
+
+
 def test_importances_are_those_of_scikit_learn(written):
     page, model, X, y = written
     found = permutation_importance(model, X, y, scoring="balanced_accuracy", n_repeats=5, random_state=0)

@@ -55,6 +55,15 @@ def test_history_of_a_run():
     assert [entry["bytes"] for entry in replace(run).run(200).history] == [entry["bytes"] for entry in agreed.history]
 
 
+def test_a_time_limit_ends_a_site_that_improves_its_core_set():
+    """A site may take minutes for thousands of its own rows."""
+    sizes = []
+    for deadline in (None, time.perf_counter()):
+        run = run_of(replace(EXACT, kernel=Kernel("rbf", gamma=5.0))).run(1, deadline=deadline)
+        sizes.append([len(one.points.names) for one in run.chosen])
+    assert min(sizes[0]) > 5 and set(sizes[1]) == {1}  # the farthest point, at the first look
+
+
 def test_runs_that_end_early():
     assert run_of().run(2).status == "max_iter"
     assert run_of().run(200, deadline=time.perf_counter()).status == "max_time"

@@ -185,6 +185,27 @@ def test_a_file_that_cannot_be_written_ends_nothing(tmp_path, flowers, monkeypat
     assert path.exists() and SiteFolder(tmp_path / "a").read_status()["trouble"] == ""
 
 
+def test_a_disk_that_fails_ends_nothing(tmp_path, flowers, monkeypatch):
+    write_csv(tmp_path / "a.csv", *flowers)
+    site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))
+    site.run(until=10)
+    program, stat = site.programs["a"], os.stat
+
+    def fail(path, *arguments, **options):
+        if str(tmp_path) in str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return stat(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", fail)
+        site.run(until=20)
+        steps = program.learner.steps
+        site.run(until=30)
+    assert program.learner.steps > steps
+    site.run(until=40)
+    assert SiteFolder(tmp_path / "a").read_status()["trouble"] == ""
+
+
 def test_the_status_has_all_trouble(tmp_path, flowers, monkeypatch):
     write_csv(tmp_path / "a.csv", *flowers)
     site = Simulator(sites(tmp_path, "a"), make_graph("complete", 1))

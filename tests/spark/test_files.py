@@ -2,6 +2,8 @@
 
 import bz2
 import gzip
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dimargin.cli.shared import Scale, fitted_scalers
 from dimargin.data_files import DataFileError, read_data
+from dimargin.data_files.data import read_file
+from dimargin.data_files.opening import FileOptions
 from dimargin.spark import passes
 from dimargin.spark.files import FileRows, _Opened, read_rows
 from dimargin.spark.formats import LibsvmText, Parsed
@@ -104,6 +108,30 @@ def test_libsvm_text_sparse_and_dense_from_zero_and_from_one(spark, tmp_path, fi
     assert found.sparse == (density < 0.5) and found.classes.tolist() == [-1, 2] and found.zero_based == (first == 0)
 
 
+def test_a_table_as_people_have_it(spark, tmp_path):
+    """Of another name, separator and encoding, with blanks around names, and the index of pandas."""
+    rows = table().rename(columns={"left": " größe ", "class": " class"}).astype({"flag": int})
+    (tmp_path / "t.txt").write_bytes(b"# by hand\n\n" + rows.to_csv(sep="|").encode("cp1252"))
+    options = FileOptions(encoding="cp1252")
+    found = read_rows(spark, str(tmp_path / "t.txt"), options=options)
+    expected = read_file(tmp_path / "t.txt", options=options)
+    assert found.feature_names == expected.feature_names == ["größe", "right", "flag"] and found.label == "class"
+    assert found.n_rows == len(expected.X) == N and found.remarks == expected.remarks != ()
+    assert_allclose(found.scaler.data_max_, expected.X.max(axis=0))
+    rows.to_parquet(tmp_path / "t.parquet", index=False)
+    assert read_rows(spark, str(tmp_path / "t.parquet")).feature_names == expected.feature_names
+
+
+def test_names_that_are_numbers(spark, tmp_path):
+    rows = table().drop(columns="flag")
+    rows.columns = range(3)
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    found = read_rows(spark, str(tmp_path / "t.csv"), "2")
+    assert found.n_rows == N and found.feature_names == ["0", "1"]
+    found = read_rows(spark, str(tmp_path / "t.csv"), "2", options=FileOptions(header=False))
+    assert found.n_rows == N + 1 and found.feature_names is None
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_folder_of_files(spark, tmp_path, kind):
     """Whose name says nothing; parts of a table keep its index, which is no feature."""
@@ -120,6 +148,31 @@ def test_a_folder_of_files(spark, tmp_path, kind):
     assert found.feature_names == ["left", "right", "flag"]
 
 
+LABELS = {
+    "ids": [12345678901234567, 12345678901234568, -7],
+    "codes": ["007", "07", "7"],
+    "points": ["1.0", "2.0", "-3.0"],
+    "decimals": [Decimal(2**53 + 1), Decimal(2**53), Decimal(0)],
+    "zeros": [Decimal("0E-18"), Decimal("1.000000000000000000"), Decimal("2.000000000000000000")],
+    "dates": [date(2024, 1, 31), date(1970, 1, 1), date(1912, 12, 31)],
+}
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [
+    ("csv", "ids"), ("csv", "codes"), ("csv", "points"), ("libsvm", "ids"), ("parquet", "ids"), ("parquet", "codes"),
+    ("parquet", "decimals"), ("parquet", "zeros"), ("parquet", "dates"),
+])  # fmt: skip
+def test_labels_are_as_they_are_in_the_file(spark, tmp_path, suffix, kind):
+    path, rows = tmp_path / f"t.{suffix}", table(60).drop(columns="class").assign(y=LABELS[kind] * 20)
+    if suffix == "parquet":
+        rows.assign(left=[Decimal(f"{x:.3f}") for x in rows["left"]]).to_parquet(path)
+    elif suffix == "csv":
+        path.write_bytes(csv_lines(rows))
+    else:
+        path.write_text("".join(f"{label} 1:{x!r}\n" for label, x in zip(rows["y"], rows["left"], strict=True)))
+    assert_same(spark, path, "none")
+
+
 def test_weights_of_classes_are_those_of_the_labels():
     classes = np.array(["eggs", "ham", "spam"])
     rows = FileRows(None, 3, 1, False, classes, None, None, None, None)
@@ -127,6 +180,10 @@ def test_weights_of_classes_are_those_of_the_labels():
     assert rows._weights_of_indices("balanced") == "balanced" and rows._weights_of_indices(None) is None
     with pytest.raises(ValueError, match=r"class_weight must be positive for every class, got {'ham': -1.0}"):
         rows._weights_of_indices({"ham": -1.0})
+    numbers = FileRows(None, 3, 1, False, np.array([0.0, 1.0]), None, None, None, None)
+    assert numbers._weights_of_indices({1: 3.0}) == {0: 1.0, 1: 3.0}
+    codes = FileRows(None, 3, 1, False, np.array(["007", "10"]), None, None, None, None)
+    assert codes._weights_of_indices({10: 3.0}) == {0: 1.0, 1: 3.0}
     with pytest.raises(ValueError, match="are not in class_weight"):
         rows._weights_of_indices({"sausage": 1.0})
 
@@ -134,16 +191,19 @@ def test_weights_of_classes_are_those_of_the_labels():
 def test_what_is_wrong_with_a_file_is_said(spark, tmp_path):
     pd.DataFrame({"a": ["x", "y"], "y": [0, 1]}).to_parquet(tmp_path / "text.parquet")
     pd.DataFrame({"a": [1.0, 2.0], "y": [b"x", b"z"]}).to_parquet(tmp_path / "bytes.parquet")
-    for name, text in {"empty.csv": "", "empty": "", "rows.xz": "", "text.csv": "a,y\n1,0\nx,1\n"}.items():
-        (tmp_path / name).write_text(text)
+    texts = {"empty.csv": "", "empty": "", "blank": "\n\n", "rows": "1 1:2\n", "rows.xz": "", "wide.csv": "a,y\n1,0\n"}
+    for name, text in (texts | {"text.csv": "a,y\n1,0\nx,1\n"}).items():
+        (tmp_path / name).write_text(text, encoding="utf-16" if name == "wide.csv" else "utf-8")
     for name, label, fault in (
         ("nowhere.csv", None, "nowhere.csv: Spark finds no such file or folder"),
         ("text.parquet", None, "text.parquet: column 'a' holds string; numbers expected"),
         ("bytes.parquet", None, "column 'y' holds binary; numbers or text expected as labels"),
         ("text.csv", "b", "text.csv has no label column 'b'"),
         ("empty.csv", None, "empty.csv is empty"),
-        ("empty", "y", "LIBSVM text has its labels first"),
-        ("empty", None, "empty has no rows"),
+        ("empty", None, "empty is empty"),
+        ("blank", None, "blank has no rows"),
+        ("rows", "y", "LIBSVM text has its labels first"),
+        ("wide.csv", None, "wide.csv: text in utf-16 can be read as a whole on one computer only"),
         ("rows.xz", None, "Spark does not read .xz"),
         ("text.csv", None, "text.csv, line 'x,1': column 'a' is 'x'; a finite number expected"),
     ):

@@ -5,22 +5,26 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 
-from dimargin.data_files import DataFileError, read_data
-from dimargin.data_files.chunks import label_values
+from dimargin.data_files import DataFileError
 from dimargin.data_files.csv_text import CsvLayout
+from dimargin.data_files.data import read_file
+from dimargin.data_files.labels import label_values
+from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.tables import TableColumns
 from dimargin.spark.formats import CsvText, LibsvmText, TableRows
 
-
-def lines_of(text):
-    return pa.record_batch({"value": pa.array(text.encode().split(b"\n")[:-1], pa.binary())})
+UTF8 = FileOptions()
 
 
-def csv_of(text, label=None):
-    first = text.split("\n")[0].encode()
-    layout = CsvLayout.of_line("t.csv", first)
-    taken = TableColumns.choose("t.csv", layout.names, label)
-    return CsvText("t.csv", layout, first if layout.header else None, taken)
+def lines_of(text, encoding="utf-8"):
+    return pa.record_batch({"value": pa.array(text.encode(encoding).split(b"\n")[:-1], pa.binary())})
+
+
+def csv_of(text, label=None, options=UTF8):
+    start = text.encode(options.encoding or "utf-8")
+    layout = CsvLayout.of_start("t.csv", options.utf8(start), options.header)
+    taken = layout.choose(label, None, needs_label=True)
+    return CsvText("t.csv", layout, start.split(b"\n")[: layout.n_skipped_lines], taken, options)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +34,17 @@ def csv_of(text, label=None):
         ("a;b;z\n1;2;1\n3;4;1.0\n5;6;-2\n", "z"),
         ("1,2,0.5\n3,4,1.5\n", "-1"),
         ('a\ty\n1\t"x, ""y"""\n2\tz\n', None),
+        ("# by hand\n\n a,  class \n1.5,x\n\n2.5,y\n", None),
+        ("\ufeff1.5,2,x\n3.5,4,y\n", "2"),
+        ("\ufeffa,b,y\n1.5,2,x\n3.5,4,y\n", None),
+        ("18.0   8   307.0\t1\n  15.0 4  350.0\t2 \n", "-1"),
+        (",2019,2020,class,\n7,0.5,1.5,x,\n8,2.5,3.5,y,\n9,2.5,3.5,x,\n", None),
     ],
-    ids=["text", "semicolons", "no header", "quotes"],
+    ids=["text", "semicolons", "no header", "quotes", "comments", "mark", "mark and names", "blanks", "index"],
 )
 def test_lines_of_csv_are_those_of_the_file(tmp_path, text, label):
     (tmp_path / "t.csv").write_text(text)
-    expected, parsed = read_data(tmp_path / "t.csv", label), csv_of(text, label).parse(lines_of(text))
+    expected, parsed = read_file(tmp_path / "t.csv", label), csv_of(text, label).parse(lines_of(text))
     assert_array_equal(parsed.X, expected.X)
     assert_array_equal(label_values(parsed.labels)[parsed.indices], expected.y)
 
@@ -62,6 +71,15 @@ def test_a_wrong_line_of_csv_is_quoted_and_its_column_named(line, fault):
     with pytest.raises(DataFileError) as error:
         csv_of("a,b,class\n").parse(lines_of(f"3,4,spam\n{line}\n5,6,ham\n"))
     assert fault in str(error.value)
+
+
+def test_lines_in_another_encoding(tmp_path):
+    text, options = "größe,class\n1.5,café\n2.5,thé\n", FileOptions(encoding="latin-1")
+    form = csv_of(text, options=options)
+    assert form.taken.wanted == ["größe"]
+    assert sorted(form.parse(lines_of(text, "latin-1")).labels) == ["café", "thé"]
+    with pytest.raises(DataFileError, match=r"line '1,caf.': not UTF-8 text; name its encoding"):
+        csv_of("a,class\n").parse(lines_of("1,café\n", "latin-1"))
 
 
 def test_lines_of_libsvm_text():

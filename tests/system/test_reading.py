@@ -42,7 +42,7 @@ def test_json(tmp_path, monkeypatch):
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         with pytest.raises(ValueError, match=reason):
             read_json(path)
-    monkeypatch.setattr(reading, "_MAX_JSON", 100)
+    monkeypatch.setattr(reading, "_MAX_JSON_BYTES", 100)
     path.write_text(json.dumps([0] * 100))
     with pytest.raises(ValueError, match="more than 100 bytes"):
         read_json(path)

@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import typer
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from dimargin.data_files import DataFileError, DataSet, read_data
+from dimargin.cli.column_advice import Choices, Problems, are_dates, listed
+from dimargin.cli.file_flags import file_flags, file_options, keywords
+from dimargin.data_files import DataFileError, DataSet
 from dimargin.data_files.chunks import short
-from dimargin.data_files.data import data_format
-from dimargin.data_files.mixed import read_mixed
+from dimargin.data_files.csv_text import CsvLayout
+from dimargin.data_files.data import check_width, data_format, explained, read_file
+from dimargin.data_files.mixed import MixedData, OddCellError, read_mixed
+from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.tables import matrix
 from dimargin.preprocessing import CalendarFeatures
 from dimargin.preprocessing.calendar_features import check_format
 from dimargin.preprocessing.tables import check_version, columns_of, numbers_as_they_are
 
 _PANEL = "Columns that are not numbers"
-_MOST_CATEGORIES = 1000  # of a column: each is a feature
-_FEW = 20  # rows that may have a text each
-_NAMED = 3  # columns of a kind that a message names
-_LOOKED_AT = 100  # texts by which a message guesses what a column holds
-_FORMATS = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")  # of dates that a message proposes, if all fit
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 
 
 class Missing(StrEnum):
@@ -82,6 +80,15 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
             rich_help_panel=_PANEL,
         ),
     ),
+    "na": (
+        list[str] | None,
+        _option(
+            metavar="TEXT",
+            help="A further text, or number, that says that a value is missing, such as '#DIV/0!' or -999; may be "
+            "repeated.",
+            rich_help_panel=_PANEL,
+        ),
+    ),
     "drop": (
         list[str] | None,
         _option(metavar="COLUMN", help="Leave this column out; may be repeated.", rich_help_panel=_PANEL),
@@ -90,37 +97,54 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
 
 
 def column_flags() -> list[inspect.Parameter]:
-    """Return one optional keyword for each of these flags."""
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
-        for name, (kind, option) in _FLAGS.items()
-    ]
+    """Return one optional keyword for each of these flags, and for those that say how a file is read."""
+    return [*file_flags(), *keywords(_FLAGS)]
+
+
+def reading_flags() -> list[inspect.Parameter]:
+    """Return one optional keyword for each flag that says how a file is read for a model that is there."""
+    return [*file_flags(), *keywords({"na": _FLAGS["na"]})]
 
 
 @dataclass(frozen=True)
-class ColumnChoices:
-    """Choices of these flags."""
+class Reading:
+    """Choices of flags that say how a file is read for a model that is there."""
 
-    missing: Missing | None = None
-    categories: bool | None = None
-    category: Sequence[str] | None = None
-    dates: str | None = None
-    decimal_comma: bool | None = None
-    drop: Sequence[str] | None = None
+    options: FileOptions
+    na: Sequence[str] = ()
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> Self:
-        """Take the flags out of all that were given; raises ValueError for a format of dates that is none."""
-        found = cls(**{name: given.pop(name, None) for name in _FLAGS})
+        """Take the flags out of all that were given; raises ValueError for an encoding that is not known."""
+        return cls(file_options(given), given.pop("na", None) or ())
+
+
+@dataclass(frozen=True)
+class ColumnChoices(Choices):
+    """Choices of these flags, and of how the file is read."""
+
+    na: Sequence[str] | None = None
+    drop: Sequence[str] | None = None
+    options: FileOptions = FileOptions()  # noqa: RUF009 (frozen)
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Self:
+        """Take the flags out of all that were given; raises ValueError for a value that cannot be."""
+        found = cls(options=file_options(given), **{name: given.pop(name, None) for name in _FLAGS})
         if found.dates is not None:
             check_format(found.dates)
-        return found
+        return replace(found, category=_stripped(found.category or ()))
 
     @property
     def first(self) -> str | None:
         """Return the first flag that was given."""
         given = (name for name in _FLAGS if getattr(self, name))
         return next((f"--{name.replace('_', '-')}" for name in given), None)
+
+    @property
+    def reading(self) -> Reading:
+        """Return how further files are read for the model of these choices, whose notes have the rest."""
+        return Reading(self.options)
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -130,6 +154,7 @@ class ColumnChoices:
         return {
             "decimal_comma": bool(self.decimal_comma),
             "missing": None if self.missing is None else str(self.missing),
+            **({"na": list(self.na)} if self.na else {}),
         }
 
     def read(self, path: Path, label: str | None) -> tuple[DataSet, list[tuple[str, Any]]]:
@@ -150,16 +175,16 @@ class ColumnChoices:
         drop = tuple(self.drop or ())
         if self.first in (None, "--drop"):
             try:
-                return read_data(path, label, drop=drop), []
+                return read_file(path, label, drop=drop, options=self.options), []
             except DataFileError as error:
                 raise DataFileError(f"{error}{self._advice(path, label)}") from error
         rows = self._mixed(path, label)
         absent = [name for name in self.category or () if name not in rows.X.column_names]
         if absent:
-            raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {_list(rows.X.column_names)}")
-        problems = self._problems(rows.X)
+            raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(rows.X.column_names)}")
+        problems = Problems(rows, self)
         if problems:
-            raise DataFileError(f"{path}: {_sentence(problems)}")
+            raise DataFileError(f"{path}: {problems}")
         if all(column.type == "double" for column in rows.X.columns) and self.missing is None:
             return _as_array(rows), []
         check_version()
@@ -170,10 +195,11 @@ class ColumnChoices:
             )
         return rows, [("columns", transformer.fit(rows.X))]
 
-    def _mixed(self, path: Path, label: str | None) -> DataSet:
+    def _mixed(self, path: Path, label: str | None) -> MixedData:
         return read_mixed(
-            path, label, drop=self.drop or (), texts=self.category or (), decimal_comma=bool(self.decimal_comma)
-        )
+            path, label, drop=self.drop or (), texts=self.category or (), decimal_comma=bool(self.decimal_comma),
+            na=self.na or (), options=self.options,
+        )  # fmt: skip
 
     def _kind(self, table: Any, name: str) -> str:
         """Return whether a column is one of "numbers", "dates" or "categories"."""
@@ -181,7 +207,7 @@ class ColumnChoices:
             return "numbers"
         if self.dates is None or name in (self.category or ()):
             return "categories"
-        return "dates" if _are_dates(table.select([name]), self.dates) else "categories"
+        return "dates" if are_dates(table.select([name]), self.dates) else "categories"
 
     def _transformer(self, table: Any) -> ColumnTransformer:
         columns: dict[str, list[str]] = {"numbers": [], "dates": [], "categories": []}
@@ -195,76 +221,19 @@ class ColumnChoices:
         }
         return ColumnTransformer([(kind, steps[kind], names) for kind, names in columns.items() if names])
 
-    def _problems(self, table: Any) -> dict[tuple[str, str], list[str]]:
-        """Return the columns that the flags given do not allow, by the flag that helps and the kind of column."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for name in table.column_names:
-            problem = self._problem(table, name)
-            if problem is not None:
-                flag, kind, example = problem
-                found.setdefault((flag, kind), []).append(f"{short(name)!r} ({example})")
-        return found
-
-    def _problem(self, table: Any, name: str) -> tuple[str, str, str] | None:
-        column, kind = table.column(name), self._kind(table, name)
-        if column.null_count == len(column):
-            return "--drop COLUMN", "columns that hold nothing", "no value"
-        if kind == "categories" and name not in (self.category or ()):
-            texts = column.drop_null().slice(0, _LOOKED_AT).to_pylist()
-            n_texts, example = len(column.unique()), repr(short(texts[0], 30))
-            if not self.decimal_comma and all(map(_DECIMAL_COMMA.fullmatch, texts)):
-                return "--decimal-comma", "columns with commas in numbers", example
-            format = next((f for f in _FORMATS if _are_dates(table.select([name]), f)), None)
-            if format is not None:
-                return f"--dates {format}", "columns of dates", example
-            if self.dates is not None and _are_dates([[texts[0]]], self.dates):
-                return "--drop COLUMN", f"columns that are not all dates of --dates {self.dates}", self._no_date(column)
-            if n_texts > _MOST_CATEGORIES or (n_texts == len(column) and n_texts > _FEW):
-                return "--drop COLUMN", "columns of names of rows", f"{n_texts} different, {example}"
-            if not self.categories:
-                return "--categories", "columns of text", example
-        if self.missing is None and column.null_count:
-            return "--missing median", "columns with missing values", f"{column.null_count} of {len(column)}"
-        return None
-
-    def _no_date(self, column: Any) -> str:
-        """Return the first text of a column that is no date."""
-        wrong = (text for text in column.drop_null().unique().to_pylist() if not _are_dates([[text]], str(self.dates)))
-        return repr(short(next(wrong), 30))
-
     def _advice(self, path: Path, label: str | None) -> str:
         """Return what would help with a file that could not be read, or nothing."""
         try:
-            problems = self._problems(self._mixed(path, label).X)
+            problems = Problems(self._mixed(path, label), self)
         except (DataFileError, OSError):
             return ""
-        return f". {_sentence(problems)}" if problems else ""
-
-
-def _are_dates(column: Any, format: str) -> bool:
-    try:
-        CalendarFeatures(format).fit(column)
-    except ValueError:
-        return False
-    return True
-
-
-def _sentence(problems: dict[tuple[str, str], list[str]]) -> str:
-    parts = [f"{flag} for {kind}: {_list(columns)}" for (flag, kind), columns in problems.items()]
-    return (
-        f"What helps: {'; '.join(parts)}. --drop COLUMN leaves any column out. In Python: a pipeline that begins with "
-        "a ColumnTransformer of SimpleImputer and OneHotEncoder"
-    )
-
-
-def _list(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+        return f". {problems}" if problems else ""
 
 
 def _as_array(data: DataSet) -> DataSet:
     """Return rows of numbers as an array."""
-    return DataSet(matrix(data.X, data.X.column_names), data.y, data.feature_names, data.label)
+    X = matrix(data.X, data.X.column_names)
+    return DataSet(X, data.y, data.feature_names, data.label, remarks=data.remarks)
 
 
 # ---- data that is read again -----------------------------------------------------------------------------------------
@@ -275,6 +244,7 @@ def read_like(
     notes: dict[str, Any],
     names: Sequence[str] | None,
     n_features: int,
+    reading: Reading,
     label: str | None = None,
     needs_label: bool = True,
     transformer: ColumnTransformer | None = None,
@@ -283,29 +253,52 @@ def read_like(
 
     `transformer` is the fitted step that makes numbers of its columns, if there is one; X is a table then.
     """
-    if label is None and needs_label and data_format(path) != "libsvm":
-        label = notes.get("label")
-    columns = None if names is None else list(names)
+    options, columns = reading.options, None if names is None else [name.strip() for name in names]
+    if label is None and (needs_label or _has_label(path, notes, columns, n_features, options)):
+        label = None if data_format(path, options) == "libsvm" else notes.get("label")
     if transformer is None and not notes.get("decimal_comma"):
-        return read_data(path, label, columns, n_features, notes.get("zero_based"), needs_label)
-    numbers, texts = (columns or [], []) if transformer is None else columns_of(transformer)
+        return read_file(path, label, columns, n_features, notes.get("zero_based"), needs_label, options=options)
+    numbers, texts = (columns or [], []) if transformer is None else map(_stripped, columns_of(transformer))
     if transformer is not None:  # which may leave some out
         columns = [name for name in columns or [] if name in numbers or name in texts]
-    rows = read_mixed(
-        path, label, columns, needs_label, numbers=numbers, texts=texts, decimal_comma=bool(notes.get("decimal_comma"))
-    )
-    filled = [] if transformer is None else _imputed(transformer)
+    na = [*notes.get("na", ()), *reading.na]
+    try:
+        rows = read_mixed(
+            path, label, columns, needs_label, numbers=numbers, texts=texts, na=na,
+            decimal_comma=bool(notes.get("decimal_comma")), options=options,
+        )  # fmt: skip
+    except OddCellError as error:
+        raise DataFileError(f"{error}; --na {shlex.quote(error.text)} makes it a missing value") from error
+    filled = [] if transformer is None else _stripped(_imputed(transformer))
     if notes.get("missing", True) is not None:  # the model is of --missing, or of Python
         filled += texts
-    for name in (name for name in (*numbers, *texts) if name not in filled):
+    for name in (name for name in rows.X.column_names if name not in filled):
         missing = rows.X.column(name).is_null()
         if rows.X.column(name).null_count:
-            row = missing.index(True).as_py()
+            place = rows.place(missing.index(True).as_py())
             raise DataFileError(
-                f"{path}, row {row}: column {short(name)!r} is missing; a value expected, because the model "
-                "was trained without --missing"
+                f"{path}, {place}: column {short(name)!r} is missing; a value expected, because the model was trained "
+                "without --missing"
             )
-    return _as_array(rows) if transformer is None else rows
+    if transformer is None or names is None:
+        check_width(path, rows.X.num_columns, n_features)
+        return _as_array(rows)
+    given = {name.strip(): name for name in names if name.strip() in rows.X.column_names}
+    return replace(rows, X=rows.X.rename_columns([given[name] for name in rows.X.column_names]))
+
+
+def _has_label(
+    path: Path, notes: dict[str, Any], columns: Sequence[str] | None, n_features: int, options: FileOptions
+) -> bool:
+    """Return whether CSV without names has a column more than a model that was trained on such, its label then."""
+    if columns is not None or not isinstance(notes.get("label"), int) or data_format(path, options) != "csv":
+        return False
+    with explained(path):
+        return len(CsvLayout.of(path, options, None, None, ()).names) == n_features + 1
+
+
+def _stripped(names: Iterable[str]) -> list[str]:
+    return [name.strip() for name in names]
 
 
 def _imputed(transformer: ColumnTransformer) -> list[str]:

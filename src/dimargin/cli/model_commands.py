@@ -6,15 +6,17 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Column, Table
 
-from dimargin.cli.column_flags import describe
-from dimargin.cli.flags import existing_file, usage_checked
+from dimargin.cli.column_flags import Reading, describe, reading_flags
+from dimargin.cli.file_flags import data_option
+from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.parameters import parameters
 from dimargin.cli.shared import (
+    MANY_VALUES,
     DataArgument,
     JsonOption,
     LabelOption,
@@ -34,6 +36,7 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     scores,
+    with_classes,
 )
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
@@ -41,7 +44,7 @@ from dimargin.model_files import load_with_header, save
 from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
 
-_BREAK = re.compile("[\r\n]")  # in a label, of which each has a line
+_LINE_BREAK = re.compile("[\r\n]")  # A label with one would take more than its line.
 
 
 def _predict(
@@ -51,19 +54,21 @@ def _predict(
     decision_values: Annotated[bool, typer.Option(help="Decision values after each label, tab-separated.")] = False,
     label: LabelOption = None,
     quiet: QuietOption = False,
+    **given: Any,
 ) -> None:
     """Predict a label a line; with an outlier detector, 1 for what is usual and -1 for an outlier.
 
     Example: dimargin predict spam.dimargin new.csv --output labels.txt
     """
     out = Output(False, quiet)
-    if output is not None:
-        with usage_checked():
+    with usage_checked():
+        if output is not None:
             check_output("--output", output, model, data)
+        reading = Reading.of(given)
     trained, notes = open_model(model)
-    rows = read_for(trained, notes, data, label, needs_label=False)
+    rows = read_for(trained, notes, data, label, reading, needs_label=False)
     began = time.perf_counter()
-    lines = [_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
+    lines = [_LINE_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began
     if decision_values:
         values = trained.decision_function(rows.X).reshape(len(lines), -1)
@@ -83,6 +88,7 @@ def _evaluate(
     plot: Annotated[Path | None, plot_option("Draw the margin distribution")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
+    **given: Any,
 ) -> None:
     """Score a model on labelled data.
 
@@ -91,15 +97,19 @@ def _evaluate(
     out = Output(as_json, quiet)
     with usage_checked():
         check_plot(plot, model, data)
+        reading = Reading.of(given)
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
-    rows = read_for(trained, notes, data, label)
-    facts = scores(trained, data, rows)
+    rows = with_classes(trained, data, read_for(trained, notes, data, label, reading))
+    facts = scores(trained, rows)
     draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
+    if len(classes) > MANY_VALUES:
+        out.say(f"The table of {len(classes)} classes, true and predicted, is in the output of --json.")
+        return
     table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *map(printable, classes))))
     for name, counts in zip(classes, confusion, strict=True):
         table.add_row(printable(name), *map(str, counts))
@@ -110,21 +120,24 @@ def _info(
     model: ModelArgument,
     certify: Annotated[
         Path | None,
-        existing_file(help="Training data: compute the global certificate and store it."),
+        data_option(help="Training data: compute the global certificate and store it."),
     ] = None,
     label: LabelOption = None,
     as_json: JsonOption = False,
+    **given: Any,
 ) -> None:
     """Print what a model file says of itself: its certificate above all.
 
     Example: dimargin info spam.dimargin --certify train.csv
     """
     out = Output(as_json, quiet=False)
+    with usage_checked():
+        reading = Reading.of(given)
     trained, header = load_with_header(model)
     machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
     if certify is not None:
         refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
-        rows = read_for(trained, header["notes"], certify, label)
+        rows = with_classes(trained, certify, read_for(trained, header["notes"], certify, label, reading))
         machine.certify(scaled(scalers, rows.X), rows.y)
         save(trained, model, header["notes"])
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
@@ -145,4 +158,4 @@ def _info(
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     for name, command in (("predict", _predict), ("evaluate", _evaluate), ("info", _info)):
-        app.command(name)(command)
+        app.command(name)(with_flags(command, reading_flags()))

@@ -12,10 +12,8 @@ import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dimargin.cli.flags import optional_flag
-from dimargin.data_files.chunks import label_values
+from dimargin.data_files.labels import label_values
 from dimargin.estimators import MACHINES, MarginClassifier
 from dimargin.estimators.docstrings import parameter_texts
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
@@ -145,8 +143,7 @@ def _class_weight(text: str) -> Any:
 
 def _by_label(weights: dict[str, Any]) -> dict[Any, float]:
     """Return weights by the labels that the keys of a JSON object stand for."""
-    numbers = map(float, weights.values())
-    return dict(zip(label_values(np.array(list(weights))).tolist(), numbers, strict=True))
+    return dict(zip(label_values(list(weights)).tolist(), map(float, weights.values()), strict=True))
 
 
 def read_grid(text: str) -> Any:

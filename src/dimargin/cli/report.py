@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import scipy.sparse as sp
 import typer
 
-from dimargin.cli.flags import usage_checked
+from dimargin.cli.column_flags import Reading, reading_flags
+from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.shared import (
     DataArgument,
     LabelOption,
     ModelArgument,
     Output,
     QuietOption,
-    check_classes,
     check_output,
     machine_of,
     read_for,
+    with_classes,
 )
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header
@@ -36,6 +37,7 @@ def _report(
         int, typer.Option(min=0, max=2**32 - 1, help="Seed of the rows that importances are computed on.")
     ] = 0,
     quiet: QuietOption = False,
+    **given: Any,
 ) -> None:
     """Write a page of HTML about a model and how it does on labelled data.
 
@@ -47,12 +49,13 @@ def _report(
     out = Output(False, quiet)
     with usage_checked():
         check_output("--output", output, model, data)
+        reading = Reading.of(given)
     began = time.perf_counter()
     trained, header = load_with_header(model)
     is_detector = isinstance(machine_of(trained), CoreSetDetector)
-    rows = read_for(trained, header["notes"], data, label, needs_label=not is_detector)
+    rows = read_for(trained, header["notes"], data, label, reading, needs_label=not is_detector)
     if not is_detector:
-        check_classes(trained, data, rows)
+        rows = with_classes(trained, data, rows)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     names = rows.feature_names
     if names is None and rows.zero_based is not None:
@@ -72,4 +75,4 @@ def _report(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("report")(_report)
+    app.command("report")(with_flags(_report, reading_flags()))

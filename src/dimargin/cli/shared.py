@@ -7,8 +7,8 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -23,9 +23,11 @@ from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransformer, StandardScaler
 
-from dimargin.cli.column_flags import read_like
+from dimargin.cli.column_flags import Reading, read_like
+from dimargin.cli.file_flags import data_argument
 from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.data_files import DataFileError, DataSet
+from dimargin.data_files.labels import known_labels
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
 from dimargin.system.extras import require
@@ -43,8 +45,8 @@ class Scale(StrEnum):
     quantile = "quantile"
 
 
-DATA = "LIBSVM text (also .gz, .bz2, .xz), CSV or Parquet."
-DataArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="DATA", help=DATA)]
+DATA = "LIBSVM text, CSV (both also .gz, .bz2, .xz) or Parquet; - is standard input."
+DataArgument = Annotated[Path, data_argument(metavar="DATA", help=DATA)]
 ModelArgument = Annotated[Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="A model file.")]
 LabelOption = Annotated[
     str | None, typer.Option(help="Name or position of the label column of CSV and Parquet.", show_default="by name")
@@ -59,6 +61,7 @@ def plot_option(help: str) -> Any:
 
 
 _MOST_QUANTILES = 1000
+MANY_VALUES = 50  # More values of a fact are not printed one by one: all pairs of 200 classes have 19,900 objectives.
 _ARRAYS_OF_SCALER = 8  # numbers for every column, while it is fitted
 
 
@@ -78,6 +81,11 @@ class Output:
         """Print for a person what was read."""
         self.say(f"{data}: {shape[0]} rows, {shape[1]} features{', sparse' if sparse else ''}")
 
+    def warn(self, remarks: Sequence[str]) -> None:
+        """Print warnings on standard error, unless `quiet`."""
+        for remark in remarks:
+            self.say(f"warning: {remark}")
+
     def result(self, facts: dict[str, Any]) -> None:
         """Print facts as a table, or as one JSON object."""
         if self.as_json:
@@ -94,6 +102,10 @@ def _text(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {_text(part)}" for name, part in value.items())
+    if isinstance(value, list) and len(value) > MANY_VALUES and isinstance(value[0], float):
+        return f"{_text(min(value))} to {_text(max(value))} ({len(value)} values)"
+    if isinstance(value, list) and len(value) > MANY_VALUES:
+        return f"{_text(value[:MANY_VALUES])}, ... ({len(value)} values)"
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     return printable(value)
@@ -167,10 +179,17 @@ def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]
     return {"label": rows.label, "zero_based": rows.zero_based, **(columns or {})}
 
 
-def read_for(model: Any, notes: dict[str, Any], path: Path, label: str | None, needs_label: bool = True) -> DataSet:
+def read_for(
+    model: Any,
+    notes: dict[str, Any],
+    path: Path,
+    label: str | None,
+    reading: Reading,
+    needs_label: bool = True,
+) -> DataSet:
     """Read data as the model's training file was read."""
     names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
-    return read_like(path, notes, names, model.n_features_in_, label, needs_label, columns_step(model))
+    return read_like(path, notes, names, model.n_features_in_, reading, label, needs_label, columns_step(model))
 
 
 def columns_step(model: Any) -> ColumnTransformer | None:
@@ -193,17 +212,17 @@ def certificate(machine: Any) -> dict[str, Any]:
     }
 
 
-def check_classes(model: Any, path: Path, data: DataSet) -> None:
-    """Raise DataFileError if there are labels that the model does not know."""
+def with_classes(model: Any, path: Path, data: DataSet) -> DataSet:
+    """Return data with the classes of a model that its labels stand for; raises DataFileError if one is unknown."""
     classes = machine_of(model).classes_
-    unknown = sorted(set(np.unique(data.y).tolist()) - set(classes.tolist()), key=str)  # type: ignore[arg-type]
+    labels, unknown = known_labels(np.asarray(data.y), classes)
     if unknown:
         raise DataFileError(f"{path}: the model knows the classes {classes.tolist()}, not {unknown}")
+    return replace(data, y=labels)
 
 
-def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
-    """Score a model on labelled data, by accuracy and confusion matrix."""
-    check_classes(model, path, data)
+def scores(model: Any, data: DataSet) -> dict[str, Any]:
+    """Score a model on data `with_classes`, by accuracy and confusion matrix."""
     classes = machine_of(model).classes_
     began = time.perf_counter()
     predicted = model.predict(data.X)
@@ -220,11 +239,13 @@ def scores(model: Any, path: Path, data: DataSet) -> dict[str, Any]:
     }
 
 
-def validation(model: Any, notes: dict[str, Any], path: Path | None, label: str | None) -> dict[str, dict[str, Any]]:
+def validation(
+    model: Any, notes: dict[str, Any], path: Path | None, label: str | None, reading: Reading
+) -> dict[str, dict[str, Any]]:
     """Return the scores of a model on further data as the fact that they are printed as, or none without data."""
     if path is None:
         return {}
-    found = scores(model, path, read_for(model, notes, path, label))
+    found = scores(model, with_classes(model, path, read_for(model, notes, path, label, reading)))
     return {"validation": {name: value for name, value in found.items() if name not in ("classes", "confusion")}}
 
 
@@ -253,8 +274,7 @@ class Trained:
         model = Pipeline(steps) if self.scalers else self.machine
         if path is not None:
             save(model, path, self.notes)
-        for complaint in self.complaints:
-            out.say(f"warning: {complaint}")
+        out.warn(self.complaints)
         return model
 
     def facts(self, model: Path) -> dict[str, Any]:
@@ -289,6 +309,7 @@ def fitted(
 
     `columns` are notes of the flags that chose what becomes of the columns.
     """
+    _know_classes(machine, rows.y)
     machine._monitor = display
     with display.running():
         _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
@@ -296,6 +317,16 @@ def fitted(
     interrupted = display.interrupted.is_set()
     notes = how_read(rows, columns)
     return Trained(machine, scalers, notes, rows.feature_names, X.shape, seconds, complaints, interrupted)
+
+
+def _know_classes(machine: Any, y: Any) -> None:
+    """Name the classes of ``class_weight`` as the labels do."""
+    machine = getattr(machine, "estimator", machine)  # of a search
+    given = machine.class_weight
+    if isinstance(given, dict):
+        names, unknown = known_labels(np.array([*given], dtype=object), np.unique(y))
+        if not unknown:
+            machine.set_params(class_weight=dict(zip(names.tolist(), given.values(), strict=True)))
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:

@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.filesize import decimal
 
-from dimargin.cli.column_flags import read_like
-from dimargin.cli.flags import existing_file, usage_checked, with_flags
+from dimargin.cli.column_flags import Reading, read_like
+from dimargin.cli.file_flags import data_option, file_flags, file_options
+from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.network_conditions import FLAGS, conditions_of, say_what_did_not_happen
 from dimargin.cli.parameters import flags, values_of
 from dimargin.cli.shared import (
@@ -35,7 +36,8 @@ from dimargin.cli.shared import (
 )
 from dimargin.cli.simulate_core_set import simulate_core_set
 from dimargin.cli.terminal import FitDisplay
-from dimargin.data_files import DataFileError, DataSet, read_data
+from dimargin.data_files import DataFileError, DataSet
+from dimargin.data_files.data import read_file
 from dimargin.displays import PerformanceProfileDisplay
 from dimargin.displays.site_accuracies import accuracies_of_sites
 from dimargin.estimators import GossipSVMClassifier
@@ -81,7 +83,7 @@ class RunDisplay(FitDisplay):
 
 def _gossip(
     data: DataArgument,
-    validate: Annotated[Path | None, existing_file(help="Data to score all sites on while they learn.")] = None,
+    validate: Annotated[Path | None, data_option(help="Data to score all sites on while they learn.")] = None,
     model: Annotated[
         Path | None, typer.Option("--model", "-m", help="Where the consensus goes, as a model.", dir_okay=False)
     ] = None,
@@ -106,15 +108,17 @@ def _gossip(
         if model is not None:
             check_output("--model", model, data, validate)
         check_plot(plot, data, validate)
+        options = file_options(given)
         weather = {flag.name: given.pop(flag.name) for flag in FLAGS}
         machine = GossipSVMClassifier(**values_of(given))
         machine._check_parameters()
         conditions = conditions_of(int(machine.n_sites), int(machine.max_iter), machine.random_state, **weather)
         machine.set_params(conditions=conditions)
-    rows = read_data(data, label)
+    rows = read_file(data, label, options=options)
+    out.warn(rows.remarks)
     judges = None
     if validate is not None:
-        judges = read_like(validate, how_read(rows), rows.feature_names, rows.X.shape[1])
+        judges = read_like(validate, how_read(rows), rows.feature_names, rows.X.shape[1], Reading(options))
     out.say(f"{data}: {rows.X.shape[0]} rows, {rows.X.shape[1]} features, dealt to {machine.n_sites} sites")
     done = _run(machine, rows, judges, validate or data, scale, out)
     _finish(done, rows, judges, model, out)
@@ -182,6 +186,6 @@ def register(app: typer.Typer) -> None:
         option = get_args(flag.annotation)[1]
         for text in _IN_PYTHON_ONLY:
             option.help = option.help.replace(text, "")
-    simulate.command("gossip")(with_flags(_gossip, [*FLAGS, *machine]))
+    simulate.command("gossip")(with_flags(_gossip, [*file_flags(), *FLAGS, *machine]))
     simulate.command("coreset")(with_flags(simulate_core_set, FLAGS))
     app.add_typer(simulate)

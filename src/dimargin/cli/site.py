@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin,
 
 import typer
 
+from dimargin.cli.file_flags import file_flags, file_options
 from dimargin.cli.flags import optional_flag, with_flags
 from dimargin.data_files.growing import GrowingFile
 from dimargin.network.programs.parameters import CoreSetParameters, GossipParameters
@@ -124,6 +125,7 @@ def _site(
         raise ValueError("--router with certificates needs --router-name, the common name in the router's certificate")
     if router_name is not None and not router:
         raise ValueError("--router-name names the certificate of a router: it needs --router")
+    reading = file_options(given)
     options = _options(
         program, given,
         {"scale": scale, "interval": interval, "lease": lease, "n_sites": sites, "least_sites": 2 if connect else 1,
@@ -150,7 +152,10 @@ def _site(
 
         options = replace(options, identity=Identity.of(name, tls))
     folder_of_site.path.mkdir(parents=True, exist_ok=True)
-    growing = GrowingFile(data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels)
+    growing = GrowingFile(
+        data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels, format=reading.format,
+        header=reading.header, encoding=reading.encoding,
+    )  # fmt: skip
     learning = LearningSite(name, growing, folder_of_site, options, random_state)
     with _lines(log) as write:
         live = LiveSite(learning, link, state=folder_of_site.state, log=json_log(name, write), bandwidth=bandwidth)
@@ -228,7 +233,7 @@ def _tls(
 
 @contextlib.contextmanager
 def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
-    """Yield the function that writes JSON lines, each at once and whole, or raises OSError."""
+    """Yield a function that writes a line as a whole, or raises OSError."""
     if log is None and sys.stderr is None:  # it was closed
         yield lambda line: None
         return
@@ -247,7 +252,7 @@ def _lines(log: Path | None) -> Iterator[Callable[[str], None]]:
 
 @contextlib.contextmanager
 def _plain_link_errors() -> Iterator[None]:
-    """Turn an error of the link, an address that is taken, say, into one that the command line tells in a line."""
+    """Turn an error of the link, such as an address that is taken, into one that is printed without a traceback."""
     from dimargin.network.links import LinkError
 
     try:
@@ -307,4 +312,4 @@ def _numbers(values: list[float | None]) -> str:
 def register(app: typer.Typer) -> None:
     """Add the command; the flags of the programs stand before those that any program has."""
     flags = [flag for program in _PROGRAMS for flag in _flags(program) if _users(flag.name)[0] == program]
-    app.command("site")(with_flags(_site, flags, before="scale"))
+    app.command("site")(with_flags(_site, [*file_flags(), *flags], before="scale"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
 from dimargin.cli.terminal import JobDisplay
+from dimargin.data_files.opening import FileOptions
 from dimargin.system.extras import require
 from dimargin.system.printing import printable
 
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
 _CONNECT = "sc://"
 
 
-def check_flags(given: Mapping[str, Any], resumed: Any) -> None:
+def check_flags(given: Mapping[str, Any], resumed: Any, data: str) -> None:
     """Raise ValueError for a flag that is for one computer only."""
     if resumed is not None:
         raise ValueError("--resume cannot go on with --engine spark; it does on one computer")
+    if data == "-" or stat.S_ISFIFO(Path(data).stat().st_mode if Path(data).exists() else 0):
+        raise ValueError("DATA cannot be a pipe with --engine spark: executors read a file, a folder or a URL")
     if given.get("n_jobs") is not None:
         raise ValueError("--n-jobs cannot be used with --engine spark: a task has the threads that Spark gives it")
     if given.get("kernel") == "precomputed":
@@ -53,13 +57,15 @@ def train(
     master: str | None,
     conf: Mapping[str, str],
     checkpoint_dir: str | None,
+    options: FileOptions,
     out: Output,
 ) -> Trained:
     """Train a machine on the executors of Spark, on data at a path or URL that Spark reads.
 
-    `master` is the URL at which Spark runs, None for its own configuration, `conf` settings of Spark, and
-    `checkpoint_dir` as in `dimargin.spark.training.train`. Raises what that and `dimargin.spark.files.read_rows` raise
-    for data and parameters, MissingExtra without pyspark, and OSError where Spark is not available, or fails.
+    `master` is the URL at which Spark runs, None for its own configuration, `conf` settings of Spark, `options` say how
+    the data are read, and `checkpoint_dir` is as in `dimargin.spark.training.train`. Raises what that and
+    `dimargin.spark.files.read_rows` raise for data and parameters, MissingExtra without pyspark, and OSError where
+    Spark is not available, or fails.
     """
     with _explained(), _session(master, conf, out) as spark:
         from dimargin.spark.files import read_rows
@@ -68,7 +74,8 @@ def train(
         display = JobDisplay(out.errors, machine.tol, out.quiet)
         with display.running():
             display.describe("looking at the rows")
-            rows = read_rows(spark, data, label, scale.value)
+            rows = read_rows(spark, data, label, scale.value, options)
+            out.warn(rows.remarks)
             out.say_shape(data, (rows.n_rows, rows.n_features), rows.sparse)
             display.fit_begin()
             trained, seconds, complaints = timed(lambda: rows.train(machine, display, checkpoint_dir))

@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from typer.core import TyperCommand
 
+from dimargin.cli.file_flags import data_argument
 from dimargin.cli.flags import existing_file, usage_checked
 from dimargin.cli.shared import check_output, refuse_detector
-from dimargin.data_files import DataFileError, read_data
-from dimargin.data_files.data import data_format
+from dimargin.data_files import DataFileError
+from dimargin.data_files.data import data_format, read_file
 from dimargin.data_files.libsvm import DENSE
+from dimargin.data_files.opening import FileOptions
+from dimargin.data_files.weights import read_weights
 from dimargin.estimators import SVMClassifier
 from dimargin.libsvm import from_libsvm
 from dimargin.libsvm.export import libsvm_model
@@ -82,7 +85,7 @@ def _above_zero(value: float | None) -> float | None:
 
 
 InputArgument = Annotated[
-    Path, typer.Argument(exists=True, dir_okay=False, metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz).")
+    Path, data_argument(metavar="FILE", help="LIBSVM text (also .gz, .bz2, .xz); - is standard input.")
 ]
 QuietOption = Annotated[bool, typer.Option("-q", help="Quiet mode (no outputs).")]
 ProbabilityOption = Annotated[str | None, _refused("-b", _CALIBRATION, "0")]
@@ -106,9 +109,13 @@ def _read(path: Path, zero_based: bool = True) -> tuple[Any, NDArray[Any]]:
 
     If `zero_based`, column j is feature j, so that column 0 is empty in most files.
     """
-    if data_format(path) != "libsvm":
-        raise DataFileError(f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet")
-    data = read_data(path, zero_based=zero_based)
+    try:
+        data = read_file(path, zero_based=zero_based, options=FileOptions(format="libsvm"))
+    except DataFileError as error:
+        if data_format(path, FileOptions()) == "libsvm":
+            raise
+        message = f"{path}: LIBSVM text expected; `dimargin train` reads CSV and Parquet. {error}"
+        raise DataFileError(message) from error
     return data.X, np.asarray(data.y)
 
 
@@ -171,6 +178,10 @@ def svm_train(
         list[str] | None,
         typer.Option("-w", metavar="i WEIGHT", help="-w1 2.5 makes C of label 1 2.5 C; may be repeated."),
     ] = None,
+    row_weights: Annotated[
+        Path | None,
+        existing_file("-W", metavar="WEIGHTS", help="File of row weights, one on each line, which multiply C."),
+    ] = None,
     quiet: QuietOption = False,
     nu: Annotated[str | None, _refused("-n", "nu is of nu-SVC, which is not supported; use -c")] = None,
     tube: Annotated[str | None, _refused("-p", "of epsilon-SVR, which is not supported; use sklearn.svm.SVR")] = None,
@@ -195,12 +206,13 @@ def svm_train(
             check_output("MODEL", model, data)
         machine._check_parameters()
     X, y = _read(data)
+    given = None if row_weights is None else read_weights(row_weights, len(y))
     machine.set_params(gamma=gamma or 1 / max(1, X.shape[1] - 1))
     trainer = OneVsOne(machine, weights, None if cache is None else int(min(cache * 2.0**20, 2.0**62)))
     if folds is None:
-        write_libsvm_model(trainer.train(X, y, quiet), model)
+        write_libsvm_model(trainer.train(X, y, quiet, given), model)
     else:
-        accuracy = trainer.cross_validate(X, y, folds)
+        accuracy = trainer.cross_validate(X, y, folds, given)
         print(f"Cross Validation Accuracy = {100 * accuracy:g}%")
 
 

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 import typer
 
 from dimargin.cli import spark_engine
-from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
+from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags, describe
+from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, strategy_options
 from dimargin.cli.shared import (
@@ -36,6 +37,7 @@ from dimargin.cli.shared import (
     scaled,
     scalers_of,
     validation,
+    with_classes,
 )
 from dimargin.cli.terminal import FitDisplay
 from dimargin.data_files import DataFileError
@@ -45,6 +47,7 @@ _where = partial(typer.Option, rich_help_panel="Where it is trained")
 
 
 def _train(
+    context: typer.Context,
     data: Annotated[str, typer.Argument(metavar="DATA", help=f"{DATA} For Spark also a folder or a URL.")],
     model: Annotated[Path, typer.Option("--model", "-m", help="Where the model goes.", dir_okay=False)],
     loss: Annotated[
@@ -67,7 +70,7 @@ def _train(
     ] = None,
     validate: Annotated[
         Path | None,
-        existing_file(help="Data to score the model on when it is trained; read by this machine, whatever the engine."),
+        data_option(help="Data to score the model on when it is trained; read by this machine, whatever the engine."),
     ] = None,
     resume: Annotated[
         Path | None,
@@ -112,7 +115,7 @@ def _train(
     with usage_checked():
         columns = ColumnChoices.of(given)
         if engine == "spark":
-            spark_engine.check_flags(given, previous)
+            spark_engine.check_flags(given, previous, data)
             if columns.first is not None:
                 raise ValueError(
                     f"{columns.first} cannot be used with --engine spark; pyspark.ml.feature has transformers"
@@ -138,12 +141,12 @@ def _train(
     try:
         if engine == "spark":
             done = spark_engine.train(
-                machine, data, label, scale or Scale.minmax, master, settings, checkpoint_dir, out
+                machine, data, label, scale or Scale.minmax, master, settings, checkpoint_dir, columns.options, out
             )
         elif previous is None:
-            done = _train_here(machine, Path(data), label, columns, scale or Scale.minmax, out)
+            done = _train_here(machine, readable(context, Path(data)), label, columns, scale or Scale.minmax, out)
         else:
-            done = _go_on(machine, Path(data), label, previous, notes, out)
+            done = _go_on(machine, readable(context, Path(data)), label, columns.reading, previous, notes, out)
     except KeyboardInterrupt:
         print("dimargin: interrupted, nothing was saved", file=sys.stderr)
         raise
@@ -152,7 +155,7 @@ def _train(
         **done.facts(model),
         "kernel_evaluations": sum(entry["kernel_evaluations"] for entry in done.machine.history_),
         **certificate(done.machine),
-        **validation(trained, done.notes, validate, label),
+        **validation(trained, done.notes, validate, label, columns.reading),
     }
     out.result(facts)
     if done.interrupted:
@@ -161,6 +164,8 @@ def _train(
 
 def _check_file(data: str) -> None:
     path = Path(data)
+    if data == "-":
+        return
     if not path.exists():
         raise ValueError(f"DATA: file {data!r} does not exist")
     if path.is_dir():
@@ -174,6 +179,7 @@ def _train_here(
 ) -> Trained:
     rows, steps = columns.read(data, label)
     X = scaled(steps, rows.X)
+    out.warn(rows.remarks)
     out.say_shape(data, X.shape, sp.issparse(X))
     if steps:
         out.say(describe(steps[0][1]))
@@ -192,8 +198,10 @@ def _plan_of(machine: Any, n_rows: int) -> str:
     return f"{plan}, for at most {machine.max_time:g} s"
 
 
-def _go_on(machine: Any, data: Path, label: str | None, previous: Any, notes: dict[str, Any], out: Output) -> Trained:
-    rows = read_for(previous, notes, data, label)
+def _go_on(
+    machine: Any, data: Path, label: str | None, reading: Reading, previous: Any, notes: dict[str, Any], out: Output
+) -> Trained:
+    rows = with_classes(previous, data, read_for(previous, notes, data, label, reading))
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     scalers = scalers_of(previous)
     X = scaled(scalers, rows.X)

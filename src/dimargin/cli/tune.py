@@ -13,7 +13,8 @@ from rich.table import Table
 from sklearn.base import clone
 
 from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
-from dimargin.cli.flags import existing_file, usage_checked, with_flags
+from dimargin.cli.file_flags import data_option
+from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
 from dimargin.cli.shared import (
     DataArgument,
@@ -94,7 +95,7 @@ def _tune(
             show_default="minmax",
         ),
     ] = None,
-    validate: Annotated[Path | None, existing_file(help="Data to score the tuned model on.")] = None,
+    validate: Annotated[Path | None, data_option(help="Data to score the tuned model on.")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     **given: Any,
@@ -115,6 +116,7 @@ def _tune(
         search = ODMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
     rows, steps = columns.read(data, label)
     X = scaled(steps, rows.X)
+    out.warn(rows.remarks)
     out.say_shape(data, X.shape, sp.issparse(X))
     if steps:
         out.say(describe(steps[0][1]))
@@ -132,7 +134,7 @@ def _tune(
         "best": best,
         "cross_validated_score": float(search.best_score_) if best else None,
         **certificate(done.machine),
-        **validation(tuned, done.notes, validate, label),
+        **validation(tuned, done.notes, validate, label, columns.reading),
     }
     if table and not (as_json or quiet):
         out.console.print(_tried(search, table))

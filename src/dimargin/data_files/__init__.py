@@ -7,6 +7,7 @@ from dimargin.lazy import lazily
 if TYPE_CHECKING:
     from dimargin.data_files.chunks import DataFileError as DataFileError
     from dimargin.data_files.chunks import DataSet as DataSet
+    from dimargin.data_files.data import DataFileWarning as DataFileWarning
     from dimargin.data_files.data import read_data as read_data
     from dimargin.data_files.growing import GrowingFile as GrowingFile
 else:

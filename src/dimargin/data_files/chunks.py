@@ -1,16 +1,12 @@
-"""Common parts of the readers of data files: the result, its chunks, opening of files, conversion of labels."""
+"""Common parts of the readers of data files: the result, its chunks, conversion of labels."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import mmap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +17,7 @@ from dimargin.system.memory import memory_of_process, out_of_memory
 from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
 
 
 class DataFileError(PrintableError, ValueError):
@@ -36,13 +32,18 @@ class DataSet:
     ----------
     X : ndarray or CSR array of shape (n, n_features), float64
     y : ndarray of shape (n,) or None
-        Labels: integers where all are, else floating-point numbers, else text. None if the file has no label column.
+        Labels: whole numbers or text, as they are (see ``dimargin.data_files.labels.label_values``), and floating-point
+        numbers where one is not whole. None if they were not read.
     feature_names : list of str or None
         Names of the columns of X; None for LIBSVM text and for CSV without a header.
     label : str, int or None
-        The column that held the labels: its name, or its place where columns have no names.
+        The column that held the labels: its name, or its place where columns have no names. None if they were not read.
     zero_based : bool or None
         Whether features are counted from zero (LIBSVM text only).
+    weights : ndarray of shape (n,) or None
+        Weights of the rows, finite and not negative; None if they were not read.
+    remarks : tuple of str
+        What whoever trains on these rows should know: columns that were left out, or that number the rows.
     """
 
     X: Any
@@ -50,6 +51,8 @@ class DataSet:
     feature_names: list[str] | None = None
     label: str | int | None = None
     zero_based: bool | None = None
+    weights: Floats | None = None
+    remarks: tuple[str, ...] = ()
 
 
 def no_rows(
@@ -60,33 +63,11 @@ def no_rows(
 
 
 class Chunk(NamedTuple):
-    """Some rows of a file, and their labels or codes of labels."""
+    """Some rows of a file, their labels or codes of labels, and their weights where these are read."""
 
     X: Any
     y: NDArray[Any] | None
-
-
-@contextmanager
-def open_data(path: Path) -> Iterator[BinaryIO]:
-    """Open a file, and decompress it where its first bytes say that it is compressed."""
-    with open(path, "rb") as raw:
-        if not raw.read(1):
-            raise DataFileError(f"{path} is empty")
-        opener = _opener(raw) or nullcontext  # which gives the file itself
-        with opener(raw) as stream:
-            yield stream
-
-
-def is_compressed(file: BinaryIO) -> bool:
-    """Return whether the first bytes of a file say that it is compressed; reading goes on at its beginning."""
-    return _opener(file) is not None
-
-
-def _opener(file: BinaryIO) -> Callable[..., Any] | None:
-    file.seek(0)
-    start = file.read(6)
-    file.seek(0)
-    return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
+    weights: Floats | None = None
 
 
 class Chunks:
@@ -94,7 +75,7 @@ class Chunks:
 
     def __init__(self, path: Path, chunks: Iterator[Chunk]) -> None:
         self._parts: list[Any] = []
-        labels: list[Any] = []
+        labels, weights = list[Any](), list[Floats]()
         held, most = 0, memory_of_process()
         for chunk in chunks:
             held += _size(chunk.X) + (0 if chunk.y is None else chunk.y.nbytes)
@@ -102,10 +83,12 @@ class Chunks:
                 raise DataFileError(f"{path}: {out_of_memory('what is in it')}")
             self._parts.append(_set_apart(chunk.X))
             labels.append(None if chunk.y is None else _set_apart(chunk.y))
+            weights += [] if chunk.weights is None else [chunk.weights]
         self._rows = sum(part.shape[0] for part in self._parts)
         if not self._rows:
             raise DataFileError(f"{path} has no rows")
         self.y: NDArray[Any] | None = None if labels[0] is None else _joined(labels)
+        self.weights = np.concatenate(weights) if weights else None
 
     def dense(self, first: int, width: int) -> Floats:
         """Join `width` columns from `first` on into a dense array; the chunks are used up."""
@@ -168,31 +151,6 @@ def _set_apart(array: Any) -> Any:
     copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer=pages)
     copy[...] = array
     return copy
-
-
-def label_values(labels: NDArray[Any], own: bool = False) -> NDArray[Any]:
-    """Return labels as integers where all of them are, else as floating-point numbers, else as they are.
-
-    With `own`, the array may be overwritten, and floating-point numbers become integers in place.
-    """
-    if labels.dtype.kind not in "fUO":
-        return labels
-    try:
-        numbers = labels.astype(np.float64, copy=False)
-    except ValueError:
-        return labels
-    least, largest = numbers.min(), numbers.max()
-    if not np.isfinite([least, largest]).all():  # texts such as "inf"
-        return labels
-    chunks = [slice(k, k + CHUNK) for k in range(0, len(numbers), CHUNK)]
-    if max(-least, largest) >= 2**53 or any((numbers[s] != np.floor(numbers[s])).any() for s in chunks):
-        return numbers
-    if not own:
-        return numbers.astype(np.int64)
-    integers: NDArray[Any] = numbers.view(np.int64)
-    for s in chunks:
-        integers[s] = numbers[s]
-    return integers
 
 
 def short(text: str, most: int = 60) -> str:

@@ -14,16 +14,40 @@ from numpy.typing import NDArray
 from dimargin.data_files.chunks import Chunk
 from dimargin.data_files.tables import TableColumns, TextLabels, has_break
 
-BOM = b"\xef\xbb\xbf"
+MAX_COLUMNS = 2**20
+"""Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
+BLANKS = " "
+_SOME_BLANKS, _BLANKS_AT_ENDS = re.compile(rb"[ \t]+"), re.compile(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)")
+_BLANKS_OR_QUOTED = re.compile(rb'("[^"\r\n]*")|[ \t]+')
 UNCLOSED = "a quote is not closed"
+NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
+NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
+"""Texts that say that a value is missing, in small letters."""
 _IN_NUMBERS = b"0123456789+-.eE \t"  # else Python reads more as a number than the other readers: 1_0, nan
-# each part begins with a letter that the one before cannot have, so that no text is read twice
-_NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
 
 
-def is_number(text: str) -> bool:
-    """Return whether all readers take a text for a number, which may be infinite."""
-    return _NUMBER.fullmatch(text) is not None
+def is_missing(text: str) -> bool:
+    """Return whether a text says that a value is missing."""
+    return text.lower() in NOTHING
+
+
+def delimited(lines: bytes, delimiter: str) -> bytes:
+    """Return lines with one delimiter between two fields; `BLANKS` stands for blanks and tabs, however many."""
+    if delimiter != BLANKS:
+        return lines
+    lines = _BLANKS_OR_QUOTED.sub(_one_blank, lines) if b'"' in lines else _SOME_BLANKS.sub(b" ", lines)
+    return _BLANKS_AT_ENDS.sub(b"", lines)
+
+
+def _one_blank(found: re.Match[bytes]) -> bytes:
+    return found[1] or b" "
+
+
+def delimited_line(line: str, delimiter: str) -> str:
+    """Return a line as `delimited` does."""
+    if delimiter != BLANKS:
+        return line
+    return delimited(line.encode(errors="surrogateescape"), delimiter).decode(errors="surrogateescape")
 
 
 def lines_of(block: bytes) -> Iterable[str]:

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows, open_data, short
-from dimargin.data_files.csv_rows import BOM, UNCLOSED, CsvReader, chunk_of, is_number, lines_of
-from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines, too_long
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows, short
+from dimargin.data_files.csv_rows import (
+    MAX_COLUMNS,
+    NOT_UTF8,
+    UNCLOSED,
+    CsvReader,
+    chunk_of,
+    delimited,
+    delimited_line,
+    lines_of,
+)
+from dimargin.data_files.first_lines import encoded, fields_of, holds_names, n_before_table, names_of, rows_below
+from dimargin.data_files.labels import is_number
+from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines
+from dimargin.data_files.opening import BOM, FileOptions, open_data
+from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, separator
 from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
 
-_MOST_COLUMNS = 2**20
-"""Columns that a file may have: a reader takes some hundred bytes for each, whatever is in it."""
 _WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
 # Bytes that Arrow takes for the table of a block by byte of it, which were 2.4 to 6.6 for blocks of 1 MiB, and more for
 # its threads
@@ -37,85 +47,145 @@ def read_csv(
     columns: Sequence[str] | None,
     needs_label: bool,
     drop: Sequence[str],
+    options: FileOptions,
 ) -> DataSet:
     """Read a stream of CSV; parameters as in `read_data`."""
-    layout = CsvLayout.of(path)
-    taken = TableColumns.choose(path, layout.names, label, columns, needs_label, drop)
+    layout = CsvLayout.of(path, options, label, columns, drop)
+    taken = layout.choose(label, columns, needs_label, drop)
     texts = TextLabels(path)
-    with faults_named(path, layout, taken):
-        collected = Chunks(path, layout.chunks(stream, taken, texts, header=layout.header))
+    with faults_named(path, layout, taken, options):
+        collected = Chunks(path, layout.chunks(stream, taken, texts))
     return layout.joined(collected, taken, texts)
 
 
 @contextmanager
-def faults_named(path: Path, layout: CsvLayout, taken: TableColumns) -> Iterator[None]:
+def faults_named(path: Path, layout: CsvLayout, taken: TableColumns, options: FileOptions) -> Iterator[None]:
     """Turn an error of Arrow's reader into one that names the line; features that are `taken` have to be numbers."""
     import pyarrow as pa
 
     try:
         yield
     except pa.ArrowInvalid as error:
-        with open_data(path) as stream:
-            fault = layout.first_fault(stream, taken, layout.header, lambda line, _: f"{path}, line {line}")
+        with open_data(path, options) as stream:
+            fault = layout.first_fault(stream, taken, lambda line, _: f"{path}, line {line}", layout.n_skipped_lines)
         fault = f"{path} has no rows" if fault == "" else fault
         raise DataFileError(fault or f"{path}: {error}") from error
 
 
 @dataclass(frozen=True)
 class CsvLayout:
-    """Layout of a CSV file."""
+    """Layout of a CSV file.
+
+    Attributes
+    ----------
+    delimiter : str
+        `BLANKS` stands for blanks and tabs, however many.
+    names : list of str
+        Names of all columns; "column 0" and so on where the file has none.
+    header : list of str or None
+        Fields of the line that has the names, if there is one.
+    vacant : list of str
+        Names of columns that the file gives no name, and in the first rows no values.
+    line : bytes
+        The line that `header` is of, with one delimiter between fields, or the first row.
+    length : int
+        Bytes of this line in the file.
+    n_skipped : int
+        Bytes before the end of the line of names, or before the first row.
+    n_skipped_lines : int
+    path : str
+        For messages.
+    """
 
     delimiter: str
-    header: bool  # whether the first line has the names
-    names: list[str]  # of all columns
-    length: int  # of the first line, in bytes
-    path: str  # for messages
+    names: list[str]
+    header: list[str] | None
+    vacant: list[str]
+    line: bytes
+    length: int
+    n_skipped: int
+    n_skipped_lines: int
+    path: str
 
     @classmethod
-    def of(cls, path: Path) -> CsvLayout:
-        """Determine the layout of a file."""
-        with open_data(path) as stream:
-            return cls.of_line(path, stream.readline(LONGEST_LINE + 1))
+    def of(
+        cls,
+        path: Path,
+        options: FileOptions,
+        label: str | int | None,
+        columns: Sequence[str] | None,
+        drop: Sequence[str],
+    ) -> CsvLayout:
+        """Determine the layout of a file; parameters as in `read_data`."""
+        with open_data(path, options) as stream:
+            start, _ = beginning(blocks_of_lines(stream, path, SAMPLE_BYTES, b"\r\n"))
+        return cls.of_start(path, start, options.header, label, columns, drop)
 
     @classmethod
-    def of_line(cls, path: Path | str, start: bytes) -> CsvLayout:
-        """Determine the layout by the first line, which is a header unless one of its fields is a number."""
-        start = re.split(rb"[\r\n]", start, maxsplit=1)[0]
-        if len(start) > LONGEST_LINE:
-            raise DataFileError(f"{path}, line 1: {too_long()}")
-        line = start.decode("utf-8-sig", errors="replace")
-        bare = re.sub('"[^"]*"', "", line)
-        delimiter = max(",;\t", key=bare.count)
-        if bare.count(delimiter) >= _MOST_COLUMNS:
+    def of_start(
+        cls,
+        path: Path | str,
+        start: bytes,
+        header: bool | None = None,
+        label: str | int | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+    ) -> CsvLayout:
+        """Determine the layout by the first lines of a file, in UTF-8; parameters as in `read_data`.
+
+        Whether there is a line of names is decided by `header`, else by the names of columns that were given, else by
+        the rows that follow. Blank lines and lines of comments may stand before it.
+        """
+        mark = len(BOM) if start.startswith(BOM) else 0
+        lines = list(io.StringIO(start[mark:].decode(errors="surrogateescape"), newline=""))
+        delimiter = separator("".join(lines[: 2 * SAMPLE_ROWS]))
+        n_before = n_before_table(lines, delimiter)
+        place = f"{path}, line {n_before + 1}"
+        table = [delimited_line(line, delimiter) for line in lines[n_before : n_before + SAMPLE_ROWS + 1]]
+        if not table:
+            raise DataFileError(f"{path}, line 1 is empty; expected column names or values")
+        if table[0].count(delimiter) >= MAX_COLUMNS:
             raise DataFileError(
-                f"{path}, line 1: {bare.count(delimiter) + 1} columns, of which CSV may have {_MOST_COLUMNS}; LIBSVM "
-                "text and Parquet hold more"
+                f"{place}: {table[0].count(delimiter) + 1} columns, of which CSV may have {MAX_COLUMNS}; LIBSVM text "
+                "and Parquet hold more"
             )
         try:
-            fields = next(csv.reader([line], delimiter=delimiter), [])
+            first = fields_of(table[0], delimiter)
         except csv.Error as error:
-            raise DataFileError(f"{path}, line 1: {error}") from error
-        if not fields:
-            raise DataFileError(f"{path}, line 1 is empty; expected column names or values")
-        header = not any(map(is_number, fields))
-        names = fields if header else [f"column {k}" for k in range(len(fields))]
-        return cls(delimiter, header, names, len(start), str(path))
+            raise DataFileError(f"{place}: {error}") from error
+        below = rows_below(takewhile(lambda line: line.count(delimiter) < MAX_COLUMNS, table[1:]), delimiter)
+        if header is None:
+            named = [*drop, *([label] if isinstance(label, str) else [])]
+            header = holds_names(place, first, below, named, columns)
+        n_skipped = mark + sum(len(encoded(line)) for line in lines[:n_before])
+        length = len(encoded(lines[n_before].rstrip("\r\n")))
+        names, vacant = [f"column {k}" for k in range(len(first))], list[str]()
+        if header:
+            names, vacant = names_of(place, first, below, delimiter)
+            n_skipped, n_before = n_skipped + length, n_before + 1
+        line = encoded(table[0].rstrip("\r\n"))
+        return cls(delimiter, names, first if header else None, vacant, line, length, n_skipped, n_before, str(path))
+
+    def choose(
+        self, label: str | int | None, columns: Sequence[str] | None, needs_label: bool, drop: Sequence[str] = ()
+    ) -> TableColumns:
+        """Choose the columns to take; parameters as in `read_data`."""
+        return TableColumns.choose(self.path, self.names, label, columns, needs_label, drop, self.vacant)
 
     def chunks(
-        self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, header: bool, as_text: bool = False
+        self, stream: BinaryIO, taken: TableColumns, texts: TextLabels, as_text: bool = False, is_part: bool = False
     ) -> Iterator[Chunk]:
-        """Yield the rows of a stream and codes of their labels; `header` says whether it begins with the names.
+        """Yield the rows of a stream and codes of their labels.
 
-        With `as_text`, the rows of a chunk are a record batch of text, whatever it is, and not numbers.
+        With `as_text`, the rows of a chunk are a record batch of text, whatever it is, and not numbers. If `is_part`,
+        the stream holds rows only.
 
         Raises `pyarrow.ArrowInvalid` for what cannot be read; `first_fault` says what it is.
         """
         import pyarrow as pa
 
         blocks = blocks_of_lines(stream, self.path, max(CHUNK, 16 * self.length), b"\r\n")
-        start = next(blocks, b"")
-        start = start[self.length :] if header else start.removeprefix(BOM)
-        blocks = chain([start], blocks)
+        blocks = (delimited(block, self.delimiter) for block in (blocks if is_part else self.behind_names(blocks)))
         try:
             if as_text or len(self.names) < _WIDE:
                 yield from self._narrow(blocks, taken, texts, as_text)
@@ -124,13 +194,20 @@ class CsvLayout:
         except (csv.Error, UnicodeDecodeError) as error:
             raise pa.ArrowInvalid(str(error)) from error
 
+    def behind_names(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield what is behind the line of names, with the end of that line, or all rows without one."""
+        n_left = self.n_skipped
+        for block in blocks:
+            yield block[n_left:]
+            n_left = max(0, n_left - len(block))
+
     def joined(self, collected: Chunks | None, taken: TableColumns, texts: TextLabels) -> DataSet:
         """Join all chunks; None stands for no rows. Columns have names where the file has a header."""
         names, label = (taken.wanted, taken.label) if self.header else (None, taken.index)
         if collected is None:
-            return no_rows(len(taken.wanted), names, label)
+            return replace(no_rows(len(taken.wanted), names, label), remarks=taken.remarks)
         y = None if collected.y is None else texts.values(collected.y)
-        return DataSet(collected.dense(0, len(taken.wanted)), y, names, label)
+        return DataSet(collected.dense(0, len(taken.wanted)), y, names, label, remarks=taken.remarks)
 
     def _narrow(
         self, blocks: Iterable[bytes], taken: TableColumns, texts: TextLabels, as_text: bool
@@ -160,6 +237,8 @@ class CsvLayout:
                 assert wrong is not None
                 raise wrong
             kept = b""
+            if self._repeats_names(block):
+                raise pa.ArrowInvalid("the names of the columns are repeated")
             for batch in table.to_batches():
                 X = batch.select(taken.wanted) if as_text else matrix(batch, taken.wanted)
                 y = None if taken.label is None else texts.codes(batch.column(taken.label))
@@ -168,6 +247,12 @@ class CsvLayout:
                 yield Chunk(X, y)
         if kept:
             raise pa.ArrowInvalid(UNCLOSED)
+
+    def _repeats_names(self, block: bytes) -> bool:
+        """Return whether a row is the line of names."""
+        if self.header is None or self.line not in block:
+            return False
+        return self.header in CsvReader(lines_of(block), self.delimiter)
 
     def _table(self, block: bytes, taken: TableColumns, as_text: bool) -> Any:
         import pyarrow as pa
@@ -218,7 +303,7 @@ class CsvLayout:
         indices, step = self._indices(taken), max(1, CHUNK // self.length)
         while some := list(islice(rows, step)):
             try:
-                yield chunk_of(some, len(self.names), taken, texts, indices)
+                yield self._chunk(some, taken, texts, indices)
             except DataFileError:
                 raise
             except ValueError as error:
@@ -230,34 +315,54 @@ class CsvLayout:
 
     def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
         """Return the rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
-        rows = list(CsvReader(lines_of(lines), self.delimiter))
-        return chunk_of(rows, len(self.names), taken, texts, self._indices(taken))
+        rows = list(CsvReader(lines_of(delimited(lines, self.delimiter)), self.delimiter))
+        return self._chunk(rows, taken, texts, self._indices(taken))
+
+    def _chunk(self, rows: list[list[str]], taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
+        if self.header in rows:
+            raise ValueError("the names of the columns are repeated")
+        return chunk_of(rows, len(self.names), taken, texts, indices)
+
+    def rows(self, stream: BinaryIO, n_before: int) -> Iterator[tuple[int, list[str]]]:
+        """Yield the rows behind so many lines, and the number of the line where each begins.
+
+        Raises csv.Error as `CsvReader`, with the number of the line as second argument.
+        """
+        with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
+            reader = CsvReader(
+                (delimited_line(line, self.delimiter) for line in islice(text, n_before, None)), self.delimiter
+            )
+            try:
+                for row in reader:
+                    yield reader.line + n_before, row
+            except csv.Error as error:
+                raise csv.Error(str(error), reader.line + n_before) from error
 
     def first_fault(
-        self, stream: BinaryIO, taken: TableColumns, header: bool, name: Callable[[int, list[str]], str]
+        self, stream: BinaryIO, taken: TableColumns, name: Callable[[int, list[str]], str], n_before: int = 0
     ) -> str | None:
         """Describe the fault in the first line that cannot be read; the fast reader does not say where it is.
 
-        `name` gives the name of a line from its number and its fields; the others are as in `chunks`. What is returned
-        is empty where there are no rows, and None where nothing is wrong.
+        `name` gives the name of a line from its number and its fields, and `n_before` is the number of lines before the
+        rows. What is returned is empty where there are no rows, and None where nothing is wrong.
         """
         indices, has_rows, row = self._indices(taken), False, list[str]()
-        with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
-            if header:
-                text.readline()
-            reader = CsvReader(text, self.delimiter)
-            try:
-                for row in reader:
-                    has_rows = True
-                    fault = self._fault(row, indices, taken.index)
-                    if fault:
-                        return f"{name(reader.line + header, row)}: {fault}"
-            except csv.Error as error:
-                return f"{name(reader.line + header, row)}: {error}"
+        try:
+            for line, row in self.rows(stream, n_before):
+                has_rows = True
+                fault = self._fault(row, indices, taken.index)
+                if fault:
+                    return f"{name(line, row)}: {fault}"
+        except csv.Error as error:
+            return f"{name(error.args[1], row)}: {error.args[0]}"
         return None if has_rows else ""
 
     def _fault(self, row: list[str], indices: list[int], label: int | None) -> str | None:
+        if row == self.header:
+            return "the names of the columns are repeated; values expected"
         if len(row) != len(self.names):
+            if len(row) == 1:
+                return f"1 field, expected {len(self.names)}: {short(row[0])!r}"
             return f"{len(row)} fields, expected {len(self.names)}"
         if label is not None and row[label].strip().lower() in MISSING:
             return f"the label in column {short(self.names[label])!r} is missing"
@@ -268,5 +373,5 @@ class CsvLayout:
                 what = f"is {short(row[index])!r}" if row[index] else "is missing"
                 return f"column {short(self.names[index])!r} {what}; a finite number expected"
         if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
-            return "not UTF-8 text"
+            return NOT_UTF8
         return None

@@ -8,20 +8,24 @@ from __future__ import annotations
 import csv
 import io
 import os
+import stat
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, is_compressed, no_rows, open_data
-from dimargin.data_files.csv_rows import BOM
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, no_rows
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import check_width, explained, format_taking
 from dimargin.data_files.libsvm import LibsvmRows, parse_light
 from dimargin.data_files.lines import blocks_of_lines
+from dimargin.data_files.opening import BOM, PARQUET, FileOptions, open_data, opener_of
+from dimargin.data_files.row_numbers import remarks_on_row_numbers
+from dimargin.data_files.sniffing import beginning, name_format
 from dimargin.data_files.tables import TableColumns, TextLabels
 from dimargin.system.descriptors import open_reserved
 
@@ -32,9 +36,10 @@ _KEPT = 4096  # bytes before the place where reading goes on, by which the file 
 class GrowingFile:
     r"""Data file of which each `read` gives the rows appended since the last one.
 
-    The format follows from the name as in `read_data`: ``.csv``, else LIBSVM text. Rows and labels are those that
-    `read_data` gives, too. The rows of one `read` are understood by themselves: X is dense or sparse, and labels are
-    integers, floating-point numbers or text, by what these rows are. A label of CSV has no line break, quoted or not.
+    The format follows from the content, as in `read_data`. Rows and labels are those that `read_data` gives, too. The
+    rows of one `read` are understood by themselves: X is dense or sparse, and labels are integers, floating-point
+    numbers or text, by what these rows are; once labels of CSV were text, they stay so. A label of CSV has no line
+    break, quoted or not.
 
     Lines end with ``\n`` or ``\r\n``, and only whole ones are read; one that is still being written is left for the
     next time. But at the first read a last line without an end counts, too, if the file stays as it is for a tenth of a
@@ -56,7 +61,14 @@ class GrowingFile:
     zero_based : bool, optional
         Whether LIBSVM text counts features from zero. By default it does if a feature 0 occurs in the first rows read.
     needs_label : bool, default=True
-        Whether CSV without a label column is refused; else its rows have no labels.
+        Whether labels are read. If not, a file need not have any, and a label column may hold anything.
+    format : {"csv", "libsvm"}, optional
+        Format of the file, whatever its content and name.
+    header : bool, optional
+        Whether the first line of CSV has the names of the columns. By default it is compared with the lines below that
+        are there at the first read.
+    encoding : str, optional
+        Encoding of text, such as "cp1252", by default UTF-8. UTF-16 cannot be read as it grows.
 
     Attributes
     ----------
@@ -65,7 +77,9 @@ class GrowingFile:
     Raises
     ------
     DataFileError
-        For Parquet, which cannot grow, and for a label column of LIBSVM text, which has none.
+        For Parquet, which cannot grow.
+    ValueError
+        For a format or an encoding that is not known.
 
     Examples
     --------
@@ -89,18 +103,19 @@ class GrowingFile:
         n_features: int | None = None,
         zero_based: bool | None = None,
         needs_label: bool = True,
+        format: Literal["csv", "libsvm", "parquet"] | None = None,
+        header: bool | None = None,
+        encoding: str | None = None,
     ) -> None:
-        self.path = Path(path)
-        kind = format_taking(self.path, label)
-        if kind == "parquet":
-            raise DataFileError(
-                f"{path} is Parquet, whose end is written last, so that it cannot grow; CSV or LIBSVM text expected: "
-                "append the rows to such a file, or read this one once with read_data"
-            )
-        rows = _LibsvmText(self.path, n_features, zero_based) if kind == "libsvm" else None
-        self._rows: _Rows = rows or _CsvText(self.path, n_features, label, needs_label)
+        self.path, self._options = Path(path), FileOptions(format, header, encoding)
+        self._options.check_lines(self.path)
+        self._n_features = n_features
+        self._make_rows = partial(_rows_of, self.path, self._options, label, n_features, zero_based, needs_label)
+        self._rows: _Rows | None = None  # known once there are lines
         self._position = _Position()
-        self._is_first = True
+        self._is_first, self._has_rows = True, False
+        if self._options.format == "parquet" or name_format(self.path) == "parquet":
+            raise _cannot_grow(self.path)
 
     def read(self) -> DataSet:
         """Read the rows appended since the last call, none where there are no new ones.
@@ -118,38 +133,75 @@ class GrowingFile:
         OSError
             If the file cannot be opened.
         """
+        if not stat.S_ISREG(self.path.stat().st_mode):
+            raise DataFileError(f"{self.path} is a pipe or a device, not a file that can grow; expected a file of rows")
         with open(self.path, "rb", opener=open_reserved) as file, explained(self.path):
             self._position.check(self.path, file)
             about, done = os.fstat(file.fileno()), self._position.offset
             size = about.st_size
-            if not is_compressed(file):
+            if opener_of(self.path, file) is None:
+                _check_text(self.path, file)
                 self._check_last_line(file)
                 lines = self._lines(file, most=size - done, whole=self._is_first and _is_quiet(file, about))
                 file.seek(done)
-                data = self._rows.read(lines)
-                size = done + lines.taken
+                data = self._read_rows(map(self._options.utf8, lines))
+                size = done + lines.taken if self._rows else done
             elif not done:
-                with open_data(self.path) as stream:
-                    data = self._rows.read(self._lines(stream))
+                with open_data(self.path, self._options) as stream:
+                    data = self._read_rows(iter(self._lines(stream)))
             elif size > done:
                 raise DataFileError(f"{self.path} is compressed, and so cannot grow, but did; plain text expected")
             else:
-                data = self._rows.read([])
+                data = self._read_rows(iter([]))
             self._position = _Position.until(file, size)
         self._is_first = False
+        remarks = () if self._has_rows else (*data.remarks, *remarks_on_row_numbers(self.path, data))
+        self._has_rows = self._has_rows or data.X.shape[0] > 0
+        return replace(data, remarks=remarks)
+
+    def _read_rows(self, blocks: Iterator[bytes]) -> DataSet:
+        """Return the rows of blocks of lines, none while there is nothing by which to tell what the file is."""
+        rows = self._rows
+        if rows is None:
+            start, blocks = beginning(blocks)
+            if not start.removeprefix(BOM).strip():
+                return no_rows(self._n_features or 0)
+            rows = self._make_rows(start)
+        data = rows.read(blocks)
+        self._rows = rows  # unless the lines were refused
         return data
 
+    @property
+    def _next_line(self) -> int:
+        return 1 if self._rows is None else self._rows.next_line
+
     def _lines(self, stream: BinaryIO, **limits: Any) -> _Lines:
-        return _Lines(blocks_of_lines(stream, self.path, CHUNK, first_line=self._rows.next_line, **limits))
+        return _Lines(blocks_of_lines(stream, self.path, CHUNK, first_line=self._next_line, **limits))
 
     def _check_last_line(self, file: BinaryIO) -> None:
         """Raise DataFileError if a line that had been taken for whole went on."""
         file.seek(self._position.offset)
         if self._position.line_is_open and file.read(1) not in (b"", b"\r", b"\n"):
             raise DataFileError(
-                f"{self.path}, line {self._rows.next_line}: it had no end when it was read, and went on later; "
+                f"{self.path}, line {self._next_line}: it had no end when it was read, and went on later; "
                 "expected an end of line before the next row"
             )
+
+
+def _cannot_grow(path: Path) -> DataFileError:
+    return DataFileError(
+        f"{path} is Parquet, whose end is written last, so that it cannot grow; CSV or LIBSVM text expected: append "
+        "the rows to such a file, or read this one once with read_data"
+    )
+
+
+def _check_text(path: Path, file: BinaryIO) -> None:
+    """Raise DataFileError for what cannot grow line by line, by its first bytes."""
+    file.seek(0)
+    start = file.read(4)
+    if start == PARQUET:
+        raise _cannot_grow(path)
+    FileOptions().check_lines(path, start)
 
 
 def _is_quiet(file: BinaryIO, before: os.stat_result) -> bool:
@@ -210,6 +262,16 @@ class _Lines:
             yield block
 
 
+def _rows_of(
+    path: Path, options: FileOptions, label: str | int | None, n_features: int | None, zero_based: bool | None,
+    needs_label: bool, start: bytes,
+) -> _Rows:  # fmt: skip
+    """Return the parser of a file that begins with these lines."""
+    if format_taking(path, options, label, start=start) == "libsvm":
+        return _LibsvmText(path, n_features, zero_based, needs_label)
+    return _CsvText(path, n_features, label, needs_label, options.header)
+
+
 # ---- formats ---------------------------------------------------------------------------------------------------------
 
 
@@ -233,12 +295,12 @@ class _Rows(ABC):
 
 
 class _LibsvmText(_Rows):
-    def __init__(self, path: Path, n_features: int | None, zero_based: bool | None) -> None:
+    def __init__(self, path: Path, n_features: int | None, zero_based: bool | None, needs_label: bool) -> None:
         super().__init__(path, n_features)
-        self._zero_based, self._width = zero_based, 0
+        self._zero_based, self._width, self._needs_label = zero_based, 0, needs_label
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
-        rows = LibsvmRows(self._path, self.next_line, parse_light)
+        rows = LibsvmRows(self._path, self.next_line, parse_light, self._needs_label)
         collected = self._collected(rows.chunks(lines))
         if collected is None:
             data = no_rows(self._n_features or self._width, zero_based=self._zero_based)
@@ -253,29 +315,32 @@ class _LibsvmText(_Rows):
 
 
 class _CsvText(_Rows):
-    def __init__(self, path: Path, n_features: int | None, label: str | int | None, needs_label: bool) -> None:
+    def __init__(
+        self, path: Path, n_features: int | None, label: str | int | None, needs_label: bool, header: bool | None
+    ) -> None:
         super().__init__(path, n_features)
-        self._label, self._needs_label = label, needs_label
-        self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first line on
+        self._label, self._needs_label, self._header = label, needs_label, header
+        self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first lines on
+        self._as_text = False
 
     def read(self, lines: Iterable[bytes]) -> DataSet:
-        blocks, table = iter(lines), self._table
+        blocks, table, next_line = iter(lines), self._table, self.next_line
         if table is None:
-            start = next(blocks, b"").removeprefix(BOM)
-            if not start:
-                return no_rows(self._n_features or 0)
+            start, blocks = beginning(blocks)
             table = self._begun(start)
-            head = table[0].length if table[0].header else 0
-            blocks = chain([start[head:]], blocks)  # without the names, but with the end of their line
+            blocks = table[0].behind_names(blocks)
+            next_line += start[: table[0].n_skipped].count(b"\n")
         layout, columns = table
-        rows = _CsvRows(self._path, layout, columns, self.next_line)
+        rows = _CsvRows(self._path, layout, columns, next_line, TextLabels(self._path, self._as_text))
         collected = self._collected(rows.chunks(blocks))
         self._table, self.next_line = table, rows.next_line
-        return layout.joined(collected, columns, rows.texts)
+        data = layout.joined(collected, columns, rows.texts)
+        self._as_text = self._as_text or (data.y is not None and data.y.dtype.kind in "UO")
+        return data
 
     def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
-        layout = CsvLayout.of_line(self._path, start)
-        columns = TableColumns.choose(self._path, layout.names, self._label, needed=self._needs_label)
+        layout = CsvLayout.of_start(self._path, start, self._header, self._label)
+        columns = layout.choose(self._label, None, self._needs_label)
         check_width(self._path, len(columns.wanted), self._n_features)
         return layout, columns
 
@@ -283,8 +348,8 @@ class _CsvText(_Rows):
 class _CsvRows:
     """Rows of CSV, chunk by chunk, and the labels that occurred in them; the counterpart of `LibsvmRows`."""
 
-    def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int) -> None:
-        self.next_line, self.texts = next_line, TextLabels(path)
+    def __init__(self, path: Path, layout: CsvLayout, columns: TableColumns, next_line: int, texts: TextLabels) -> None:
+        self.next_line, self.texts = next_line, texts
         self._path, self._layout, self._columns = path, layout, columns
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
@@ -295,7 +360,7 @@ class _CsvRows:
             except DataFileError:
                 raise
             except (ValueError, csv.Error) as error:
-                fault = self._layout.first_fault(io.BytesIO(block), self._columns, False, self._name)
+                fault = self._layout.first_fault(io.BytesIO(block), self._columns, self._name)
                 raise DataFileError(fault or f"{self._name(1, [])} or later: {error}") from error
             yield chunk
             self.next_line += block.count(b"\n")

@@ -6,6 +6,7 @@ Sites import this module: scikit-learn's parser is imported where it is needed.
 from __future__ import annotations
 
 import io
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -16,21 +17,39 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
+from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
+from dimargin.data_files.labels import EXACT, is_number
 from dimargin.data_files.lines import blocks_of_lines
+from dimargin.data_files.opening import BOM
 from dimargin.system.arrays import Floats
 
 _LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
-Parsed = tuple[Any, Floats]  # rows, with features counted from zero, and labels
+Parsed = tuple[Any, NDArray[Any]]  # rows, with features counted from zero, and labels
 Parser = Callable[[bytes], Parsed]
+
+_LABEL = re.compile(
+    rb"^[^\S\n]*(?:(?:[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|\?|-|n/?a|[+-]?nan|null|none)(?=[\s#]|\Z)|(?=[^\s#:]+:))",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Beginning of a line up to its first feature: a label that is a number or says that there is none, or nothing."""
+_WEIGHT_HINT = ", or one with a weight (--weight label, in Python weighted=True)"
+_NO_LABEL = re.compile(rb"^[^\S\n]*(?!qid:)[^\s#:]+:", re.MULTILINE)
+_GAP = re.compile(rb"(?:\A|\n)[^\S\n]*(?=\n)")
 
 # share of numbers that are not zero from which on rows are stored dense: less memory, faster tiles
 DENSE = 0.5
 
 
-def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based: bool | None) -> DataSet:
+def read_libsvm(
+    path: Path,
+    stream: BinaryIO,
+    n_features: int | None,
+    zero_based: bool | None,
+    needs_label: bool = True,
+    weighted: bool = False,
+) -> DataSet:
     """Read a stream of LIBSVM text; parameters as in `read_data`."""
-    rows = LibsvmRows(path)
+    rows = LibsvmRows(path, needs_label=needs_label, weighted=weighted)
     collected = Chunks(path, rows.chunks(blocks_of_lines(stream, path, CHUNK)))
     return rows.joined(collected, n_features, zero_based)
 
@@ -75,20 +94,33 @@ class LibsvmRows:
     and none did if `least` is above `largest`.
     """
 
-    def __init__(self, path: Path, first_line: int = 1, parse: Parser = parse_fast) -> None:
+    def __init__(
+        self,
+        path: Path,
+        first_line: int = 1,
+        parse: Parser = parse_fast,
+        needs_label: bool = True,
+        weighted: bool = False,
+    ) -> None:
         self.next_line = first_line
         self.least, self.largest = int(np.iinfo(np.int32).max), 0
-        self._path, self._parse = path, parse
+        self._path, self._parse, self._needs_label, self._weighted = path, parse, needs_label, weighted
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
         """Yield the rows of blocks of whole lines."""
         for block in blocks:
-            X, y = parse_lines(block, lambda line: f"{self._path}, line {self.next_line + line}", self._parse)
+            block = block.removeprefix(BOM) if self.next_line == 1 else block
+            text, weights = without_weights(block, self._name) if self._weighted else (block, None)
+            X, y = parse_lines(text, self._name, self._parse, self._needs_label)
             if X.nnz:
                 self.least = min(self.least, int(X.indices.min()))
                 self.largest = max(self.largest, int(X.indices.max()))
-            yield Chunk(X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X, y)
+            X = X.toarray() if X.nnz >= DENSE * X.shape[0] * X.shape[1] else X
+            yield Chunk(X, y if self._needs_label else None, weights)
             self.next_line += block.count(b"\n")
+
+    def _name(self, line: int) -> str:
+        return f"{self._path}, line {self.next_line + line}"
 
     def joined(
         self, collected: Chunks, n_features: int | None, zero_based: bool | None, least_width: int = 0
@@ -106,16 +138,34 @@ class LibsvmRows:
                 )
             width = n_features
         make = collected.dense if collected.density(width) >= DENSE else collected.sparse
-        X, y = make(base, width), collected.y
-        assert y is not None  # every line has its label
-        return DataSet(X, label_values(y, own=True), zero_based=from_zero)
+        return DataSet(make(base, width), collected.y, zero_based=from_zero, weights=collected.weights)
 
 
-def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_fast) -> Parsed:
+def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Floats]:
+    """Return lines that begin with ``label:weight`` without the weights, and these; `name` is as in `parse_lines`."""
+    lines, weights = block.split(b"\n"), array("d")
+    for k, line in enumerate(lines):
+        head = line.partition(b"#")[0].split(None, 1)[:1]
+        if head:
+            label, _, text = head[0].partition(b":")
+            weights.append(float(text) if is_number(text.decode(errors="replace")) else np.nan)
+            if not 0 <= weights[-1] < np.inf:
+                raise DataFileError(
+                    f"{name(k)}: {short(head[0].decode(errors='replace'))!r} is not a label with its weight, such as "
+                    f"1:0.5; {WEIGHT_EXPECTED}"
+                )
+            lines[k] = line.replace(head[0], label, 1)
+    return b"\n".join(lines), np.array(weights)
+
+
+def parse_lines(
+    block: bytes, name: Callable[[int], str], parse: Parser = parse_fast, needs_label: bool = True
+) -> Parsed:
     """Parse some lines into rows, a CSR matrix of shape (n, largest feature + 1), and labels of shape (n,).
 
     Features are counted from zero; `name` gives the name of a line, from its place among these, for the messages of
-    DataFileError, and `parse` is `parse_fast` or `parse_light`.
+    DataFileError, and `parse` is `parse_fast` or `parse_light`. Labels are whole numbers if all of these are; without
+    `needs_label` they are not read, need not be there, and are all the same.
     """
     index = block.find(b"\0")
     if index >= 0:  # where one parser ends a line and the other does not
@@ -125,14 +175,16 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
         for k, one in enumerate(block.split(b"\n")):
             if b"_" in one.partition(b"#")[0]:
                 raise DataFileError(f"{name(k)}: an underscore; numbers without any expected")
+    text = block if needs_label else _with_labels(block, name)
     try:
-        X, y = parse(block)
+        X, y = parse(text)
     except (ValueError, OverflowError) as error:
-        lines = block.split(b"\n")
-        bad = _first_bad_line(lines, parse)
-        text = lines[bad].decode(errors="replace").strip()
+        bad = _first_bad_line(text.split(b"\n"), parse)
+        given = block.split(b"\n")[bad]
+        is_bare = needs_label and _NO_LABEL.match(given)
+        what = f"has no label{_WEIGHT_HINT}" if is_bare else "is not LIBSVM text"
         raise DataFileError(
-            f"{name(bad)}: {short(text)!r} is not LIBSVM text, which reads "
+            f"{name(bad)}: {short(given.decode(errors='replace').strip())!r} {what}; LIBSVM text reads "
             f"'label feature:value feature:value ...' with features in order ({short(str(error), 200)})"
         ) from error
     finite = np.isfinite(X.data)
@@ -142,7 +194,35 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
     if X.shape[1] > _LARGEST + 1:
         line = _line(block, _rows(X, X.indices > _LARGEST)[0])
         raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_LARGEST}")
-    return X, y
+    return X, _whole(block, y, name) if needs_label else y
+
+
+def _with_labels(block: bytes, name: Callable[[int], str]) -> bytes:
+    """Return lines with a label each, in place of their own where they have one."""
+    gap = _GAP.search(block.rstrip()) if _NO_LABEL.search(block) else None
+    if gap:
+        line = name(block.count(b"\n", 0, gap.end()))
+        raise DataFileError(f"{line}: an empty line among rows without labels; a row of zeros is written as '0'")
+    return _LABEL.sub(b"0 ", block)
+
+
+def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
+    """Return labels as int64, exactly, or as they are where one is not whole."""
+    if (y != np.floor(y)).any():
+        return y
+    if np.abs(y).max(initial=0) < EXACT:
+        return y.astype(np.int64)
+    fields = [line.partition(b"#")[0].split(None, 1) for line in block.split(b"\n")]
+    labels = [(k, words[0]) for k, words in enumerate(fields) if words]
+    whole = [int(word) if word.lstrip(b"+-").isdigit() else int(float(word)) for _, word in labels]
+    beyond = [word for word, number in zip(labels, whole, strict=True) if not -(2**63) <= number < 2**63]
+    for k, word in beyond:
+        if word.lstrip(b"+-").isdigit():
+            raise DataFileError(
+                f"{name(k)}: the label {short(word.decode())} has more digits than a whole number of 64 bits; such "
+                "labels are kept as text in CSV and Parquet"
+            )
+    return y if beyond else np.array(whole, dtype=np.int64)
 
 
 def _rows(X: Any, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -55,8 +55,11 @@ def blocks_of_lines(
 
 
 def _size(stream: BinaryIO) -> int:
-    """Return the size of a plain file; 0 of a pipe, and of what is decompressed, where a cut is an error anyway."""
-    return os.fstat(stream.fileno()).st_size if isinstance(stream, io.BufferedReader) else 0
+    """Return the size of a plain file; 0 of a pipe, of text in another encoding, and of what is decompressed.
+
+    A cut of the last is an error anyway.
+    """
+    return os.fstat(stream.fileno()).st_size if isinstance(getattr(stream, "raw", None), io.FileIO) else 0
 
 
 def too_long() -> str:

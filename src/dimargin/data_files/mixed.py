@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +15,31 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dimargin.data_files.chunks import DataFileError, DataSet, open_data, short
-from dimargin.data_files.csv_rows import is_number
+from dimargin.data_files.chunks import DataFileError, DataSet, short
+from dimargin.data_files.csv_rows import NOTHING
 from dimargin.data_files.csv_text import CsvLayout, faults_named
-from dimargin.data_files.data import data_format, explained
-from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text
+from dimargin.data_files.data import explained, format_taking
+from dimargin.data_files.labels import is_number
+from dimargin.data_files.opening import FileOptions, open_data, regular
+from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text, value_type
+from dimargin.data_files.row_numbers import is_row_number, remark_on_row_number
 from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
-"""Texts that say that a value is missing, in small letters."""
+_WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 
 
-_WHOLE = re.compile(r"[+-]?\d{1,300}", re.ASCII)
+@dataclass(frozen=True)
+class MixedData(DataSet):
+    """Contents of a data file as a table.
+
+    Attributes
+    ----------
+    place : callable
+        Returns where the file has the row of an index, for messages: "line 11", or "row 9" of Parquet.
+    """
+
+    place: Callable[[int], str] = "row {}".format
 
 
 def read_mixed(
@@ -37,7 +52,9 @@ def read_mixed(
     numbers: Collection[str] = (),
     texts: Collection[str] = (),
     decimal_comma: bool = False,
-) -> DataSet:
+    na: Collection[str] = (),
+    options: FileOptions | None = None,
+) -> MixedData:
     r"""Read CSV or Parquet whose columns are not all numbers.
 
     Empty fields and NA, N/A, NaN, null, None, ?, - (of any case) are missing values.
@@ -45,7 +62,7 @@ def read_mixed(
     Parameters
     ----------
     path, label, columns, needs_label, drop :
-        As in `dimargin.data_files.read_data`. The columns need names.
+        As in `dimargin.data_files.read_data`. Columns without a name are called "column 0" and so on.
     numbers : collection of str
         Names of columns that must be numbers.
     texts : collection of str
@@ -53,10 +70,14 @@ def read_mixed(
         value is one or missing.
     decimal_comma : bool, default=False
         Whether a comma in a number of CSV is its decimal point.
+    na : collection of str
+        Further texts (of any case) and numbers that are missing values of features.
+    options : FileOptions, optional
+        How the file is to be read, where its content shall not decide.
 
     Returns
     -------
-    DataSet
+    MixedData
         Its X is a `pyarrow.Table`, in which missing values are null. Columns are float64, or text, as dates are.
 
     Raises
@@ -73,31 +94,46 @@ def read_mixed(
     >>> data.X.to_pydict(), data.y.tolist()
     ({'age': [31.0, None], 'job': ['nurse', 'smith']}, ['in', 'out'])
     """
-    path = Path(path)
-    kind = data_format(path)
-    if kind == "libsvm":
-        raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values; CSV or Parquet")
-    with open_data(path) as stream, explained(path), arrow_explained(path):
+    options = options or FileOptions()
+    with regular(path) as path, explained(path), arrow_explained(path):
+        kind = format_taking(path, options, None)
+        if kind == "libsvm":
+            raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values; CSV or Parquet")
         if kind == "csv":
-            layout = CsvLayout.of(path)
-            if not layout.header:
-                raise DataFileError(f"{path}: names of columns expected in line 1, by which to tell them apart")
-            taken = TableColumns.choose(path, layout.names, label, columns, needs_label, drop)
+            layout = CsvLayout.of(path, options, label, columns, drop)
+            taken = layout.choose(label, columns, needs_label, drop)
+            place: Callable[[int], str] = partial(_line_of, path, layout, options)
             labels = TextLabels(path)
-            with faults_named(path, layout, TableColumns(taken.index, taken.label, [])):
-                chunks = layout.chunks(stream, taken, labels, header=True, as_text=True)
+            with (
+                faults_named(path, layout, TableColumns(taken.index, taken.label, []), options),
+                open_data(path, options) as stream,
+            ):
+                chunks = layout.chunks(stream, taken, labels, as_text=True)
                 table, codes = _joined(path, taken, ((chunk.X, chunk.y) for chunk in chunks))
             y = None if codes is None else labels.values(codes)
+            names, label = (taken.wanted, taken.label) if layout.header else (None, taken.index)
         else:
             rows = ParquetRows(path, label, columns, needs_label, drop)
-            taken = rows.taken
+            taken, place = rows.taken, "row {}".format
             table, codes = _joined(path, taken, ((batch.rows, batch.y) for batch in rows.batches()))
-            y = rows.values(codes)
+            y, names, label = rows.values(codes), taken.wanted, taken.label
+        reader = _ColumnReader(path, place, decimal_comma, na)
+        remarks = list(taken.remarks)
         for k, name in enumerate(taken.wanted):
             wanted = "number" if name in numbers else "text" if name in texts else None
-            column = _typed(path, name, table.column(k), wanted, decimal_comma)
+            column = reader.typed(name, table.column(k), wanted)
             table = table.set_column(k, name, column)
-    return DataSet(table, y, taken.wanted, taken.label)
+            if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
+                remarks.append(remark_on_row_number(path, short(repr(name)), values))
+        return MixedData(table, y, names, label, remarks=tuple(remarks), place=place)
+
+
+def _line_of(path: Path, layout: CsvLayout, options: FileOptions, row: int) -> str:
+    """Return the number of the line where a row begins."""
+    with open_data(path, options) as stream:
+        rows = layout.rows(stream, layout.n_skipped_lines)
+        line, _ = next(islice(rows, row, None))
+    return f"line {line}"
 
 
 def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBatch, Any]]) -> tuple[pa.Table, Any]:
@@ -116,36 +152,96 @@ def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBat
     return pa.Table.from_batches(batches), None if labels[0] is None else np.concatenate(labels)
 
 
-def _typed(path: Path, name: str, column: pa.ChunkedArray, wanted: str | None, decimal_comma: bool) -> pa.ChunkedArray:
-    """Return a column as numbers where all its values are, and as text else, or as it is wanted."""
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if is_numeric(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
-        column = column.cast(kind)
-        if wanted == "text" and (pa.types.is_boolean(kind) or pa.types.is_integer(kind)):  # exactly, of any size
-            return column.cast(pa.string())
-        numbers = column.cast(pa.int8() if pa.types.is_boolean(kind) else kind).cast(pa.float64(), safe=False)
-        numbers = _finite(path, name, pc.if_else(pc.is_nan(numbers), None, numbers))
-        return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
-    if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
-        raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers, text or dates expected")
-    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    text = pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(NOTHING)), None, text)
-    if wanted == "text":
-        return _spelt_alike(text)
-    digits = pc.replace_substring(text, ",", ".") if decimal_comma else text
-    if wanted == "number":
-        for word, digit in (("true", "1"), ("false", "0")):
-            digits = pc.if_else(pc.equal(pc.utf8_lower(digits), word), digit, digits)
-    try:
-        numbers = pc.cast(digits, pa.float64())
-        return _finite(path, name, pc.if_else(pc.is_nan(numbers), None, numbers))
-    except pa.ArrowInvalid:
-        if wanted is None:
+@dataclass(frozen=True)
+class _ColumnReader:
+    """Reader of columns as numbers or texts; `place` names the place of a row, the others are as in `read_mixed`."""
+
+    path: Path
+    place: Callable[[int], str]
+    decimal_comma: bool
+    na: Collection[str]
+
+    def typed(self, name: str, column: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:
+        """Return a column as numbers where all its values are, and as text else, or as it is wanted."""
+        kind = value_type(column.type)
+        if is_numeric(kind) or pa.types.is_null(kind):
+            column = column.cast(kind)
+            if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):  # exactly, of any size
+                return _spelt_alike(self._known(column.cast(pa.string())))
+            between = pa.int8() if pa.types.is_boolean(kind) else pa.string() if pa.types.is_decimal(kind) else kind
+            numbers = column.cast(between).cast(pa.float64(), safe=False)
+            numbers = self._finite(name, numbers, numbers)
+            return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
+        if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            raise DataFileError(f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected")
+        text = self._known(pc.utf8_trim_whitespace(column.cast(pa.string())))
+        if wanted == "text":
             return _spelt_alike(text)
-        row, value = next((k, v) for k, v in enumerate(digits.to_pylist()) if v is not None and not is_number(v))
-        raise DataFileError(
-            f"{path}, row {row}: column {short(name)!r} is {short(value)!r}; a finite number expected"
-        ) from None
+        digits = pc.replace_substring(text, ",", ".") if self.decimal_comma else text
+        if wanted == "number":
+            for word, digit in (("true", "1"), ("false", "0")):
+                digits = pc.if_else(pc.equal(pc.utf8_lower(digits), word), digit, digits)
+        try:
+            return self._finite(name, pc.cast(digits, pa.float64()), text)
+        except pa.ArrowInvalid:
+            if wanted is None:
+                return _spelt_alike(text)
+            found = odd_cells(digits)
+            raise OddCellError(
+                f"{self.path}, {self.place(found.first)}: column {short(name)!r} is {short(found.texts[0])!r}; a "
+                f"finite number expected ({found.said})",
+                found.texts[0],
+            ) from None
+
+    def _known(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return texts without those that say that a value is missing."""
+        nothing = {*NOTHING, *(one.strip().lower() for one in self.na)}
+        return pc.if_else(pc.is_in(pc.utf8_lower(text), pa.array(sorted(nothing))), None, text)
+
+    def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return numbers without those that say that a value is missing; raises DataFileError for infinite values."""
+        nothing = pa.array([float(one) for one in self.na if is_number(one)], pa.float64())
+        numbers = pc.if_else(pc.or_(pc.is_nan(numbers), pc.is_in(numbers, nothing)), None, numbers)
+        infinite = pc.is_inf(numbers)
+        if pc.any(infinite).as_py():
+            row = pc.index(infinite, True).as_py()
+            raise DataFileError(
+                f"{self.path}, {self.place(row)}: column {short(name)!r} is {short(repr(values[row].as_py()))}; a "
+                "finite number expected"
+            )
+        return numbers
+
+
+@dataclass(frozen=True)
+class OddCells:
+    """Cells of a column that are no numbers: how many of how many, their texts, and the row of the first."""
+
+    n_odd: int
+    n_cells: int
+    texts: list[str]
+    first: int
+
+    @property
+    def said(self) -> str:
+        """Their number in words."""
+        return f"{self.n_odd} of {self.n_cells} cells {'is' if self.n_odd == 1 else 'are'} not a number"
+
+
+class OddCellError(DataFileError):
+    """Error for a column of numbers one of whose cells is a `text` that is none."""
+
+    def __init__(self, message: str, text: str) -> None:
+        super().__init__(message)
+        self.text = text
+
+
+def odd_cells(column: pa.ChunkedArray) -> OddCells:
+    """Return the cells of a column of text that are no numbers, of which there must be some."""
+    kinds = column.drop_null().unique().to_pylist()
+    texts = [text for text in kinds if not is_number(text)]
+    odd = pc.is_in(column, pa.array(texts, pa.string()))
+    n_odd = pc.sum(odd).as_py()
+    return OddCells(n_odd, len(column), texts, pc.index(odd, True).as_py())
 
 
 def _spelt_alike(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -159,14 +255,6 @@ def _spelt(text: str | None) -> str | None:
     if text is None or not is_number(text):
         return text.lower() if text is not None and text.lower() in ("true", "false") else text
     if _WHOLE.fullmatch(text):  # of more digits than float64 tells apart, as keys are
-        return str(int(text))
+        return str(int(text.partition(".")[0]))
     number = float(text)
     return str(int(number)) if number.is_integer() and abs(number) < 1e300 else repr(number)
-
-
-def _finite(path: Path, name: str, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
-    infinite = pc.is_inf(numbers)
-    if pc.any(infinite).as_py():
-        row = pc.index(infinite, True).as_py()
-        raise DataFileError(f"{path}, row {row}: column {short(name)!r} is infinite; a finite number expected")
-    return numbers

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, label_values, short
+from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, short
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.parquet_pages import check_pages, footer_of
 from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, TextLabels, matrix
 
@@ -31,7 +33,7 @@ class Batch(NamedTuple):
 class ParquetRows:
     """Rows of a Parquet file; parameters as in `dimargin.data_files.read_data`.
 
-    `types` has the type of each feature, by name.
+    `types` has the type of each feature's values, by name.
     """
 
     def __init__(
@@ -45,14 +47,14 @@ class ParquetRows:
         self._path, self._texts, self._text_labels = path, TextLabels(path), False
         with self._file() as (_, footer, file):
             schema, self._footer = file.schema_arrow, footer
-        names = [name for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
+        self._given = {name.strip(): name for name in reversed(schema.names)}
+        names = [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
         self.taken = TableColumns.choose(path, names, label, columns, needs_label, drop)
-        self.types = {name: schema.field(name).type for name in self.taken.wanted}
+        self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
         self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
         if self.taken.label is not None:
-            kind = schema.field(self.taken.label).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            self._text_labels = is_text(kind)
+            kind = value_type(schema.field(self._given[self.taken.label]).type)
+            self._text_labels = is_text(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind)
             if not (self._text_labels or is_numeric(kind) or pa.types.is_null(kind)):
                 raise DataFileError(
                     f"{path}: column {short(self.taken.label)!r} holds {kind}; numbers or text expected as labels"
@@ -67,12 +69,13 @@ class ParquetRows:
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows, batch by batch; raises DataFileError where they are not all that the file says it has."""
-        first, before = 0, os.stat(self._path)
+        first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
         with self._file() as (source, footer, file):
             if footer != self._footer:
                 raise DataFileError(f"{self._path} was rewritten while it was read")
-            n_rows = check_pages(self._path, source, footer, file.schema, self.taken.all)
-            for rows in file.iter_batches(self._step, columns=self.taken.all):
+            n_rows = check_pages(self._path, source, footer, file.schema, given)
+            for rows in file.iter_batches(self._step, columns=given):
+                rows = rows.rename_columns([name.strip() for name in rows.schema.names])
                 yield Batch(first, rows, self._labels(rows, first))
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
@@ -88,7 +91,7 @@ class ParquetRows:
         column = rows.column(self.taken.label)
         y: NDArray[Any]
         if self._text_labels:
-            y = self._texts.codes(column.cast(pa.string()))
+            y = self._texts.codes(as_text(column))
             missing = y < 0
         else:
             y = column.to_numpy(zero_copy_only=False)
@@ -102,9 +105,7 @@ class ParquetRows:
 
     def values(self, y: NDArray[Any] | None) -> NDArray[Any] | None:
         """Return the labels of all batches, joined, as `DataSet` has them."""
-        if y is None:
-            return None
-        return self._texts.values(y) if self._text_labels else label_values(y)
+        return self._texts.values(y) if y is not None and self._text_labels else y
 
 
 def read_parquet(
@@ -114,12 +115,12 @@ def read_parquet(
     rows = ParquetRows(path, label, columns, needs_label, drop)
     names = rows.taken.wanted
     for name, kind in rows.types.items():
-        if not is_numeric(kind):
+        if not (is_numeric(kind) or is_text(kind)):
             raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected")
 
     def chunks() -> Iterator[Chunk]:
         for batch in rows.batches():
-            X = matrix(batch.rows, names)
+            X = matrix(_without_text(path, batch, rows.types), names)
             finite = np.isfinite(X)
             if not finite.all():
                 row, column = np.argwhere(~finite)[0]
@@ -131,12 +132,47 @@ def read_parquet(
 
     collected = Chunks(path, chunks())
     y = rows.values(collected.y)
-    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label)
+    return DataSet(collected.dense(0, len(names)), y, names, rows.taken.label, remarks=rows.taken.remarks)
+
+
+def _without_text(path: Path, batch: Batch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """Return rows whose features are numbers, those too that are written as text.
+
+    Decimals are read as their text is: Arrow's conversion to float64 is not rounded to the nearest number.
+    """
+    rows = batch.rows
+    for name in (name for name, kind in types.items() if is_text(kind) or pa.types.is_decimal(kind)):
+        texts = pc.utf8_trim_whitespace(rows.column(name).cast(pa.string()))
+        try:
+            numbers = texts.cast(pa.float64())
+        except pa.ArrowInvalid:
+            row, text = next((k, v) for k, v in enumerate(texts.to_pylist()) if v is not None and not is_number(v))
+            raise DataFileError(
+                f"{path}: column {short(name)!r} holds {types[name]}; numbers expected, and row {batch.first + row} is "
+                f"{short(text)!r}"
+            ) from None
+        rows = rows.set_column(rows.schema.get_field_index(name), name, numbers)
+    return rows
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """Return a column as text, decimals with all their digits and without an exponent."""
+    if not pa.types.is_decimal(value_type(column.type)):
+        return column.cast(pa.string())
+    encoded = column.dictionary_encode()
+    texts = [None if value is None else f"{value:f}" for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the values of a column, whether each is there once for all rows or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def is_numeric(kind: pa.DataType) -> bool:
     """Return whether all readers take values of this type for numbers."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind))
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -13,17 +13,17 @@ from dimargin.data_files.chunks import DataFileError, short
 from dimargin.data_files.thrift import INT32, INT64, LIST, STRUCT, TRUE, Parser, Struct
 from dimargin.system.memory import memory_of_process, out_of_memory
 
-_FOOTER = 250  # bytes that Arrow takes for a byte of the footer, at most: 230 were measured
-_MORE = 100  # bytes that old writers left out of the size of a column chunk
-_HEADER, _LONGEST_HEADER = 2**8, 2**24  # bytes of a page's header that are read at first, and that Arrow takes
-# What a page may decompress to, in bytes and bytes a value, with generous room for levels and for long texts.
-_NUMBERS, _TEXTS = (2**20, 64), (2**26, 2**10)
-_BYTE_ARRAY = 6  # the type of texts
+_MEMORY_PER_FOOTER_BYTE = 250  # Arrow took 230 bytes for each byte of a footer that was made for that.
+_OLD_HEADER_BYTES = 100  # Old writers left so many bytes out of the size of a column chunk.
+_FIRST_HEADER_BYTES, _MAX_HEADER_BYTES = 2**8, 2**24  # A longer header is read again; Arrow refuses more than the last.
+# A page may decompress to so many bytes, and to so many for each value: enough for levels and for long texts.
+_ROOM_OF_NUMBERS, _ROOM_OF_TEXTS = (2**20, 64), (2**26, 2**10)
+_BYTE_ARRAY = 6  # The type of texts.
 _CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}  # Arrow's names
-_HADOOP = 5  # LZ4 in blocks, each behind its sizes
+_HADOOP_LZ4 = 5  # The codec of blocks of LZ4, each behind its sizes.
 _DATA, _DICTIONARY, _DATA_2 = 0, 2, 3  # types of pages
 _OWN_HEADERS = {_DATA: 5, _DICTIONARY: 7, _DATA_2: 8}  # numbers of their fields
-_DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # encodings of texts whose content says again how many there are
+_DELTA_LENGTHS, _DELTA_TEXTS = 6, 7  # The content of pages in these encodings says again how many texts there are.
 
 
 class _Page(NamedTuple):
@@ -43,7 +43,7 @@ def footer_of(path: Path, source: pa.NativeFile) -> bytes:
     length = int.from_bytes(end[:4], "little")
     if end[4:] != b"PAR1" or length > size - 8:
         raise DataFileError(f"{path}: not Parquet, or damaged: it does not end with the footer of an unencrypted file")
-    if _FOOTER * length > memory_of_process():
+    if _MEMORY_PER_FOOTER_BYTE * length > memory_of_process():
         raise DataFileError(f"{path}: {out_of_memory('its footer')}")
     return source.read_at(length, size - 8 - length)  # type: ignore[no-any-return]
 
@@ -92,13 +92,13 @@ class _Chunk:
         self._source, self._about, self._leaf, self._n_rows = source, about, leaf, n_rows
         first, dictionary = about[9, INT64], about.get((11, INT64), 0)
         self._begin = min(first, dictionary) if dictionary > 0 else first
-        self._end = min(self._begin + about[7, INT64] + _MORE, source.size())
+        self._end = min(self._begin + about[7, INT64] + _OLD_HEADER_BYTES, source.size())
 
     def largest(self) -> int:
         """Return the bytes of the largest page; raises ValueError or LookupError for what cannot be."""
         if not 0 <= self._n_rows == self._about[5, INT64]:
             raise ValueError(f"{self._about[5, INT64]} values claimed for {self._n_rows} rows")
-        least, each = _TEXTS if self._about[1, INT32] == _BYTE_ARRAY else _NUMBERS
+        base, per_value = _ROOM_OF_TEXTS if self._about[1, INT32] == _BYTE_ARRAY else _ROOM_OF_NUMBERS
         n_values = largest = 0
         for page in self._pages():
             if page.kind == _DICTIONARY:
@@ -106,7 +106,7 @@ class _Chunk:
             else:
                 right = 0 <= page.n_values <= self._n_rows - n_values
                 n_values += page.n_values
-            if not (right and 0 <= page.decompressed <= least + each * page.n_values):
+            if not (right and 0 <= page.decompressed <= base + per_value * page.n_values):
                 raise ValueError(f"a page claims {page.n_values} values and {page.decompressed} bytes")
             if page.encoding in (_DELTA_LENGTHS, _DELTA_TEXTS):
                 self._check_lengths(page)
@@ -134,13 +134,13 @@ class _Chunk:
 
     def _header(self, at: int) -> tuple[Struct, int]:
         """Return the header of the page that begins there, and its length."""
-        length = _HEADER
+        length = _FIRST_HEADER_BYTES
         while True:
             parser = Parser(self._source.read_at(min(length, self._end - at), at))
             try:
                 return parser.struct(), parser.at
             except IndexError:
-                if length >= min(_LONGEST_HEADER, self._end - at):
+                if length >= min(_MAX_HEADER_BYTES, self._end - at):
                     raise
                 length *= 16
 
@@ -163,7 +163,7 @@ class _Chunk:
 
 def _decompressed(content: bytes, codec: int, size: int) -> bytes:
     """Return what a page holds; raises ValueError, OSError or LookupError if that is not so many bytes."""
-    if codec != _HADOOP:
+    if codec != _HADOOP_LZ4:
         return pa.Codec(_CODECS[codec]).decompress(content, max(0, size), asbytes=True)  # type: ignore[no-any-return]
     blocks, at = list[bytes](), 0
     while at < len(content):
@@ -176,10 +176,10 @@ def _decompressed(content: bytes, codec: int, size: int) -> bytes:
     return b"".join(blocks)
 
 
-def _skip_deltas(parser: Parser, most: int) -> int:
-    """Return how many numbers a sequence of deltas claims, and skip it unless they are more than `most`."""
+def _skip_deltas(parser: Parser, max_count: int) -> int:
+    """Return how many numbers a sequence of deltas claims, and skip it unless they are more than `max_count`."""
     size, n_parts, count, _ = (parser.varint() for _ in range(4))
-    left = count - 1 if count <= most else 0
+    left = count - 1 if count <= max_count else 0
     while left > 0 and size >= n_parts > 0:
         parser.varint()
         for width in parser.skip(n_parts):

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import DataFileError, label_values, short
+from dimargin.data_files.chunks import DataFileError, short
+from dimargin.data_files.labels import label_values
 from dimargin.system.arrays import Floats
 
 _LABEL_NAMES = ("label", "target", "class", "y")
@@ -25,15 +27,21 @@ _SHORT, _FIXED_WIDTH = 8, 2**26  # letters of the longest, or bytes of all at it
 MISSING = ("", "nan")  # texts that are no labels
 
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
+_WRITTEN_INDEX = re.compile(
+    r"|Unnamed: 0(\.\d+)*"
+)  # what it is called in CSV, and once that was read and written again
+_INDEX = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
+_VACANT = "it has no name, and nothing is in it"
 
 
 @dataclass(frozen=True)
 class TableColumns:
     """Indices and names of the columns to take."""
 
-    index: int | None  # of the label
+    index: int | None  # of the label; None where labels are not read
     label: str | None
     wanted: list[str]  # the features
+    remarks: tuple[str, ...] = ()  # on columns that are left out although nobody said so
 
     @classmethod
     def choose(
@@ -44,30 +52,47 @@ class TableColumns:
         columns: Sequence[str] | None = None,
         needed: bool = True,
         drop: Sequence[str] = (),
+        vacant: Collection[str] = (),
     ) -> TableColumns:
-        """Choose among the names of all columns; parameters as in `read_data`, where `needed` is `needs_label`."""
+        """Choose among the names of all columns, which blanks neither begin nor end.
+
+        Parameters are as in `read_data`, where `needed` is `needs_label`. Where no columns are named, the index of the
+        rows is left out, and so are columns that are `vacant`.
+        """
         known = set(names)
+        columns = None if columns is None else [name if name in known else name.strip() for name in columns]
+        drop = [name if name in known else name.strip() for name in drop]
         if len(known) < len(names):
             double = Counter(names).most_common(1)[0][0]
             raise DataFileError(f"{path}: two columns are called {short(double)!r}")
         missing = [name for name in (*(columns or []), *drop) if name not in known]
         if missing:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
-        index = _label_index(path, names, label, columns or drop, needed)
+        index = _label_index(path, names, label, columns or drop, needed) if needed or columns is None else None
         if index is not None and names[index] in drop:
             raise DataFileError(f"{path}: column {short(names[index])!r} is the label, but also named to be left out")
+        remarks: tuple[str, ...] = ()
         if columns is None:
             columns = [name for k, name in enumerate(names) if k != index and name not in drop]
+            index_names = list(takewhile(_WRITTEN_INDEX.fullmatch, columns)) if columns[:1] == names[:1] else []
+            left_out = {name: _INDEX for name in index_names} | {name: _VACANT for name in columns if name in vacant}
+            columns = [name for name in columns if name not in left_out]
+            remarks = tuple(f"{path}: {_called(name)} is left out: {why}" for name, why in left_out.items())
         elif index is not None and names[index] in columns:
             raise DataFileError(
                 f"{path}: column {short(names[index])!r} is the label, but also named among the features"
             )
-        return cls(index, None if index is None else names[index], list(columns))
+        index = index if needed else None
+        return cls(index, None if index is None else names[index], list(columns), remarks)
 
     @property
     def all(self) -> list[str]:
         """Names of the features, and behind them that of the label."""
         return self.wanted if self.label is None else [*self.wanted, self.label]
+
+
+def _called(name: str) -> str:
+    return f"column {short(name)!r}" if name else "the first column, which has no name,"
 
 
 def _label_index(
@@ -82,8 +107,8 @@ def _label_index(
             f"{path}: which column holds the labels? By default the one named {', '.join(_LABEL_NAMES)}, but {found}. "
             f"Give its name or position; the columns are {_listed(names)}"
         )
-    if isinstance(label, str) and label in names:
-        return names.index(label)
+    if isinstance(label, str) and (label in names or label.strip() in names):
+        return names.index(label if label in names else label.strip())
     try:
         index = int(label)
     except ValueError:
@@ -100,10 +125,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class TextLabels:
-    """Codes of text labels, by which each text is kept once; messages name the path."""
+    """Codes of text labels, by which each text is kept once; messages name the path.
 
-    def __init__(self, path: Path | str) -> None:
-        self._path, self._codes = path, dict[str, int]()
+    With `as_text`, labels are texts even where all of them are numbers.
+    """
+
+    def __init__(self, path: Path | str, as_text: bool = False) -> None:
+        self._path, self._codes, self._as_text = path, dict[str, int](), as_text
 
     def codes(self, column: Any) -> NDArray[np.int32]:
         """Return the codes of a column's labels, -1 for one that is missing or has a line break.
@@ -135,7 +163,7 @@ class TextLabels:
 
     def values(self, codes: NDArray[np.int32]) -> NDArray[Any]:
         """Return the labels behind codes, as strings of fixed width unless a long one would make all others long."""
-        values = label_values(np.array(self.texts, dtype=object))
+        values = np.array(self.texts, dtype=object) if self._as_text else label_values(self.texts)
         if values.dtype == object:
             longest = max(map(len, self.texts))
             if longest <= _SHORT or 4 * longest * len(codes) <= _FIXED_WIDTH:
@@ -152,7 +180,7 @@ def matrix(batch: Any, names: list[str]) -> Floats:
     """Return columns as numbers, NaN for what is missing."""
     X = np.empty((batch.num_rows, len(names)))
     for k, name in enumerate(names):
-        X[:, k] = batch.column(name).to_numpy(zero_copy_only=False)
+        X[:, k] = batch.column(name).cast("float64", safe=False).to_numpy(zero_copy_only=False)
     return X
 
 

@@ -299,7 +299,14 @@ def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: 
         counts = np.bincount(np.searchsorted(classes, y), weights, len(classes))
         with np.errstate(divide="ignore"):
             return np.asarray(counts.sum() / (len(classes) * counts))
-    return np.asarray(compute_class_weight(given, classes=classes, y=y))
+    if not isinstance(given, dict):
+        return np.asarray(compute_class_weight(given, classes=classes, y=y))
+    # not by scikit-learn, to which the texts 007 and 7 are both the class 7
+    labels = classes.tolist()
+    absent = [label for label in labels if label not in given]
+    if absent and len(given) + len(absent) > len(labels):
+        raise ValueError(f"The classes, {absent}, are not in class_weight")
+    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
 
 
 def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:

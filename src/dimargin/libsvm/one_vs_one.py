@@ -42,23 +42,30 @@ class OneVsOne:
     weights: Mapping[int, float]  # factors on C, by label
     cache: int | None = None  # bytes for kernel rows; None is the machine's own choice
 
-    def train(self, X: Any, y: NDArray[Any], quiet: bool = False) -> LibsvmModel:
+    def train(self, X: Any, y: NDArray[Any], quiet: bool = False, row_weights: Floats | None = None) -> LibsvmModel:
         """Train a machine for every pair of classes, and print LIBSVM's report of it unless `quiet`.
 
         Column j of `X`, an array or CSR array, is feature j. With kernel values computed beforehand, feature 0 is a
-        row's place in their matrix, counted from 1, and feature j the value with place j. Raises ValueError for labels
-        that are no whole numbers or all the same, and as `SVMClassifier.fit`. Warnings are printed in any case.
+        row's place in their matrix, counted from 1, and feature j the value with place j. C is multiplied by
+        `row_weights`, and rows of weight zero are left out. Raises ValueError for labels that are no whole numbers or
+        all the same, and as `SVMClassifier.fit`. Warnings are printed in any case.
         """
+        if row_weights is not None:
+            kept = np.flatnonzero(row_weights)
+            X, y, row_weights = X[kept], y[kept], row_weights[kept]
+            if not len(kept):
+                raise ValueError("one weight above 0 at least expected, but all rows have weight 0")
         labels, codes = _in_order(y)
         if len(labels) < 2:
             raise ValueError(f"two classes at least expected, but the label is {labels[0]} everywhere")
         for label in sorted(self.weights.keys() - set(labels.tolist())):
             print(f"WARNING: no row has the label of -w{label}", file=sys.stderr)
-        factors = np.array([self.weights.get(label, 1.0) for label in labels.tolist()])
+        weights = np.array([self.weights.get(label, 1.0) for label in labels.tolist()])[codes]
+        weights = weights if row_weights is None else weights * row_weights
         pairs = []
         for a, b in combinations(range(len(labels)), 2):
             rows = np.flatnonzero((codes == a) | (codes == b))
-            pairs.append(self._train_pair(rows, self._rows(X, rows), codes[rows] == a, factors[codes[rows]], quiet))
+            pairs.append(self._train_pair(rows, self._rows(X, rows), codes[rows] == a, weights[rows], quiet))
         if self.machine.kernel == "precomputed":
             model = one_vs_one(None, labels, X[:, [0]], pairs, zero_based=True)
         else:
@@ -99,7 +106,7 @@ class OneVsOne:
             print(f"WARNING: {complaint.message}", file=sys.stderr)
         return Expansion(rows[machine.support_], machine.dual_coef_[0], 0.0 - float(machine.intercept_[0]))
 
-    def cross_validate(self, X: Any, y: NDArray[Any], n_folds: int) -> float:
+    def cross_validate(self, X: Any, y: NDArray[Any], n_folds: int, row_weights: Floats | None = None) -> float:
         """Return the share of rows that models trained without them predict right, on folds stratified if possible."""
         n_folds = min(n_folds, len(y))
         kind = StratifiedKFold if n_folds <= np.unique(y, return_counts=True)[1].max() else KFold
@@ -107,11 +114,12 @@ class OneVsOne:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The least populated class")
             for train, test in kind(n_folds, shuffle=True, random_state=0).split(X, y):
-                known = y[train]
+                train = train if row_weights is None else train[row_weights[train] > 0]
+                known, own = y[train], None if row_weights is None else row_weights[train]
                 if (known == known[0]).all():  # as LIBSVM's model of a single class predicts
                     predicted = known[0]
                 else:
-                    predicted = self.train(X[train], known, quiet=True).predict(X[test])
+                    predicted = self.train(X[train], known, True, own).predict(X[test])
                 correct += int(np.count_nonzero(y[test] == predicted))
         return correct / len(y)
 

@@ -101,7 +101,7 @@ class FeatureRanges:
         least[columns], largest[columns] = self.least[varying], self.largest[varying]
         # zeros of these columns become something else
         moved = columns[_scaled(0.0, self.lower, self.upper, least[columns], largest[columns]) != 0]
-        labels = y.astype(np.float64) if self.labels is None else _scaled(y.astype(np.float64), *self.labels)
+        labels = y if self.labels is None else _scaled(y.astype(np.float64), *self.labels)
         stored = X.nnz if sp.issparse(X) else X.size
         step = max(1, int(_NUMBERS_AT_ONCE / (stored / len(y) + len(moved) + 1)))
         for begin in range(0, len(y), step):
@@ -111,7 +111,10 @@ class FeatureRanges:
             written = (least[at] != largest[at]) & (values != 0)
             ends = np.concatenate([[0], np.cumsum(written)])[rows.indptr]
             pairs = list(map("{}:{:g} ".format, (known[at[written]] + 1).tolist(), values[written].tolist()))
-            heads = [f"{label:.17g} " for label in labels[begin : begin + step].tolist()]
+            heads = [
+                f"{label} " if isinstance(label, int) else f"{label:.17g} "
+                for label in labels[begin : begin + step].tolist()
+            ]
             yield "".join(
                 "".join([head, *pairs[first:last], "\n"])
                 for head, first, last in zip(heads, ends[:-1], ends[1:], strict=True)

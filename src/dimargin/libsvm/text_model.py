@@ -37,7 +37,7 @@ _KEYWORDS = {
     "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
     "prob_density_marks", "nr_sv",
 }  # fmt: skip
-_LONGEST_HEADER = 2**24  # bytes before the support vectors, whose words take fifty times as many
+_MAX_HEADER_BYTES = 2**24  # The words of the header take fifty times as many bytes.
 _OF_NUMBERS = b"0123456789+-.eE: \t\r\n"  # neither nan and inf nor comments
 
 
@@ -248,7 +248,7 @@ class _Header:
 
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path, self.entries, self.length = path, dict[str, _Entry](), 0
-        room = _LONGEST_HEADER
+        room = _MAX_HEADER_BYTES
         while True:
             line = stream.readline(room + 1)
             words, is_whole = line.decode(errors="replace").split(), line.endswith(b"\n")
@@ -256,7 +256,7 @@ class _Header:
             room -= len(line)
             if room < 0:
                 raise ModelFileError(
-                    f"{path}, line {self.length}: more than {_LONGEST_HEADER} bytes before a line 'SV'"
+                    f"{path}, line {self.length}: more than {_MAX_HEADER_BYTES} bytes before a line 'SV'"
                 )
             if words == ["SV"] and is_whole:
                 return

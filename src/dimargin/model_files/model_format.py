@@ -29,7 +29,7 @@ from dimargin.version import __version__
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
-_NAME, _START = f'"{_KEY}":'.encode(), 64  # which safetensors writes among its first bytes
+_NAME, _START = f'"{_KEY}":'.encode(), 64  # safetensors writes the name among so many first bytes.
 _LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
 
 

@@ -12,7 +12,7 @@ from dimargin.network.links import LinkError
 from dimargin.system.extras import require
 from dimargin.system.reading import read_file
 
-_MAX_PEM = 2**20  # bytes of a file of certificates or of a key
+_MAX_PEM_BYTES = 2**20  # A file of certificates or of a key may have so many bytes.
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -49,13 +49,13 @@ class Identity:
 
         path = tls.authority
         try:
-            authority = load_pem_x509_certificates(read_file(path, _MAX_PEM))
+            authority = load_pem_x509_certificates(read_file(path, _MAX_PEM_BYTES))
             path = tls.certificate
             chain = b"".join(
-                one.public_bytes(Encoding.PEM) for one in load_pem_x509_certificates(read_file(path, _MAX_PEM))
+                one.public_bytes(Encoding.PEM) for one in load_pem_x509_certificates(read_file(path, _MAX_PEM_BYTES))
             )
             path = tls.key
-            key = load_pem_private_key(read_file(path, _MAX_PEM), password=None)
+            key = load_pem_private_key(read_file(path, _MAX_PEM_BYTES), password=None)
         except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise LinkError(f"site {name}: {path} cannot be used: {error}") from error
         found = cls(name, chain, key, tuple(authority))

@@ -42,7 +42,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Event that the link lacks something, without which it goes on as well as it can; no reason ends the trouble."""
+    """Event that reports trouble with the link, which stays open; an empty `reason` says that the trouble is over."""
 
     reason: str
 

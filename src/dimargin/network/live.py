@@ -22,11 +22,11 @@ from dimargin.network.messages import MessageError, UnsoundError, decoder, encod
 from dimargin.network.program import Action, Report, Send, SiteProgram, Stop, Wake
 from dimargin.network.queues import Allowance, Inbox, Outbox, Timers
 from dimargin.network.state_file import StateError, read_state, write_state
-from dimargin.system.writing import may_pass
+from dimargin.system.writing import is_transient
 
 _POLL = 0.1  # seconds in which a stop is noticed: an Event cannot wake who waits for something else
 _SYNC_EVERY = 5.0
-_PAUSE = 1.0  # seconds between two tries to write a state that could not be written
+_RETRY_AFTER = 1.0  # seconds until a state that could not be written is tried again
 _RECENT = 60.0  # seconds: a learner tries again what its neighbours have not taken note of
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "lost", "dropped", "undecodable")
 _OTHERS = "(others)"  # whose traffic is counted together once the table is full; no site has this name
@@ -43,9 +43,9 @@ class LiveSite:
     by the same rules, and those that break them, or are too long, are not sent. The log takes a limited number of lines
     about other sites and messages.
 
-    Nor does a state that cannot be written, as on a full disk: that is trouble, which the status and the log tell. The
-    site goes on learning and tries again every second; until the state is written it sends nothing, so that others
-    never have what it might forget.
+    A state that cannot be written, as on a full disk, does not end the run either. The status and the log report it as
+    trouble. The site keeps learning and tries again every second. Until the state is written it sends no messages, so
+    that other sites never have what it might forget.
 
     Parameters
     ----------
@@ -198,6 +198,8 @@ class LiveSite:
             if (name := self._timers.pop(now)) is not None:
                 self._act(self._program.wake(now, name))
             self._transmit()
+            if "state" in self._trouble:
+                self._save()
             due = min(self._timers.next(), self._outbox.next(), max_time)
             self._happen(self._inbox.take(min(_POLL, due - self._now())))
             for _ in range(len(self._inbox)):  # a site whose timers are late hears its neighbours between two of them
@@ -340,9 +342,9 @@ class LiveSite:
         try:
             self._write(sync)
         except OSError as error:
-            if not (self._written or may_pass(error)):
-                raise  # there is no such place, say: the site has just started, and its owner is there to be told
-            self._next_try = self._clock() + _PAUSE
+            if not (self._written or is_transient(error)):
+                raise  # The site has just started, in a folder where it may not write: its owner is there to read this.
+            self._next_try = self._clock() + _RETRY_AFTER
             self._tell_of_trouble("state", f"{self._state} cannot be written: {error.strerror or error}")
             return False
         self._tell_of_trouble("state", "")

@@ -220,8 +220,8 @@ def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(map(repr, names[:most])) + (f" and {rest} more" if rest > 0 else "")
 
 
-def alike(labels: Sequence[Label]) -> list[list[str]]:
-    """Return groups of labels that differ in capitals, blanks or the way in which Unicode writes a letter only."""
+def similar_labels(labels: Sequence[Label]) -> list[list[str]]:
+    """Return groups of labels that differ in case, blanks or Unicode form only."""
     groups: dict[str, list[str]] = {}
     for label in labels:
         if isinstance(label, str):

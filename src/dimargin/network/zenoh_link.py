@@ -15,9 +15,9 @@ Behaviour of Zenoh 1.10 over loopback, nearly all of it tested in `tests/network
   life, and its subscriptions to what is sent to others. Names are the certificates' common names.
 * Without TLS a name is a claim: whoever reaches the port can take any name, and read and write everything.
 * Connections that have not finished their handshake are limited to `accept_pending`, which is 100, without TLS. With
-  TLS nothing limits them but descriptors. After each that fails, nobody is accepted for 100 ms: 2,000 strangers who say
-  nothing, and whose time is up after Zenoh's 10 s, keep all members out. They may take an hour therefore, and harm
-  nobody as long as there are descriptors. While there are none, Zenoh drops nobody, not even who has hung up.
+  TLS only descriptors limit them. After each handshake that fails, Zenoh accepts no connection for 100 ms. With its
+  timeout of 10 s, 2,000 silent strangers therefore keep all members out; with one of an hour they do no harm as long as
+  descriptors are free. While all are taken, Zenoh closes no pending connection, even if the stranger has hung up.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from dimargin.network.zenoh_settings import NAME, SETTLING, checked_addresses, s
 from dimargin.system.descriptors import is_descriptor_free, share_hung_up
 
 _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_ALONE, _STARVED = 60.0, 3600.0  # seconds without a free descriptor, after which the session is opened again
-_HUNG_UP = 0.25  # of the descriptors are of strangers who have hung up: then it is opened again at once
+_ALONE, _STARVED = 10.0, 3600.0  # seconds without a free descriptor until the session is opened again
+_MAX_HUNG_UP = 0.25  # Share of descriptors held by strangers who have hung up, above which it is opened again.
 _MARKS = 16  # signs of life of one name at a time: two while one replaces another
 _MET = 16 * limits.SITES  # signs of life that are remembered
 
@@ -254,23 +254,23 @@ class ZenohLink(Link):
                     starved = math.inf
                     self._begin_anew()
                 elif starved < math.inf:
-                    self._tell(
+                    self._report_trouble(
                         "no descriptor is free, so that nobody can connect: connections of strangers take one each; "
                         "let a firewall limit them, or raise the hard limit of open files (ulimit -Hn)"
                     )
                 else:
-                    self._tell("")
+                    self._report_trouble("")
 
     def _is_starving(self) -> bool:
         return self._tls is not None and bool(self._listen) and not is_descriptor_free()
 
     def _patience(self) -> float:
         """Return how many seconds without a free descriptor to wait for one."""
-        if share_hung_up() > _HUNG_UP:
+        if share_hung_up() > _MAX_HUNG_UP:
             return self._lease
         return _STARVED if self.neighbours() else _ALONE
 
-    def _tell(self, trouble: str) -> None:
+    def _report_trouble(self, trouble: str) -> None:
         if trouble != self._trouble:
             self._trouble = trouble
             self._deliver(Trouble(trouble))
@@ -293,7 +293,7 @@ class ZenohLink(Link):
             self._closed.set()
             self._deliver(Failed(error))
         except LinkError as error:
-            self._tell(str(error))
+            self._report_trouble(str(error))
 
     def _open_session(self) -> Any:
         again = self._life > 0  # the addresses of an earlier life may not be free at once

@@ -13,7 +13,7 @@ from dimargin.network.certificates import Tls
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 """Pattern of the names of sites and swarms, which are parts of Zenoh's keys."""
 
-_HANDSHAKE = "tls_handshake_timeout_ms=3600000"  # an hour, for the reason that `zenoh_link` gives
+_HANDSHAKE_TIMEOUT = "tls_handshake_timeout_ms=3600000"  # One hour: `zenoh_link` says why.
 _LAST_PORT = 65535
 
 SETTLING = 0.1
@@ -88,7 +88,7 @@ def session_settings(
     """Return Zenoh's configuration by key; the parameters are those of `ZenohLink`."""
     settings = {
         "mode": "client" if router else "peer",
-        "listen/endpoints": [address if tls is None else f"{address}#{_HANDSHAKE}" for address in listen],
+        "listen/endpoints": [address if tls is None else f"{address}#{_HANDSHAKE_TIMEOUT}" for address in listen],
         "connect/endpoints": list(connect),
         "connect/retry": {"period_init_ms": 200, "period_max_ms": 4000, "period_increase_factor": 2},
         "scouting/delay": round(SETTLING * lease * 1000),

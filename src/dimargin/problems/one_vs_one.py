@@ -66,7 +66,7 @@ def votes_of(values: Floats, numbers: Indices) -> Floats:
     Examples
     --------
     >>> votes_of(np.array([[1.0], [-1.0], [2.0]]), pair_numbers(3)).round(3)
-    array([[1.   , 1.833, 0.222]])
+    array([[1.   , 0.833, 1.167]])
     """
     votes = np.empty((values.shape[1], len(numbers)))
     for c, own in enumerate(numbers):

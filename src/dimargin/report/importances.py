@@ -22,6 +22,7 @@ REPEATS = 5
 MOST_COLUMNS, MOST_ROWS, LEAST_ROWS = 40, 1000, 100
 _WORK = 5e10  # multiplications, about ten seconds on two cores
 _KERNEL = 16  # multiplications that a kernel value takes beside one for every feature
+_VOTE = 40  # multiplications that a decision value takes to be stored, read and counted as a vote
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,10 @@ def _balanced_accuracy(model: Any, X: Any, y: NDArray[Any]) -> float:
 def _work_of_row(model: Any, X: Any) -> float:
     """Return how many multiplications, about, the prediction of a row takes."""
     per_row = X.nnz / X.shape[0] if sp.issparse(X) else X.shape[1]
-    return float(max(1, len(getattr(innermost(uncalibrated(model)), "support_", []))) * (per_row + _KERNEL))
+    machine = innermost(uncalibrated(model))
+    n_support = max(1, len(getattr(machine, "support_", [])))
+    of_vector = per_row + _KERNEL + len(getattr(machine, "dual_coef_", []))
+    return float(n_support * of_vector + _VOTE * len(getattr(machine, "intercept_", [])))
 
 
 def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,12 +31,19 @@ class CoreSetRun(SimulatedRun):
     def _program(self, number: int, name: str) -> CoreSetConsensus:
         own = self.rows_of(number)
         masses = None if self.masses is None else self.masses[own]
-        return CoreSetConsensus(name, self.X[own], self.signs[own], self.settings, masses)
+        program = CoreSetConsensus(name, self.X[own], self.signs[own], self.settings, masses)
+        program.limits = replace(program.limits, deadline=self.deadline)
+        return program
 
     @property
     def chosen(self) -> list[Chosen]:
         """Core-sets of the sites that have one; for a site that is down, the one that it had."""
         return [program.chosen for program in self.programs if program.chosen is not None]
+
+    @property
+    def has_model(self) -> bool:
+        """Return whether any site has a core-set, which it has after its first round."""
+        return bool(self.chosen)
 
     @property
     def best(self) -> Chosen:

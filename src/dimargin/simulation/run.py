@@ -63,6 +63,7 @@ class SimulatedRun(ABC):
     history: list[dict[str, Any]] = field(default_factory=list, init=False)
     status: Status = field(default="stopped", init=False)  # "converged", "max_iter" or "max_time" otherwise
     simulator: Simulator = field(init=False)  # there is one once the run has begun
+    deadline: float | None = field(default=None, init=False)  # see `run`
 
     _first_look: ClassVar[int] = 0  # round of the first entry of the history
     _between_looks: ClassVar[float] = 1.0  # factor by which rounds grow from one entry of the history to the next
@@ -79,6 +80,7 @@ class SimulatedRun(ABC):
         The run ends before that after `max_rounds`, at a `deadline` on the clock of `time.perf_counter`, once the event
         `interrupted` is set, or when `watch`, which is called with every entry of the history, returns True.
         """
+        self.deadline = deadline
         began, early, next_look = time.perf_counter(), "max_iter", float(self._first_look)
         programs = {name: partial(self._program, i, name) for i, name in enumerate(site_names(self.n_sites))}
         self.simulator = Simulator(programs, self.graph, self.conditions, self.random_state)
@@ -94,7 +96,7 @@ class SimulatedRun(ABC):
                 early = "stopped"
             if deadline is not None and time.perf_counter() > deadline:
                 early = "max_time"
-            return early != "max_iter"
+            return early != "max_iter" and self.has_model
 
         ended = self.simulator.run(until=max_rounds + 0.75, watch=is_enough)
         self.status = "converged" if ended == "stopped" else early  # type: ignore[assignment]
@@ -114,6 +116,11 @@ class SimulatedRun(ABC):
     def rows_of(self, number: int) -> NDArray[np.intp]:
         """Return the indices of the rows of a site."""
         return np.flatnonzero(self.site == number)
+
+    @property
+    def has_model(self) -> bool:
+        """Return whether any site has a model, without which no limit but that of the rounds ends a run."""
+        return True
 
     @abstractmethod
     def _program(self, number: int, name: str) -> SiteProgram:

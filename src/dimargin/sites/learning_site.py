@@ -51,6 +51,8 @@ class LearningSite(Agreement):
 
     def start(self, now: float, neighbours: Collection[str]) -> Iterator[Action]:
         """Start or resume learning, and set the timer for the files."""
+        for remark in self._first.remarks:
+            yield Report("data remark", {"file": str(self._data.path), "remark": remark})
         yield from super().start(now, neighbours)
         yield Wake(1.0, _TIMER)
 
@@ -63,7 +65,7 @@ class LearningSite(Agreement):
         if is_time:
             self._looked = now
             yield from self._take_rows(now)
-        if is_time or not self.folder.model.exists():
+        if is_time or not os.path.exists(self.folder.model):  # False where Path.exists raises, as on a failing disk
             yield from self._replace(self.folder.model, self.write_model)
         yield from self._replace(self.folder.status, self.write_status)
         yield Wake(1.0, _TIMER)
@@ -114,7 +116,7 @@ class LearningSite(Agreement):
         traffic = network.get("traffic", {}).values()
         trouble = "" if self.learner is None else self.learner.trouble
         with_files = self._trouble, *self._unwritten.values()
-        all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.alike.values()
+        all_trouble = *with_files, trouble, network.get("trouble"), _withheld(network), *self.similar_labels.values()
         facts = {
             "site": self.name, "program": self.options.program, "shares": self.shares, "rows_shared": 0,
             **self.status(), "bytes_in": sum(one["bytes_in"] for one in traffic),

@@ -25,10 +25,12 @@ from sklearn.base import clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from dimargin.data_files import DataFileError
-from dimargin.data_files.chunks import label_values
 from dimargin.data_files.csv_text import CsvLayout
-from dimargin.data_files.data import data_format
+from dimargin.data_files.data import format_taking
+from dimargin.data_files.labels import known_labels, label_values
 from dimargin.data_files.libsvm import DENSE
+from dimargin.data_files.opening import FileOptions
+from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, name_format
 from dimargin.data_files.tables import PANDAS_INDEX, TableColumns
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.spark import SparkEngine
@@ -41,7 +43,7 @@ from dimargin.spark.scaling import SUMS
 from dimargin.spark.training import train
 from dimargin.strategies import Progress
 
-_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType)
+_NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalType)
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,12 @@ class FileRows:
     n_rows: int
     n_features: int
     sparse: bool
-    classes: NDArray[Any]  # labels, ascending: integers where all are, else floating-point numbers, else text
+    classes: NDArray[Any]  # labels as `read_data` has them, ascending
     scaler: Any  # of scikit-learn, fitted on these rows, or None
     feature_names: list[str] | None
     label: str | int | None
     zero_based: bool | None
+    remarks: tuple[str, ...] = ()
 
     def train(
         self, prototype: MarginClassifier, report: Progress, checkpoint_dir: str | None = None
@@ -80,15 +83,24 @@ class FileRows:
     def _weights_of_indices(self, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        names, unknown = known_labels(np.array([*given], dtype=object), self.classes)
+        given = given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
         return dict(enumerate(class_factors(given, self.classes, None, "class_weight").tolist()))
 
 
-def read_rows(spark: SparkSession, path: str, label: str | int | None = None, scale: str = "minmax") -> FileRows:
+def read_rows(
+    spark: SparkSession,
+    path: str,
+    label: str | int | None = None,
+    scale: str = "minmax",
+    options: FileOptions | None = None,
+) -> FileRows:
     """Read a data file on the executors, in one pass that also fits the scaler, which is named as in `SUMS`.
 
-    The path is that of a file, a folder of files, or a pattern that Spark reads, here or behind a URL. The format
-    follows from its name as in `dimargin.data_files.read_data`, else from those of the files in the folder. Text may be
-    compressed as its name says (gzip, bzip2). The label is as in `dimargin.data_files.read_data`.
+    The path is that of a file, a folder of files, or a pattern that Spark reads, here or behind a URL. Parquet is known
+    by its name, or those of the files in the folder, and text by its first lines. Text may be compressed as its name
+    says (gzip, bzip2). The label is as in `dimargin.data_files.read_data`, and `options` say what the content shall not
+    decide.
 
     Raises
     ------
@@ -97,7 +109,7 @@ def read_rows(spark: SparkSession, path: str, label: str | int | None = None, sc
         file; for one class only, or more than 10,000.
     """
     try:
-        opened = Jobs(spark).act(lambda: _opened(spark, path, label), f"open {path}")
+        opened = Jobs(spark).act(lambda: _opened(spark, path, label, options or FileOptions()), f"open {path}")
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -120,6 +132,7 @@ class _Opened:
     format: Format
     names: list[str] | None = None
     label: str | int | None = None
+    remarks: tuple[str, ...] = ()
 
     def rows(self, found: FileSummary) -> FileRows:
         """Return the rows, with the width and the classes that were found."""
@@ -129,7 +142,8 @@ class _Opened:
         if width <= 0:
             raise DataFileError(f"{path} has no features")
         sparse = text and found.n_stored < DENSE * found.n_rows * width
-        values = label_values(found.labels)
+        values = label_values(found.labels.tolist()) if found.labels.dtype.kind == "U" else found.labels
+        values = found.labels if values.dtype == object else values  # of a fixed width
         classes, indices = np.unique(values, return_inverse=True)
         if classes.dtype.kind == "f":
             check_classification_targets(classes)
@@ -142,55 +156,66 @@ class _Opened:
         return FileRows(
             frame=self.frame.mapInArrow(partial(prepared, parser), schema), n_rows=found.n_rows, n_features=width,
             sparse=sparse, classes=classes, scaler=scaler, feature_names=self.names, label=self.label,
-            zero_based=base == 0 if text else None,
+            zero_based=base == 0 if text else None, remarks=self.remarks,
         )  # fmt: skip
 
 
-def _opened(spark: SparkSession, path: str, label: str | int | None) -> _Opened:
-    kind = _kind(spark, path)
-    if kind == "parquet":
+def _opened(spark: SparkSession, path: str, label: str | int | None, options: FileOptions) -> _Opened:
+    if _is_parquet(spark, path, options):
         return _table(spark.read.parquet(path), path, label)
     lines = spark.read.text(path).select(F.col(LINE).cast("binary").alias(LINE))
-    if kind == "csv":
-        return _csv(lines, path, label)
-    if label is not None:
-        raise DataFileError(f"{path}: label={label!r} was given, but LIBSVM text has its labels first in every line")
-    return _Opened(lines, LibsvmText(path))
+    first = _first_lines(lines)
+    options.check_lines(path, b"".join(first[:1]))
+    start = options.utf8(b"".join(line + b"\n" for line in first))
+    if not first:
+        raise DataFileError(f"{path} is empty")
+    if format_taking(Path(path), options, label, start=start) == "libsvm":
+        return _Opened(lines, LibsvmText(path, options))
+    return _csv(lines, path, label, options, first, start)
 
 
-def _kind(spark: SparkSession, path: str) -> str:
-    """Return the format by the name of the path; where that says nothing, by those of a folder's files."""
+def _first_lines(lines: DataFrame) -> list[bytes]:
+    """Return the first lines, but few of them where they are long."""
+    length = sum(len(row[0]) for row in lines.head(1))
+    n_rows = max(2, min(SAMPLE_ROWS, SAMPLE_BYTES // max(1, length)))
+    return [bytes(row[0]) for row in lines.head(1 + n_rows)]
+
+
+def _is_parquet(spark: SparkSession, path: str, options: FileOptions) -> bool:
+    """Return whether a file is Parquet, by the name of the path; where that says nothing, by those of its files."""
+    if options.format is not None:
+        return options.format == "parquet"
     names = [path]
-    if data_format(Path(path)) == "libsvm":
+    if name_format(Path(path)) is None:
         names = spark.read.text(path).inputFiles() or names
     if names[0].lower().endswith(".xz"):
         raise DataFileError(f"{path}: Spark does not read .xz; compress it as .bz2, which is read in parallel")
-    return data_format(Path(names[0]))
+    return name_format(Path(names[0])) == "parquet"
 
 
-def _csv(lines: DataFrame, path: str, label: str | int | None) -> _Opened:
-    first = lines.head()
-    if first is None:
-        raise DataFileError(f"{path} is empty")
-    line = bytes(first[0])
-    layout = CsvLayout.of_line(path, line)
-    taken = TableColumns.choose(path, layout.names, label)
+def _csv(
+    lines: DataFrame, path: str, label: str | int | None, options: FileOptions, first: list[bytes], start: bytes
+) -> _Opened:
+    layout = CsvLayout.of_start(path, start, options.header, label)
+    taken = layout.choose(label, None, needs_label=True)
+    form = CsvText(path, layout, first[: layout.n_skipped_lines], taken, options)
     if layout.header:
-        return _Opened(lines, CsvText(path, layout, line, taken), taken.wanted, taken.label)
-    return _Opened(lines, CsvText(path, layout, None, taken), label=taken.index)
+        return _Opened(lines, form, taken.wanted, taken.label, taken.remarks)
+    return _Opened(lines, form, label=taken.index, remarks=taken.remarks)
 
 
 def _table(table: DataFrame, path: str, label: str | int | None) -> _Opened:
     names = [name for name in table.columns if not PANDAS_INDEX.fullmatch(name)]
-    taken = TableColumns.choose(path, names, label)
+    given = {name.strip(): name for name in reversed(names)}
+    taken = TableColumns.choose(path, [name.strip() for name in names], label)
     assert taken.label is not None  # it was needed
     for name in taken.wanted:
-        _check_kind(path, name, table.schema[name].dataType, _NUMBERS, "numbers expected")
-    kind = table.schema[taken.label].dataType
-    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType), "numbers or text expected as labels")
-    features = F.array(*(quoted(name).cast("double") for name in taken.wanted))
-    frame = table.select(features.alias(FEATURES), quoted(taken.label).alias(LABEL))
-    return _Opened(frame, TableRows(path, taken), taken.wanted, taken.label)
+        _check_kind(path, name, table.schema[given[name]].dataType, _NUMBERS, "numbers expected")
+    kind = table.schema[given[taken.label]].dataType
+    _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType, T.DateType), "numbers or text expected as labels")
+    features = F.array(*(quoted(given[name]).cast("double") for name in taken.wanted))
+    frame = table.select(features.alias(FEATURES), quoted(given[taken.label]).alias(LABEL))
+    return _Opened(frame, TableRows(path, taken), taken.wanted, taken.label, taken.remarks)
 
 
 def _check_kind(path: str, name: str, kind: T.DataType, expected: tuple[type[T.DataType], ...], what: str) -> None:

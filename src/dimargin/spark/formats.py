@@ -16,6 +16,8 @@ from dimargin.data_files import DataFileError
 from dimargin.data_files.chunks import short
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.libsvm import parse_lines
+from dimargin.data_files.opening import BOM, FileOptions
+from dimargin.data_files.parquet import as_text, is_numeric
 from dimargin.data_files.tables import TableColumns, TextLabels
 from dimargin.spark.columns import FEATURES, LABEL
 from dimargin.system.arrays import Indices
@@ -46,10 +48,13 @@ class Format(ABC):
 class LibsvmText(Format):
     """Parser of lines of LIBSVM text."""
 
+    options: FileOptions = FileOptions()  # noqa: RUF009 (frozen)
+
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
         lines = batch.column(LINE)
-        X, y = parse_lines(_joined(lines), lambda k: f"{self.path}, {_quoted(lines[k].as_py())}")
+        text = self.options.utf8(_joined(lines)).removeprefix(BOM)
+        X, y = parse_lines(text, lambda k: f"{self.path}, {_quoted(lines[k].as_py())}")
         return Parsed(X, *np.unique(y, return_inverse=True)) if len(y) else None
 
 
@@ -58,22 +63,23 @@ class CsvText(Format):
     """Parser of lines of CSV; if there is a header, every file has it."""
 
     layout: CsvLayout
-    header: bytes | None  # the line with the names, which can be no row
+    left_out: list[bytes]  # the line with the names, and what stands before it: they can be no rows
     taken: TableColumns
+    options: FileOptions = FileOptions()  # noqa: RUF009 (frozen)
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
         lines = batch.column(LINE)
         lines = lines.filter(pc.greater(pc.binary_length(lines), 0))
-        if self.header is not None:
-            lines = lines.filter(pc.not_equal(lines, pa.scalar(self.header, lines.type)))
+        if self.left_out:
+            lines = lines.filter(pc.invert(pc.is_in(lines, pa.array(self.left_out, lines.type))))
         if not len(lines):
             return None
-        block, texts = _joined(lines), TextLabels(self.path)
+        block, texts = self.options.utf8(_joined(lines)).removeprefix(BOM), TextLabels(self.path)
         try:
-            chunks = list(self.layout.chunks(io.BytesIO(block), self.taken, texts, header=False))
+            chunks = list(self.layout.chunks(io.BytesIO(block), self.taken, texts, is_part=True))
         except pa.ArrowInvalid as error:
-            fault = self.layout.first_fault(io.BytesIO(block), self.taken, False, self._name)
+            fault = self.layout.first_fault(io.BytesIO(block), self.taken, self._name)
             raise DataFileError(fault or f"{self.path}: {error}") from error
         codes = np.concatenate([chunk.y for chunk in chunks if chunk.y is not None])
         return Parsed(np.concatenate([chunk.X for chunk in chunks]), np.array(texts.texts), codes.astype(np.int64))
@@ -101,9 +107,9 @@ class TableRows(Format):
             raise DataFileError(
                 f"{self.path}: column {name!r} is missing, NaN or infinite; a finite number expected in every row"
             )
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if not is_numeric(column.type) or pa.types.is_decimal(column.type):
             texts = TextLabels(self.path)
-            indices: Any = texts.codes(column)
+            indices: Any = texts.codes(as_text(column))
             labels, wrong = np.array(texts.texts), (indices < 0).any()
         else:
             given = column.to_numpy(zero_copy_only=False)

@@ -8,9 +8,9 @@ import resource
 import select
 import threading
 
-# Of a stranger who connects and says nothing a site keeps about 10 kB: this many take 650 MB.
+# Each connection of a stranger takes about 10 kB, so that this many take 650 MB.
 MAX_DESCRIPTORS = 65_536
-_RESERVED = 64  # a site opens one file at a time; now and then a connection gets a descriptor in that moment
+_MAX_RESERVED = 64  # A site opens one file at a time; the others replace those that connections get in that moment.
 
 _lock = threading.Lock()
 _reserved = 0
@@ -24,15 +24,15 @@ def reserve_descriptors() -> None:
     global _reserved
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
-    _reserved = min(_RESERVED, most // 8)
+    _reserved = min(_MAX_RESERVED, most // 8)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most - _reserved, hard))
 
 
 def open_reserved(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open a file, with a reserved descriptor where there is no other; an `opener` for `open`.
+    """Open a file, by a reserved descriptor if all others are taken; an `opener` for `open`.
 
-    The limit is raised for the moment of opening, by as little as possible, since a connection may come first. A
-    descriptor above the limit stays valid.
+    The limit is raised while the file is being opened, by as little as possible, since a connection may be accepted
+    first. A descriptor above the limit stays valid.
     """
     with _lock:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

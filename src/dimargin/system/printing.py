@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-_JOINERS = "\u200c\u200d"  # which some scripts, and pictures of several signs, cannot do without
+_JOINING_LETTERS = "\u200c\u200d"  # Some scripts, and pictures of several signs, need these invisible letters.
 
 
 def printable(text: object, keep: str = "") -> str:
     r"""Return a text with escapes in place of all that cannot be printed, but for the characters to `keep`.
 
     These are control characters, which a terminal obeys, line breaks among them; marks that turn the direction of
-    writing, and other invisible ones, which disguise a text; and bytes that are no text.
+    writing, and other invisible ones, which disguise a text; and bytes that could not be decoded.
 
     Examples
     --------
@@ -20,7 +20,7 @@ def printable(text: object, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        letter if letter.isprintable() or letter in keep or letter in _JOINERS else ascii(letter)[1:-1]
+        letter if letter.isprintable() or letter in keep or letter in _JOINING_LETTERS else ascii(letter)[1:-1]
         for letter in text
     )
 

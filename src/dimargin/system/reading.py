@@ -9,15 +9,15 @@ from typing import Any, BinaryIO
 
 from dimargin.system.memory import memory_of_process
 
-_MAX_JSON = 32 * 2**20  # bytes, of which objects of twenty times the size are made
+_MAX_JSON_BYTES = 32 * 2**20  # Its objects take up to twenty times as many bytes.
 
 
-def read_file(path: str | os.PathLike[str], most: int) -> bytes:
-    """Return the content of a file; raises ValueError if it has more than `most` bytes, and OSError."""
+def read_file(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    """Return the content of a file; raises ValueError if it has more than `max_bytes` bytes, and OSError."""
     with open(path, "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"it has more than {most} bytes")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"it has more than {max_bytes} bytes")
     return content
 
 
@@ -32,6 +32,6 @@ def read_rest(file: BinaryIO, times: int) -> bytes:
 def read_json(path: Path) -> Any:
     """Return what a file of JSON says; raises ValueError if that is too long, too deep or not JSON, and OSError."""
     try:
-        return json.loads(read_file(path, _MAX_JSON))
+        return json.loads(read_file(path, _MAX_JSON_BYTES))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from dimargin.system.descriptors import open_reserved
 
-PRIVATE = 0o600  # the mode of new files that may hold training rows
-_PUBLIC = 0o666  # of other new files, less the umask
-_OPEN_FILES = re.compile(r"/dev(/fd)?|/proc/\d+/(task/\d+/)?fd")  # folders of names of open files and devices
-_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+_PRIVATE_MODE = 0o600  # The mode of new files that may hold training rows.
+_PUBLIC_MODE = 0o666  # The mode of other new files, of which the umask takes its part.
+_OPEN_FILES = re.compile(r"/dev(/fd)?|/proc/\d+/(task/\d+/)?fd")  # Folders of names of open files and devices.
+_TRANSIENT_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 
-def may_pass(error: OSError) -> bool:
-    """Return whether what could not be written now may be written later, since nothing is wrong with the place."""
-    return error.errno in _PASSING
+def is_transient(error: OSError) -> bool:
+    """Return whether a failed write may succeed later: a limit was reached, or the disk failed."""
+    return error.errno in _TRANSIENT_ERRORS
 
 
 def replaced_file(path: str | os.PathLike[str]) -> Path | None:
@@ -54,7 +54,7 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
     with _opened_folder(target.parent) as folder:
         with suppress(OSError):  # no descriptor is left to look for them
             _remove_abandoned(target, folder)
-        mode = PRIVATE if private or target.exists() else _PUBLIC
+        mode = _PRIVATE_MODE if private or target.exists() else _PUBLIC_MODE
         part, descriptor = _new_part(target, mode)
         try:
             with open(descriptor, "wb") as file:  # which keeps its lock until it is renamed

@@ -26,12 +26,12 @@ from dimargin.network.messages import Array, Count, Message, Numbers, SiteName, 
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, SiteProgram, Wake
 from dimargin.network.programs.learner import Learner, LearnerFactory
-from dimargin.network.schema import Schema, alike, sorted_labels
+from dimargin.network.schema import Schema, similar_labels, sorted_labels
 from dimargin.problems.hinge import stacked
 
 _TIMER = "card"
 _CARDS_EVERY = 20  # rounds of cards between two, once the schema is sealed
-_NAMED = 5  # sites with a label, in a warning
+_MAX_NAMED = 5  # A warning names so many sites with a label.
 
 _Number = Meta(ge=-limits.COUNT, le=limits.COUNT)
 _Label = Text | Annotated[int, _Number] | Annotated[float, _Number]
@@ -50,7 +50,7 @@ class Card(Message, frozen=True, tag="card"):
     # by site, how many times it has counted its rows, and the last count
     rows: Annotated[dict[SiteName, Annotated[list[Count], Meta(min_length=2, max_length=2)]], _Sites]
     sealed: bool  # whether the sender learns under this schema
-    # that rows of the sender itself have; former versions do not say so
+    # Labels of the rows of the sender itself; former versions do not send them.
     own_labels: Annotated[list[_Label], Meta(max_length=limits.LABELS)] = []  # noqa: RUF012
 
     def schema(self) -> Schema:
@@ -104,8 +104,8 @@ class Agreement(SiteProgram):
     ) -> None:
         self.name, self.X, self.y, self.schema = name, X, y, schema
         self._names = schema.feature_names  # in the order of X
-        self._labels_of = {name: schema.labels}  # of this site and the neighbours that have said so
-        self.alike: dict[str, str] = {}  # labels that differ in case only, in words, by the first of them
+        self._labels_of = {name: schema.labels}  # labels of the rows of this site and of neighbours, by name
+        self.similar_labels: dict[str, str] = {}  # warnings about labels that differ in case only, by the first label
         self._factory, self.shares, self.messages = factory, factory.shares, (Card, *factory.messages)
         self._n_sites, self._settle, self._interval, self._seed = n_sites, settle, interval, seed
         self._least_sites, self._has_complained = least_sites, False
@@ -259,20 +259,20 @@ class Agreement(SiteProgram):
             yield from self._show([sender])
 
     def _compare_labels(self) -> Iterator[Action]:
-        """Report labels that differ in case only, and who has them, before they become classes."""
-        for group in alike(self.schema.labels):
+        """Report labels that differ in case only, with the sites that have them."""
+        for group in similar_labels(self.schema.labels):
             text = (
                 f"the labels {' and '.join(map(self._with_sites, group))} differ in case, blanks or Unicode form only; "
                 "they are learnt as different classes"
             )
-            if self.alike.get(group[0]) != text:
-                self.alike[group[0]] = text
+            if self.similar_labels.get(group[0]) != text:
+                self.similar_labels[group[0]] = text
                 yield Report("warning", {"with": "labels", "reason": text})
 
     def _with_sites(self, label: str) -> str:
         sites = sorted(name for name, labels in self._labels_of.items() if label in labels)
-        more = f" and {len(sites) - _NAMED} more" if len(sites) > _NAMED else ""
-        return f"{label!r} ({', '.join(sites[:_NAMED]) or 'of a site that is not heard'}{more})"
+        more = f" and {len(sites) - _MAX_NAMED} more" if len(sites) > _MAX_NAMED else ""
+        return f"{label!r} ({', '.join(sites[:_MAX_NAMED]) or 'a site that is not a neighbour'}{more})"
 
     def _counted(self, sender: str, card: Card) -> dict[str, list[int]]:
         """Return the numbers of rows of all sites, updated by a card.

@@ -41,7 +41,7 @@ from dimargin.network.messages import decoder, encode
 from dimargin.network.neighbourhood import Neighbourhood
 from dimargin.network.program import Action, Report, Send, Stop, Wake
 from dimargin.network.programs.candidates import Candidates, Name, Named, points_of, unsound
-from dimargin.network.programs.core_set_settings import Chosen, CoreSetSettings, rank
+from dimargin.network.programs.core_set_settings import LIMITS, Chosen, CoreSetSettings, rank
 from dimargin.network.programs.learner import Listener
 from dimargin.network.programs.row_signatures import RowSignatures
 from dimargin.system.arrays import Floats
@@ -82,6 +82,7 @@ class CoreSetConsensus(Listener):
     shares = "rows"
     messages = (Candidates,)
     settings: CoreSetSettings
+    limits = LIMITS  # of a round's improvement
 
     def __init__(
         self,
@@ -176,7 +177,8 @@ class CoreSetConsensus(Listener):
         indices = {name: k for k, name in enumerate(points.names)}
         best = self._best(before, heard)
         start = None if best is None else np.array([indices[name] for name in best.points.names])
-        better = Chosen.of(points.take(self.settings.improved(self.settings.space(points), start)), self.settings)
+        improved = self.settings.improved(self.settings.space(points), start, self.limits)
+        better = Chosen.of(points.take(improved), self.settings)
         self.chosen = better if best is None or better.rank > best.rank else best
         if before is None or self.chosen.points.names != before.points.names:
             self._quiet = 0

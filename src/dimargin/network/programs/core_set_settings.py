@@ -22,7 +22,8 @@ Rank = tuple[float, tuple[Name, ...]]
 
 _SHARE = 0.5  # of the tolerance, that the core-set's ball may lack
 _ANY = 1e6  # epsilon of exchanges that end of themselves
-_LIMITS = Limits(max_iter=100_000)
+LIMITS = Limits(max_iter=100_000)
+"""Limits of the improvement of a core-set in a round: it ends by itself."""
 _NO_MARGIN = 1e-12  # square of a margin relative to that of the longest point, below which there is only rounding
 
 
@@ -96,10 +97,10 @@ class CoreSetSettings(LearnerSettings):
         slack = float((chosen.weights**2 / chosen.points.masses).sum()) / self.C
         return chosen.value, chosen.value + ((1 + self.epsilon) ** 2 - 1) * abs(chosen.value - slack)
 
-    def improved(self, points: Points, start: Any) -> Any:
+    def improved(self, points: Points, start: Any, limits: Limits = LIMITS) -> Any:
         """Return the indices of a core-set that is at least as good as the one to start from."""
         solver = GrowingCoreSet(self.epsilon) if self.size is None else FixedSizeCoreSet(self.size, _ANY)
-        return solve(points, solver, start, _LIMITS).indices
+        return solve(points, solver, start, limits).indices
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,76 @@
+"""Flags that say how a data file is read, and data that come from a pipe.
+
+`dimargin site` imports this module: neither scikit-learn nor pyarrow is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dimargin.data_files.opening import FileOptions, copied, regular
+
+_option = partial(typer.Option, rich_help_panel="How the file is read")
+_FLAGS: dict[str, tuple[Any, Any]] = {
+    "format": (
+        Literal["csv", "libsvm", "parquet"] | None,
+        _option(help="Format of the data.", show_default="by the content"),
+    ),
+    "header": (
+        bool | None,
+        _option(
+            "--header/--no-header",
+            help="Whether the first line of CSV has the names of the columns.",
+            show_default="by the lines below",
+        ),
+    ),
+    "encoding": (
+        str | None,
+        _option(metavar="NAME", help="Encoding of text, such as cp1252 or latin-1.", show_default="UTF-8"),
+    ),
+}
+
+
+def file_flags() -> list[inspect.Parameter]:
+    """Return one optional keyword for each of these flags."""
+    return keywords(_FLAGS)
+
+
+def keywords(flags: dict[str, tuple[Any, Any]]) -> list[inspect.Parameter]:
+    """Return an optional keyword for each flag, given by its type and what typer knows of it."""
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, option])
+        for name, (kind, option) in flags.items()
+    ]
+
+
+def file_options(given: dict[str, Any]) -> FileOptions:
+    """Take these flags out of all that were given; raises ValueError for an encoding that is not known."""
+    return FileOptions(**{name: given.pop(name, None) for name in _FLAGS})
+
+
+def readable(context: typer.Context, path: Path) -> Path:
+    """Return the path of data that can be read again while the command runs; "-" is standard input."""
+    if str(path) != "-":
+        return context.with_resource(regular(path))
+    if sys.stdin is None:
+        raise ValueError("-: standard input is closed; rows expected from a pipe")
+    return context.with_resource(copied(sys.stdin.buffer, "standard input", "stdin"))
+
+
+def _readable_if_given(context: typer.Context, path: Path | None) -> Path | None:
+    if path is None:
+        return None
+    if str(path) != "-" and not path.exists():
+        raise typer.BadParameter(f"file {str(path)!r} does not exist.")
+    return readable(context, path)
+
+
+_existing = {"dir_okay": False, "callback": _readable_if_given}
+data_argument = partial(typer.Argument, **_existing)  # type: ignore[arg-type]
+data_option = partial(typer.Option, **_existing)  # type: ignore[arg-type]

@@ -1,0 +1,93 @@
+"""The first lines of CSV: what stands before the table, and the names of its columns."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from dimargin.data_files.chunks import DataFileError, short
+from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, CsvReader, delimited_line, is_missing
+from dimargin.data_files.labels import is_number
+from dimargin.data_files.sniffing import has_names
+
+
+def encoded(text: str) -> bytes:
+    """Return the bytes of a text of a file, those that are not UTF-8 included."""
+    return text.encode(errors="surrogateescape")
+
+
+def fields_of(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a line by itself."""
+    return next(csv.reader([delimited_line(line, delimiter).rstrip("\r\n")], delimiter=delimiter), [""])
+
+
+def n_before_table(lines: list[str], delimiter: str) -> int:
+    """Return the number of lines before the table: blank ones, and comments unless they have as many fields as it."""
+    filled = [k for k, line in enumerate(lines) if line.strip()]
+    first = next((at for at, k in enumerate(filled) if not lines[k].startswith("#")), 0)
+    counts = [delimited_line(lines[k], delimiter).count(delimiter) for k in filled[: first + 1]]
+    while first > 0 and counts[first - 1] == counts[-1] > 0:
+        first -= 1
+    return filled[first] if filled else len(lines)
+
+
+def rows_below(lines: Iterable[str], delimiter: str) -> list[list[str]]:
+    """Return the rows of lines, as far as they can be read."""
+    rows = list[list[str]]()
+    with suppress(csv.Error):
+        for row in CsvReader(lines, delimiter):
+            rows.append(row)
+        return rows
+    return rows[:-1]
+
+
+def holds_names(
+    place: str, first: list[str], below: list[list[str]], named: Sequence[str], columns: Sequence[str] | None
+) -> bool:
+    """Return whether the first row holds names; raises DataFileError where nobody can know."""
+    fields = {field.strip() for field in first}
+    has_all = bool(columns) and all(name.strip() in fields for name in columns or ())
+    if has_all or any(name.strip() in fields and not is_number(name) for name in named):
+        return True
+    first = _trimmed(first)
+    decided = has_names(first, [row for row in map(_trimmed, below) if len(row) == len(first)])
+    if decided is None:
+        raise DataFileError(
+            f"{place}: {short(', '.join(first))!r} may be names of columns or values; say which: --header or "
+            "--no-header, in Python header=True or header=False"
+        )
+    return decided
+
+
+def _trimmed(row: list[str]) -> list[str]:
+    """Return a row without an empty field at its end, which a separator there makes."""
+    return row[:-1] if len(row) > 1 and not row[-1].strip() else row
+
+
+def names_of(place: str, first: list[str], below: list[list[str]], delimiter: str) -> tuple[list[str], list[str]]:
+    """Return the names of all columns, and those that the file gives neither a name nor values.
+
+    A column that has no name gets that of pandas, except for the first, which may be the index of the rows.
+    """
+    names = [field.strip() for field in first]
+    if not_utf8 := next((name for name in names if any("\udc80" <= letter <= "\udcff" for letter in name)), None):
+        raise DataFileError(f"{place}: the name of a column, {_shown(not_utf8)}, is {NOT_UTF8}")
+    width = Counter(map(len, below)).most_common(1)[0][0] if below else len(names)
+    rows = [row for row in below if len(row) == width]
+    if width == len(names) - 1 and not names[-1]:
+        names.pop()
+    elif width == len(names) + 1 and not any(row[-1].strip() for row in rows):
+        names.append("")
+    elif width == len(names) + 1 and delimiter in (BLANKS, "\t") and len({row[0] for row in rows}) == len(rows):
+        names.insert(0, "")  # as R writes the names of rows
+    nameless = [k for k, name in enumerate(names) if k and not name]
+    for k in nameless:
+        names[k] = f"Unnamed: {k}"
+    vacant = [names[k] for k in nameless if width == len(names) and all(is_missing(row[k].strip()) for row in rows)]
+    return names, vacant if rows else []
+
+
+def _shown(text: str) -> str:
+    return repr(short(encoded(text).decode(errors="replace")))

@@ -1,0 +1,108 @@
+"""Labels: which texts are numbers, and which label of one file is which of another.
+
+Sites import this module: pyarrow is imported nowhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# each part begins with a letter that the one before cannot have, so that no text is read twice
+_NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
+_NUMERAL = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*([eE][+-]?\d{1,3})?)?", re.ASCII)
+EXACT = 2**53
+"""Whole numbers up to this size are exact in float64."""
+
+
+def is_number(text: str) -> bool:
+    """Return whether all readers take a text for a number, which may be infinite."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def label_values(texts: Sequence[str]) -> NDArray[Any]:
+    """Return the labels that texts stand for, one for each: whole numbers, floating-point numbers or texts.
+
+    They are numbers if all of them are. They stay texts where a number would lose how they are written: with zeros in
+    front (007), as 1e3 without a point, or with more digits than int64 holds, as codes and keys may be. Whole numbers
+    that all have a point (1.0) are floating-point numbers, and so are all numbers where one is not whole.
+
+    Examples
+    --------
+    >>> label_values(["2", "+1", "1.0"]).tolist(), label_values(["0.0", "1.0"]).tolist()
+    ([2, 1, 1], [0.0, 1.0])
+    >>> label_values(["007", "7"]).tolist()
+    ['007', '7']
+    """
+    as_they_are: NDArray[Any] = np.array(texts, dtype=object)
+    if not (len(texts) and all(map(is_number, texts))):
+        return as_they_are
+    numbers = np.array(list(map(float, texts)))
+    if not np.isfinite(numbers).all():
+        return as_they_are
+    if (numbers != np.floor(numbers)).any():
+        return numbers
+    if not all(map(_NUMERAL.fullmatch, texts)):
+        return as_they_are
+    whole = [int(Decimal(text)) for text in texts]
+    if not (min(whole) >= -(2**63) and max(whole) < 2**63):
+        return as_they_are
+    if all("." in text for text in texts) and max(map(abs, whole)) <= EXACT:
+        return numbers
+    return np.array(whole, dtype=np.int64)
+
+
+def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], list[Any]]:
+    """Return the classes that labels stand for, and the labels that stand for none of them.
+
+    Labels and classes may come from files of different kinds. Equal numbers stand for each other, as equal texts do; a
+    text stands for the number that it writes, and for True or False in any case. But a class that is a text with
+    zeros in front stands for itself only.
+
+    Examples
+    --------
+    >>> known_labels(np.array(["1.0", "0"]), np.array([0, 1]))
+    (array([1, 0]), [])
+    >>> known_labels(np.array([10, 7]), np.array(["007", "10"]))[1]
+    [7]
+    """
+    places = _Places(classes.tolist())
+    kinds, codes = np.unique(labels, return_inverse=True)
+    found = [places.of(label) for label in kinds.tolist()]
+    unknown = [label for label, place in zip(kinds.tolist(), found, strict=True) if place is None]
+    return (labels if unknown else classes[np.array(found, dtype=np.int64)[codes]]), unknown
+
+
+class _Places:
+    """Places of labels among classes."""
+
+    def __init__(self, classes: list[Any]) -> None:
+        self._exact = {label: k for k, label in enumerate(classes)}
+        self._meant: dict[Any, int | None] = {}
+        for label, k in self._exact.items():
+            for value in _meant(label, _NUMERAL):
+                self._meant[value] = None if value in self._meant else k  # None where two classes mean the same
+
+    def of(self, label: Any) -> int | None:
+        """Return the place of the class that a label stands for, None if there is none."""
+        for value in (label, *_meant(label, _NUMBER)):
+            if value in self._exact:
+                return self._exact[value]
+        return next((self._meant[value] for value in _meant(label, _NUMERAL) if value in self._meant), None)
+
+
+def _meant(label: Any, number: re.Pattern[str]) -> list[Any]:
+    """Return the number or the truth value that a label is or, if it is text of such a form, writes."""
+    if not isinstance(label, str):
+        return [label]
+    if label.lower() in ("true", "false"):
+        return [label.lower() == "true"]
+    try:
+        return [Decimal(label)] if number.fullmatch(label) else []
+    except ArithmeticError:  # an exponent of twenty digits
+        return []

@@ -1,0 +1,203 @@
+"""Opening of data files: what is compressed, text in other encodings, and streams that can be read only once."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, Literal
+
+from dimargin.data_files.chunks import DataFileError
+from dimargin.data_files.lines import LONGEST_LINE, too_long
+from dimargin.system.memory import memory_of_process
+
+FORMATS = ("csv", "libsvm", "parquet")
+BOM = codecs.BOM_UTF8
+PARQUET = b"PAR1"  # how a Parquet file begins
+_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+_PIPED = "; unpack it, or read its rows from a pipe: {} {} | dimargin ... -"
+_NOT_READ = {
+    b"PK\x03\x04": "is a zip archive (a spreadsheet is one, too)" + _PIPED.format("unzip -p", "{path}"),
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd" + _PIPED.format("zstd -dc", "{path}"),
+    b"\x04\x22\x4d\x18": "is compressed by lz4" + _PIPED.format("lz4 -dc", "{path}"),
+    b"\x1f\x9d": "is compressed by compress" + _PIPED.format("uncompress -c", "{path}"),
+    b"7z\xbc\xaf\x27\x1c": "is a 7z archive" + _PIPED.format("7z e -so", "{path}"),
+    b"\xd0\xcf\x11\xe0": "is a spreadsheet of Excel; save it as CSV",
+    b"ARROW1": "is a file of Arrow (Feather); write it as Parquet",
+    b"\x93NUMPY": "is an array of NumPy; save it as CSV, by numpy.savetxt, or train in Python",
+    b"\x89HDF": "is HDF5; write its table as Parquet or CSV",
+    b"SQLite format 3": "is a database of SQLite; write its table as CSV",
+    b"%PDF-": "is PDF; LIBSVM text, CSV or Parquet expected",
+}
+"""Files that are no data files of ours, by how they begin, and what helps."""
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How a data file is to be read, where its content shall not decide.
+
+    Attributes
+    ----------
+    format : {"csv", "libsvm", "parquet"} or None
+    header : bool or None
+        Whether the first line of CSV has the names of the columns.
+    encoding : str or None
+        Encoding of text, as Python names it; by default UTF-8, or UTF-16 if a byte order mark says so.
+    """
+
+    format: Literal["csv", "libsvm", "parquet"] | None = None
+    header: bool | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in (None, *FORMATS):
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {self.format!r}")
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)
+            except (LookupError, UnicodeError):
+                raise ValueError(
+                    f"encoding must be the name of an encoding of text, such as 'cp1252' or 'latin-1', got "
+                    f"{self.encoding!r}"
+                ) from None
+
+    @property
+    def recoded(self) -> str | None:
+        """Return the encoding of text that is not UTF-8, if one is given."""
+        given = self.encoding
+        return None if given is None or codecs.lookup(given).name in ("utf-8", "utf-8-sig") else given
+
+    def utf8(self, lines: bytes) -> bytes:
+        """Return whole lines as UTF-8."""
+        return lines if self.recoded is None else lines.decode(self.recoded).encode()
+
+    def check_lines(self, path: Path | str, start: bytes = b"") -> None:
+        """Raise DataFileError for an encoding in which a line feed is not one byte, so that lines cannot be told.
+
+        `start` are the first bytes of the file, which may be a byte order mark.
+        """
+        encoding = self.recoded or _marked(start)
+        if encoding is not None and "\n".encode(encoding) != b"\n":
+            raise DataFileError(
+                f"{path}: text in {encoding} can be read as a whole on one computer only; write it as UTF-8"
+            )
+
+
+@contextmanager
+def open_data(path: Path, options: FileOptions | None = None) -> Iterator[BinaryIO]:
+    """Open a file; it is decompressed where its first bytes say that it is compressed, and text is given as UTF-8."""
+    with open(path, "rb") as raw:
+        if not raw.read(1):
+            raise DataFileError(f"{path} is empty")
+        opener = opener_of(path, raw) or nullcontext  # which gives the file itself
+        with opener(raw) as stream:
+            encoding = (None if options is None else options.recoded) or _marked(stream.read(4))
+            stream.seek(0)
+            yield stream if encoding is None else io.BufferedReader(_Recoded(stream, encoding))
+
+
+def opener_of(path: Path, file: BinaryIO) -> Callable[..., Any] | None:
+    """Return what decompresses a file, by its first bytes, and None if it is not compressed.
+
+    Raises DataFileError for a kind of file that is not read. Reading goes on at the beginning.
+    """
+    file.seek(0)
+    start = file.read(16)
+    file.seek(0)
+    for magic, what in _NOT_READ.items():
+        if start.startswith(magic):
+            raise DataFileError(f"{path} {what.format(path=path)}")
+    return next((opener for magic, opener in _OPENERS.items() if start.startswith(magic)), None)
+
+
+def _marked(start: bytes) -> str | None:
+    """Return the encoding that a byte order mark names, None for UTF-8 and without one."""
+    if start[:4] in (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE):
+        return "utf-32"
+    return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else None
+
+
+class _Recoded(io.RawIOBase):
+    """Text of another encoding, as UTF-8."""
+
+    def __init__(self, stream: BinaryIO, encoding: str) -> None:
+        self._text = io.TextIOWrapper(stream, encoding, newline="")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._text.read(max(1, len(buffer) // 4)).encode()  # at most four bytes for each letter
+        buffer[: len(block)] = block
+        return len(block)
+
+
+# ---- streams ---------------------------------------------------------------------------------------------------------
+
+
+class _Copy(type(Path())):  # type: ignore[misc]
+    """Path of a copy that messages call by the name of what was copied."""
+
+    said = ""
+
+    def __str__(self) -> str:
+        return self.said or super().__str__()
+
+    def __fspath__(self) -> str:
+        return str(super().__str__())
+
+
+@contextmanager
+def regular(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the path of a file that can be read again: the path itself, or of a copy of what a pipe gives."""
+    path = path if isinstance(path, Path) else Path(path)
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        mode = stat.S_IFREG  # whoever opens it says what is wrong
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        yield path
+    else:
+        with open(path, "rb") as stream, copied(stream, str(path), path.name) as copy:
+            yield copy
+
+
+@contextmanager
+def copied(stream: BinaryIO, said: str, name: str) -> Iterator[Path]:
+    """Yield the path of a copy, of this name, of a stream that messages call as `said`; it is removed at the end.
+
+    Raises
+    ------
+    DataFileError
+        For a stream of more bytes than this process may have of memory, or that has no lines.
+    OSError
+        If the copy cannot be written.
+    """
+    with TemporaryDirectory(prefix="dimargin-") as folder:
+        copy = _Copy(folder, name)
+        copy.said = said
+        most, length, has_lines = memory_of_process(), 0, False
+        try:
+            with open(copy, "wb") as file:
+                while block := stream.read(2**20):
+                    length += file.write(block)
+                    has_lines = has_lines or b"\n" in block or b"\r" in block
+                    if length > LONGEST_LINE and not has_lines:
+                        raise DataFileError(f"{said}, line 1: {too_long()}")
+                    if length > most:
+                        raise DataFileError(
+                            f"{said}: more than {most} bytes, the memory that this process may use; write the rows to "
+                            "a file, and give its name"
+                        )
+        except OSError as error:
+            raise OSError(error.errno, f"cannot copy {said} to {folder}: {error.strerror}") from error
+        yield copy

@@ -1,0 +1,135 @@
+"""What the commands on model files make of labels: kept as they are, known in files of other kinds, not needed."""
+
+import json
+from datetime import date
+from decimal import Decimal
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dimargin import load
+
+N = 40
+LABELS = {
+    "ids": [12345678901234567, 12345678901234568, 12345678901234569],
+    "codes": ["007", "07", "7"],
+    "points": [0.0, 1.0, 2.0],
+    "truths": [True, False, True],
+    "words": ["no", "yes", "maybe"],
+    "exponents": ["1e3", "1000", "10e2"],
+    "long": [str(2**64), str(2**64 + 1), "1"],
+    "decimals": [Decimal(2**53), Decimal(2**53 + 1), Decimal(7)],
+    "dates": [date(2024, 1, 31), date(2024, 2, 1), date(2025, 1, 1)],
+}
+
+
+def table(labels, n=N):
+    rng = np.random.default_rng(0)
+    codes = np.arange(n) % len(labels)
+    return pd.DataFrame(
+        rng.normal(size=(n, 2)) + 5 * np.array([[0, 0], [0, 1], [1, 0]])[codes], columns=["a", "b"]
+    ).assign(label=[labels[code] for code in codes])
+
+
+def written(rows, path):
+    """Write rows in the format of the path's suffix."""
+    if path.suffix == ".csv":
+        rows.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        rows.to_parquet(path)
+    else:
+        path.write_text("".join(f"{label} 1:{a!r} 2:{b!r}\n" for a, b, label in rows.itertuples(index=False)))
+    return path
+
+
+def trained(dimargin, folder, data, *flags):
+    status, _, error = dimargin("train", data, "--loss", "hinge", "--model", folder / "m", "-q", *flags)
+    assert status == 0, error
+    return folder / "m"
+
+
+def evaluated(dimargin, model, data):
+    status, out, error = dimargin("evaluate", model, data, "--json")
+    assert status == 0, error
+    return json.loads(out)
+
+
+@pytest.mark.slow_after(3)
+@pytest.mark.parametrize(("kind", "suffix"), [*product(LABELS, ["csv", "parquet"]), ("ids", "libsvm")])
+def test_labels_are_written_as_they_were_read(kind, suffix, dimargin, tmp_path):
+    rows = table(LABELS[kind])
+    data = written(rows, tmp_path / f"rows.{suffix}")
+    model = trained(dimargin, tmp_path, data)
+    status, out, error = dimargin("predict", model, data, "-q")
+    assert status == 0 and out.splitlines() == [str(label) for label in rows["label"]], error
+    assert evaluated(dimargin, model, data)["accuracy"] == 1
+
+
+@pytest.mark.slow_after(2)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("csv", [0, 1]), ("csv", ["0.0", "1.0"])),
+        (("csv", [0, 1]), ("parquet", [0.0, 1.0])),
+        (("csv", ["+1", "-1"]), ("libsvm", [1, -1])),
+        (("csv", ["0.0", "1.0"]), ("libsvm", [0, 1])),
+        (("csv", ["007", "10"]), ("parquet", ["007", "10"])),
+        (("csv", ["True", "False"]), ("parquet", [True, False])),
+        (("parquet", [True, False]), ("csv", ["true", "FALSE"])),
+        (("parquet", [1, 2]), ("parquet", ["1", "2"])),
+        (("parquet", ["1", "2", "other"]), ("csv", [1, 2, "other"])),
+        (("parquet", [Decimal(1), Decimal(2)]), ("csv", [1, 2])),
+    ],
+)
+def test_labels_of_another_kind_of_file_are_known(first, second, dimargin, tmp_path):
+    """By evaluate, report, --validate, --resume, --certify and --class-weight."""
+    (suffix, labels), (other_suffix, others) = first, second
+    data, other = (
+        written(table(those), tmp_path / f"{name}.{kind}")
+        for name, those, kind in (("one", labels, suffix), ("other", others, other_suffix))
+    )
+    weights = json.dumps({str(others[0]): 2})
+    model = trained(dimargin, tmp_path, data, "--class-weight", weights, "--validate", other, "--scale", "none")
+    classes = load(model).classes_.tolist()
+    assert [*load(model).class_weight] == [classes[0]] or [*load(model).class_weight] == [classes[1]]
+    found = evaluated(dimargin, model, other)
+    assert found["accuracy"] == 1 and found["classes"] == classes
+    assert dimargin("report", model, other, "-o", tmp_path / "page.html", "-q")[0] == 0
+    assert dimargin("info", model, "--certify", other)[0] == 0
+    assert trained(dimargin, tmp_path, other, "--resume", model) == model
+    assert load(model).classes_.tolist() == classes
+
+
+def test_labels_that_the_model_does_not_know_are_named(dimargin, tmp_path):
+    model = trained(dimargin, tmp_path, written(table(["007", "10"]), tmp_path / "one.csv"))
+    for labels, named in ((["7", "10"], "[7]"), (["007", "x"], "['x']")):
+        other = written(table(labels), tmp_path / "other.csv")
+        for command in (("evaluate", model, other), ("info", model, "--certify", other)):
+            status, _, error = dimargin(*command)
+            assert status == 1 and f"the model knows the classes ['007', '10'], not {named}" in error.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("empty.csv", "a,b,label\n5,0,\n0,5,\n"),
+        ("unknown.csv", "a,b,label\n5,0,?\n0,5,nan\n"),
+        ("absent.csv", "a,b\n5,0\n0,5\n"),
+        ("absent", "1:5\n2:5\n"),
+        ("some", "? 1:5 # x\n1:0 2:5\n"),
+        ("null.parquet", None),
+    ],
+)
+def test_predictions_need_no_labels_and_scores_do(name, text, dimargin, tmp_path):
+    model, data = trained(dimargin, tmp_path, written(table(["n", "y", "x"]), tmp_path / "t.csv")), tmp_path / name
+    if text is None:
+        pd.DataFrame({"a": [5.0, 0.0], "b": [0.0, 5.0], "label": [None, None]}).to_parquet(data)
+    else:
+        data.write_text(text)
+    assert dimargin("predict", model, data, "-q")[:2] == (0, "x\ny\n")
+    for command in (("evaluate", model, data), ("report", model, data, "-o", tmp_path / "p.html")):
+        status, _, error = dimargin(*command)
+        places = (f"{name}, line ", f"{name}, row 0: ", "which column holds the labels", "no label column 'label'")
+        assert status == 1 and any(place in error.replace("\n", " ") for place in places), error
