@@ -138,6 +138,29 @@ def test_what_is_no_regular_file_is_written_to_directly(tmp_path):
 # ---- what is left behind ---------------------------------------------------------------------------------------------
 
 
+WRITE = "import sys; from dimargin.system.writing import write_file; write_file(sys.argv[1], b'labels\\n')"
+STREAMS = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_an_open_file_is_written_to_whatever_it_is(name, tmp_path):
+    if not os.path.exists(name):
+        pytest.skip(f"this system has no {name}")
+    command = [sys.executable, "-c", WRITE, name]
+    assert subprocess.run(command, check=True, capture_output=True, timeout=60).stdout == b"labels\n"  # a pipe
+    log = tmp_path / "log"
+    log.write_bytes(b"before\n")
+    with open(log, "ab") as stream:
+        subprocess.run(command, check=True, stdout=stream, timeout=60)
+    assert log.read_bytes() == b"before\nlabels\n" and [path.name for path in tmp_path.iterdir()] == ["log"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_device_that_takes_nothing_is_named():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_file("/dev/full", b"x")
+
+
 def test_the_next_write_removes_what_killed_ones_left(tmp_path):
     path = tmp_path / "a [1].model"
     for token in ("00000000", "0badcafe", "ffffffff"):

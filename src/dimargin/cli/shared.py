@@ -33,6 +33,7 @@ from dimargin.model_files import load_with_header, save
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
 from dimargin.system.printing import printable
+from dimargin.system.writing import replaced_file
 
 
 class Scale(StrEnum):
@@ -359,11 +360,11 @@ def check_plot(path: Path | None, *read: Path | None) -> None:
 def check_output(name: str, path: Path, *read: Path | str | None) -> None:
     """Raise ValueError if a file cannot be written, or is one of those that are read, as far as can be known before."""
     try:
-        target = Path(os.path.realpath(path))
+        target = replaced_file(path)
     except OSError as error:
         raise ValueError(f"{name} {path}: the current folder does not exist any more") from error
-    if target.exists() and not target.is_file():
-        return  # a pipe or a device
+    if target is None:
+        return
     if not target.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")
     if not os.access(target.parent, os.W_OK | os.X_OK):

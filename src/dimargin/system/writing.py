@@ -16,12 +16,20 @@ from dimargin.system.descriptors import open_reserved
 
 _PRIVATE_MODE = 0o600  # The mode of new files that may hold training rows.
 _PUBLIC_MODE = 0o666  # The mode of other new files, of which the umask takes its part.
+_OPEN_FILES = re.compile(r"/dev(/fd)?|/proc/\d+/(task/\d+/)?fd")  # Folders of names of open files and devices.
 _TRANSIENT_ERRORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 
 def is_transient(error: OSError) -> bool:
     """Return whether a failed write may succeed later: a limit was reached, or the disk failed."""
     return error.errno in _TRANSIENT_ERRORS
+
+
+def replaced_file(path: str | os.PathLike[str]) -> Path | None:
+    """Return the file, behind links, that `write_file` replaces; None for what it writes to directly."""
+    folder = os.path.realpath(os.path.dirname(path) or os.curdir)
+    is_stream = os.path.exists(path) and not os.path.isfile(path)
+    return None if is_stream or _OPEN_FILES.fullmatch(folder) else Path(os.path.realpath(path))
 
 
 def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = True, *, private: bool = False) -> None:
@@ -31,12 +39,17 @@ def write_file(path: str | os.PathLike[str], content: bytes, durable: bool = Tru
     of earlier writes of this file are removed. A file that exists keeps its mode, its owner as far as this process may
     give it, and its extended attributes, access control lists among them; a new one has mode 0600 if it is `private`,
     else what the umask leaves. If `durable`, the file and its directory are synchronised with the disk; else a loss of
-    power may take the file with it. A link keeps pointing to its file. A path that is no regular file (a pipe, a
-    device) is written to directly.
+    power may take the file with it. A link keeps pointing to its file. A pipe, a device and an open file (/dev/stdout)
+    are written to directly.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        target.write_bytes(content)
+    target = replaced_file(path)
+    if target is None:
+        try:
+            with open(path, "ab") as stream:  # an open file goes on, as that of ">> labels.txt" has to
+                stream.write(content)
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
         return
     with _opened_folder(target.parent) as folder:
         with suppress(OSError):  # no descriptor is left to look for them
