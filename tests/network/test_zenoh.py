@@ -271,17 +271,6 @@ def test_without_descriptors_a_link_is_opened_again_once_strangers_have_hung_up(
     wait_for(lambda: [event.reason for event in told if isinstance(event, Trouble)][-1] == "")
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
-def test_without_descriptors_a_link_is_opened_again_after_a_while(swarm, authority, monkeypatch, is_alone):
-    monkeypatch.setattr(zenoh_link, "_ALONE" if is_alone else "_STARVED", 0.3)
-    bob = swarm.join("bob", tls=tls_of(authority, "bob"))
-    if not is_alone:
-        swarm.join("alice", tls=tls_of(authority, "alice"), connect=bob.listening)
-        swarm.met("alice", "bob")
-    monkeypatch.setattr(zenoh_link, "is_descriptor_free", lambda: bob._life > 1)
-    wait_for(lambda: bob._life == 2)
-
-
 def test_a_link_that_cannot_be_opened_again_is_tried_until_it_can(swarm, monkeypatch):
     for name in "ab":
         swarm.join(name, connect=swarm.links["a"].listening if name == "b" else ())

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import re
 import threading
 import time
@@ -37,13 +36,12 @@ from dimargin.network import limits
 from dimargin.network.certificates import Tls, check_certificate
 from dimargin.network.links import Event, Failed, Link, LinkError, Neighbours, Received, Trouble
 from dimargin.network.messages import LARGEST
+from dimargin.network.shortage import Shortage
 from dimargin.network.zenoh_sender import ROUND, Sender
 from dimargin.network.zenoh_settings import NAME, SETTLING, checked_addresses, session_settings, with_free_port
 from dimargin.system.descriptors import is_descriptor_free, share_hung_up
 
 _MARK = re.compile(r"\d{20}-[0-9a-f]{1,32}")
-_ALONE, _STARVED = 10.0, 3600.0  # seconds without a free descriptor until the session is opened again
-_MAX_HUNG_UP = 0.25  # Share of descriptors held by strangers who have hung up, above which it is opened again.
 _MARKS = 16  # signs of life of one name at a time: two while one replaces another
 _MET = 16 * limits.SITES  # signs of life that are remembered
 
@@ -235,40 +233,29 @@ class ZenohLink(Link):
         before the other does, Zenoh 1.10 joins the two: the sites are connected, but one knows nothing of the other. So
         a connected site that has shown no sign of life for longer than the lease is a reason.
 
-        Another is that no descriptor is free, since Zenoh then accepts nobody even after strangers have hung up. But
-        neighbours that are connected might lose their places to strangers: the session is kept as long as there are
-        any and the strangers stay, though for an hour at most.
+        Another reason is a `Shortage` of descriptors.
         """
         silent: dict[str, float] = {}
-        starved = math.inf  # since when
+        shortage = Shortage(self._lease)
         while not self._closed.wait(self._lease / 4):
             with self._changing, contextlib.suppress(self._zenoh.ZError):
                 if self._closed.is_set():
                     return
                 now = time.monotonic()
                 silent = {peer: silent.get(peer, now) for peer in self._silent_peers()}
-                starved = min(starved, now) if self._is_starving() else math.inf
                 is_deaf = any(now - since > 1.5 * self._lease for since in silent.values())
-                is_full = starved < math.inf and now - starved > self._patience()
-                if self._session is None or is_deaf or is_full:
-                    starved = math.inf
+                needs_descriptors = self._tls is not None and bool(self._listen)
+                is_free = not needs_descriptors or is_descriptor_free()
+                is_due = shortage.is_due(now, is_free, self.neighbours(), share_hung_up)
+                if self._session is None or is_deaf or is_due:
                     self._begin_anew()
-                elif starved < math.inf:
+                elif shortage.is_there:
                     self._report_trouble(
                         "no descriptor is free, so that nobody can connect: connections of strangers take one each; "
                         "let a firewall limit them, or raise the hard limit of open files (ulimit -Hn)"
                     )
                 else:
                     self._report_trouble("")
-
-    def _is_starving(self) -> bool:
-        return self._tls is not None and bool(self._listen) and not is_descriptor_free()
-
-    def _patience(self) -> float:
-        """Return how many seconds without a free descriptor to wait for one."""
-        if share_hung_up() > _MAX_HUNG_UP:
-            return self._lease
-        return _STARVED if self.neighbours() else _ALONE
 
     def _report_trouble(self, trouble: str) -> None:
         if trouble != self._trouble:
