@@ -6,6 +6,7 @@ Sites import this module: scikit-learn's parser is imported where it is needed.
 from __future__ import annotations
 
 import io
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -20,7 +21,9 @@ from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, Data
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.system.arrays import Floats
 
-_LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
+_LARGEST = np.iinfo(np.int32).max - 1  # feature number of `parse_light`, so that a width is an int32, too
+_WIDEST = 2**62  # feature number of `parse_fast`, beyond any hash in use
+_FEATURE, _COMMENT = re.compile(rb"(?<![^\s])\d+(?=:)"), re.compile(rb"#[^\n]*")
 Parsed = tuple[Any, Floats]  # rows, with features counted from zero, and labels
 Parser = Callable[[bytes], Parsed]
 
@@ -36,10 +39,22 @@ def read_libsvm(path: Path, stream: BinaryIO, n_features: int | None, zero_based
 
 
 def parse_fast(block: bytes) -> Parsed:
-    """Parse rows and labels by scikit-learn."""
+    """Parse rows and labels by scikit-learn, whose features are of 32 bits; wider ones are numbered while it parses."""
     from sklearn.datasets import load_svmlight_file
 
-    parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
+    try:
+        parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
+    except OverflowError:
+        block = _COMMENT.sub(b"", block)
+        features = sorted({0, *map(int, _FEATURE.findall(block))})
+        if features[-1] > _WIDEST:
+            raise ValueError(f"feature {features[-1]} is above {_WIDEST}") from None
+        places = {feature: place for place, feature in enumerate(features)}
+        numbered = _FEATURE.sub(lambda found: b"%d" % places[int(found[0])], block)
+        X, y = load_svmlight_file(io.BytesIO(numbered), zero_based=True)
+        indices = np.array(features, dtype=np.int64)[X.indices]
+        shape = X.shape[0], int(indices.max(initial=0)) + 1
+        return sp.csr_array((X.data, indices, X.indptr.astype(np.int64)), shape=shape), y
     return parsed
 
 
@@ -77,7 +92,7 @@ class LibsvmRows:
 
     def __init__(self, path: Path, first_line: int = 1, parse: Parser = parse_fast) -> None:
         self.next_line = first_line
-        self.least, self.largest = int(np.iinfo(np.int32).max), 0
+        self.least, self.largest = int(np.iinfo(np.int64).max), 0
         self._path, self._parse = path, parse
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
@@ -139,7 +154,7 @@ def parse_lines(block: bytes, name: Callable[[int], str], parse: Parser = parse_
     if not (np.isfinite(y).all() and finite.all()):
         row = min([*np.flatnonzero(~np.isfinite(y))[:1], *_rows(X, ~finite)[:1]])
         raise DataFileError(f"{name(_line(block, row))}: a value is NaN or infinite; a finite number expected")
-    if X.shape[1] > _LARGEST + 1:
+    if parse is parse_light and X.shape[1] > _LARGEST + 1:
         line = _line(block, _rows(X, X.indices > _LARGEST)[0])
         raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_LARGEST}")
     return X, y
