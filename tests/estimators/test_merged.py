@@ -192,7 +192,7 @@ def test_samples_are_merged_with_the_mass_of_all_rows():
     values = []
     for may_merge in (False, True):
         sample = Sample.of(data, fold, 3000, may_merge)
-        trainer = ExactTrainer(sample, transform)
+        trainer = ExactTrainer(sample, transform, False)
         values.append(trainer.values(ODMLoss(1e4, 0.5, 0.3), Limits(1e-7, 200)))
     assert sample.rows.shape[0] < 1500
     assert_allclose(values[0], values[1], atol=2e-3)
