@@ -19,7 +19,7 @@ from sklearn.preprocessing import MaxAbsScaler
 
 import dimargin as dm
 from dimargin.network import rivals
-from dimargin.preprocessing import CalendarFeatures, FourierFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.simulation import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Options
 
@@ -116,7 +116,12 @@ def test_no_type_is_missing_or_superfluous():
     pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks since version 1.9")
     machines = [fitted(estimator, rows_for(estimator)) for estimator in all_estimators()]
     machines += [fitted(dm.SVMClassifier(), sp.csr_array(X)), FourierFeatures().fit(X)]
-    machines += [CalendarFeatures().fit([["2026-11-25"]])]
+    wide = sp.csr_array(X[:, :2] @ np.eye(2, 10**6))
+    machines += [
+        CalendarFeatures().fit([["2026-11-25"]]),
+        SparseScaler().fit(wide),
+        fitted(dm.LinearODMClassifier(), wide),
+    ]
     found = set().union(*(skops.io.get_untrusted_types(data=skops.io.dumps(machine)) for machine in machines))
     assert found == set(dm.TRUSTED_TYPES) and len(found) == len(dm.TRUSTED_TYPES)
 

@@ -6,13 +6,14 @@ import scipy.sparse as sp
 
 from dimargin.callbacks import LevelScores
 from dimargin.estimators import MACHINES, CoreSetSVDD, CoreSetSVMClassifier, GossipSVMClassifier, OneClassCoreSetSVM
+from dimargin.kernels.columns import SparseColumns
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
 from dimargin.lazy import homes
 from dimargin.network import rivals
 from dimargin.partition import KernelClusters, Split
-from dimargin.preprocessing import CalendarFeatures, FourierFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.search import ODMClassifierCV
 from dimargin.simulation.conditions import Conditions, LinkFaults, NetworkSplit, Outage
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Router
@@ -21,11 +22,12 @@ _ESTIMATORS = (
     *MACHINES.values(), ODMClassifierCV, CoreSetSVMClassifier, CoreSetSVDD, OneClassCoreSetSVM, GossipSVMClassifier,
     CalendarFeatures,
     FourierFeatures,
+    SparseScaler,
 )  # fmt: skip
 _PARAMETERS = (
     *STRATEGIES.values(), *LINEAR_SOLVERS.values(), LevelScores, Conditions, LinkFaults, Outage, NetworkSplit, frozenset
 )  # fmt: skip
-_FITTED = (Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array)
+_FITTED = (SparseColumns, Kernel, RowTransform, UserKernel, Router, Committee, KernelClusters, Split, sp.csr_array)
 # by name, since their modules need the extra "peers"; functions, which have small letters, make them
 _ALGORITHMS = {f"{module}.{name}" for name, module in homes(rivals.__name__).items() if name[0].isupper()}
 

@@ -441,3 +441,19 @@ def test_completion_knows_the_commands():
     code = "import sys; sys.argv = ['dimargin']; from dimargin.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert "predict" in done.stdout
+
+
+@pytest.mark.parametrize("loss", ["hinge", "linear_odm"])
+@pytest.mark.parametrize("scale", ["minmax", "standard"])
+def test_hashed_features_cost_nothing(dimargin, tmp_path, loss, scale):
+    rng, largest = np.random.default_rng(0), 3 * 10**9
+    rows = [f"{u > 0:d} 1:{u:.3f} {rng.integers(2, largest)}:1 {largest}:0.5\n" for u in rng.normal(size=60)]
+    (tmp_path / "hashed").write_text("".join(rows))
+    assert dimargin("train", tmp_path / "hashed", "-m", tmp_path / "m", "--loss", loss, "--scale", scale)[0] == 0
+    model = dm.load(tmp_path / "m")
+    assert type(model[0]).__name__ == "SparseScaler" and model.n_features_in_ == largest
+    assert (tmp_path / "m").stat().st_size < 20_000
+    status, out, _ = dimargin("evaluate", tmp_path / "m", tmp_path / "hashed", "--json")
+    assert status == 0 and json.loads(out)["accuracy"] == 1
+    status, out, _ = dimargin("info", tmp_path / "m", "--certify", tmp_path / "hashed", "--json")
+    assert status == 0 and json.loads(out)["status"] == "converged"

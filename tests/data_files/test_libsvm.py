@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from dimargin.data_files import GrowingFile, read_data
+from dimargin.data_files import DataFileError, GrowingFile, read_data
 
 SPARSE = sp.random_array((60, 30), density=0.1, rng=0, format="csr")
 
@@ -102,6 +102,19 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
     np.testing.assert_array_equal(as_dense(chunks), as_dense(whole))
 
 
+@pytest.mark.parametrize("largest", [2**31 - 2, 2**31 - 1, 2**31, 3 * 10**9, 2**62])
+def test_features_beyond_32_bits(largest, written, chunk):
+    text = "# 99999999999999999999:1\n" + "".join(f"{k % 2} qid:7 1:1 {k + 2}:0.5 {largest - k}:2\n" for k in range(9))
+    data = read_data(written("rows", text))
+    assert data.X.shape == (9, largest) and data.zero_based is False and data.y.tolist() == [k % 2 for k in range(9)]
+    found = [data.X.indices[a:b].tolist() for a, b in zip(data.X.indptr[:-1], data.X.indptr[1:], strict=True)]
+    assert found == [[0, k + 1, largest - k - 1] for k in range(9)] and data.X.data.tolist() == [1, 0.5, 2] * 9
+    wider = read_data(written("rows", text), n_features=largest + 5, zero_based=True).X
+    assert wider.shape == (9, largest + 5) and wider.indices.max() == largest
+    with pytest.raises(DataFileError, match=f"has a feature {largest}, expected {largest - 1} features"):
+        read_data(written("rows", text), n_features=largest - 1)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -127,7 +140,10 @@ def test_later_pieces_may_be_wider_and_sparser(tail, written, monkeypatch):
         ("1 1:1 2:-inf", "NaN or infinite"),
         ("nan 1:1", "NaN or infinite"),
         ("1 1:1e999", "NaN or infinite"),
-        ("1 2147483647:1", "feature 2147483647 is above 2147483646"),
+        ("1 5000000000000000000:1", "feature 5000000000000000000 is above 4611686018427387904"),
+        ("1 3000000000:1 2147483648:1", "with features in order"),
+        ("1 -3000000000:1", "is not LIBSVM text"),
+        ("1 3000000000:x", "is not LIBSVM text"),
         ("1 99999999999999999999:1", "is not LIBSVM text"),
         ("a,b,c", "is not LIBSVM text"),
         ("1 1:2 " + "x" * 100, "xxx...'"),

@@ -19,7 +19,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, Qua
 import dimargin as dm
 from dimargin.cli.app import app
 from dimargin.model_files import ModelFileError, load_with_header, model_format, save
-from dimargin.preprocessing import CalendarFeatures
+from dimargin.preprocessing import CalendarFeatures, SparseScaler
 from dimargin.preprocessing.tables import columns_of
 
 from .inputs import check_refusal, file, folder, mutated
@@ -82,6 +82,7 @@ def _fitted():
     X = rng.normal(size=(24, 3))
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=24) > 0, "ham", "spam")
     three = np.arange(24) % 3
+    far = sp.csr_array((X.ravel(), np.tile([3, 50, 199], 24), 3 * np.arange(25)), shape=(24, 200))
     return [
         dm.ODMClassifier().fit(X, y),
         dm.SVMClassifier(fit_intercept=True).fit(sp.csr_array(X), y),
@@ -98,6 +99,9 @@ def _fitted():
             Pipeline([("scaler", scaler), ("machine", dm.LinearODMClassifier(max_iter=1))]).fit(X, y)
             for scaler in (MinMaxScaler(), StandardScaler(), MaxAbsScaler(), QuantileTransformer(n_quantiles=3))
         ),
+        dm.LinearODMClassifier(max_iter=1).fit(far, three),
+        make_pipeline(SparseScaler(), dm.SVMClassifier(kernel="linear")).fit(far, y),
+        dm.CoreSetSVDD(kernel="linear").fit(far),
         make_pipeline(_columns(), dm.LinearODMClassifier(max_iter=1)).fit(_table(X), y),
     ]
 

@@ -41,11 +41,11 @@ def test_an_old_model_predicts_the_same(name, tmp_path):
     assert repr(again) == repr(machine)
 
 
-def test_there_is_an_old_model_of_every_class():
+def test_there_is_an_old_model_of_every_class_that_there_was():
     steps = [getattr(machine, "steps", [("", machine)]) for machine in (dm.load(OLD / name) for name in NAMES)]
     table = dm.load(DATA / "people.dimargin")
     kinds = {type(step).__name__ for own in (*steps, table.steps, table[0].transformers) for _, step, *_ in own}
-    assert kinds == set(model._CLASSES)
+    assert kinds == set(model._CLASSES) - {"SparseScaler"}
 
 
 def test_an_old_model_of_tables_predicts_the_same():

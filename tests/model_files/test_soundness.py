@@ -12,6 +12,7 @@ from test_model import tampered
 
 import dimargin as dm
 from dimargin.model_files import ModelFileError
+from dimargin.preprocessing import SparseScaler
 
 STORAGES = {"dense": np.asarray, "sparse": sp.csr_array}
 
@@ -426,6 +427,7 @@ def test_whatever_stands_in_a_header_is_refused_or_scores(tmp_path_factory, kind
 # ---- classifiers and scalers -----------------------------------------------------------------------------------------
 
 MOONS = make_moons(40, noise=0.2, random_state=0)
+FAR = sp.csr_array((MOONS[0].ravel(), np.tile([3, 10**6], 40), 2 * np.arange(41)), shape=(40, 10**7))
 TRAINED = {
     "odm": lambda: dm.ODMClassifier().fit(*MOONS),
     "svm of values": lambda: dm.SVMClassifier(kernel="precomputed").fit(MOONS[0] @ MOONS[0].T, MOONS[1]),
@@ -433,6 +435,9 @@ TRAINED = {
     "minmax": lambda: make_pipeline(MinMaxScaler(), dm.LinearODMClassifier()).fit(*MOONS),
     "standard": lambda: make_pipeline(StandardScaler(), dm.LinearODMClassifier()).fit(*MOONS),
     "maxabs": lambda: make_pipeline(MaxAbsScaler(), dm.LinearODMClassifier()).fit(*MOONS),
+    "wide": lambda: dm.LinearODMClassifier().fit(FAR, MOONS[1]),
+    "wide ball": lambda: dm.CoreSetSVDD(kernel="linear").fit(FAR),
+    "sparse": lambda: make_pipeline(SparseScaler(), dm.SVMClassifier()).fit(FAR, MOONS[1]),
 }
 
 
@@ -456,6 +461,16 @@ def array_of(name, make):
     def lie(header, arrays):
         name_of_step = header["steps"][0]["name"]
         arrays[f"{name_of_step}.{name}"] = np.ascontiguousarray(make(arrays[f"{name_of_step}.{name}"]))
+
+    return lie
+
+
+def kept(name, **values):
+    """Something else in the columns that are kept of an array."""
+
+    def lie(header, arrays):
+        own = header["steps"][0]["attributes"][name]
+        (own["tuple"][0] if "tuple" in own else own).update(values)
 
     return lie
 
@@ -528,6 +543,44 @@ OF_CLASSES = {
         "a mean of none": told(mean_={"tuple": []}),
         "whole means": array_of("mean_", lambda a: a.astype(np.int64)),
         "a copy of text": set_parameter(copy="some"),
+    },
+    "wide": OF_CLASSIFIERS
+    | {
+        "another width": kept("coef_", width=10**6),
+        "a width of text": kept("coef_", width="x"),
+        "columns beyond the width": array_of("coef_.columns", lambda a: a + 10**7),
+        "negative columns": array_of("coef_.columns", lambda a: a - 10**7),
+        "columns in no order": array_of("coef_.columns", lambda a: a[::-1]),
+        "one column twice": array_of("coef_.columns", lambda a: np.full_like(a, a[0])),
+        "columns of fractions": array_of("coef_.columns", lambda a: a.astype(np.float64)),
+        "fewer columns": array_of("coef_.columns", lambda a: a[:1]),
+        "fewer coefficients": array_of("coef_.values", lambda a: a[:, :1]),
+        "coefficients that are no number": array_of("coef_.values", lambda a: a * np.nan),
+        "one coefficient": array_of("coef_.values", lambda a: a[0, 0]),
+        "no columns": kept("coef_", sparse_columns={}),
+        "another width of parameters": kept("_partial", width=10**7),
+        "other columns of parameters": array_of("_partial.0.columns", lambda a: a - (np.arange(len(a)) == 0)),
+        "dense parameters": lambda h, a: h["steps"][0]["attributes"]["_partial"]["tuple"].__setitem__(0, 3.0),
+    },
+    "wide ball": {
+        "another width": kept("center_", width=10**7 - 1),
+        "a middle that is no number": array_of("center_.values", lambda a: a * np.inf),
+        "two middles": array_of("center_.values", lambda a: np.stack([a, a])),
+    },
+    "sparse": OF_STEPS
+    | {
+        "no scale": left_out("scale_"),
+        "no columns": left_out("columns_"),
+        "another method": set_parameter(method="quantile"),
+        "a method that is a number": set_parameter(method=1),
+        "one scale": array_of("scale_", lambda a: a[:1]),
+        "a scale of zero": array_of("scale_", lambda a: 0 * a),
+        "a scale that is no number": array_of("scale_", lambda a: a * np.nan),
+        "a negative column": array_of("columns_", lambda a: a - 10),
+        "a column beyond the width": array_of("columns_", lambda a: a + 10**7),
+        "columns in no order": array_of("columns_", lambda a: a[::-1]),
+        "columns of 32 bits": array_of("columns_", lambda a: a.astype(np.int32)),
+        "a scale of text": told(scale_="x"),
     },
     "maxabs": OF_STEPS | {"no scale": left_out("scale_"), "two scales": array_of("scale_", lambda a: np.stack([a, a]))},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header
 from dimargin.report import Source, write_report
 from dimargin.report.figures import can_draw
+from dimargin.report.page import FeatureNumbers
 
 
 def _report(
@@ -57,10 +59,9 @@ def _report(
     if not is_detector:
         rows = with_classes(trained, data, rows)
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
-    names = rows.feature_names
+    names: Sequence[str] | None = rows.feature_names
     if names is None and rows.zero_based is not None:
-        first = 0 if rows.zero_based else 1  # as the file counts them
-        names = [f"feature {k + first}" for k in range(rows.X.shape[1])]
+        names = FeatureNumbers(rows.X.shape[1], 0 if rows.zero_based else 1)  # as the file counts them
     source = Source(
         model=model.name,
         data=data.name,

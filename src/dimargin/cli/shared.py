@@ -30,6 +30,7 @@ from dimargin.data_files import DataFileError, DataSet
 from dimargin.data_files.labels import known_labels
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
+from dimargin.preprocessing import SparseScaler
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
 from dimargin.system.printing import printable
@@ -167,6 +168,8 @@ def fitted_scalers(
                 ),
             )
         ]
+    if sp.issparse(X) and X.shape[1] > X.nnz:  # a number for every column would be more than the rows
+        return [("scaler", SparseScaler("standard" if scale is Scale.standard else "maxabs").fit(X))]
     if sp.issparse(X):
         check_memory(8 * _ARRAYS_OF_SCALER * X.shape[1], memory_limit, f"--scale {scale}", "use --scale none")
     if scale is Scale.standard:

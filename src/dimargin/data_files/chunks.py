@@ -105,9 +105,10 @@ class Chunks:
             if not sp.issparse(part):
                 self._parts[k] = _set_apart(sp.csr_array(part))
         stored, at = sum(part.nnz for part in self._parts), 0
-        values, columns = np.empty(stored), np.empty(stored, dtype=np.int32)
+        values, small = np.empty(stored), np.iinfo(np.int32).max
+        columns = np.empty(stored, dtype=np.int32 if width <= small else np.int64)
         # as columns, if it can be
-        offsets = np.zeros(self._rows + 1, dtype=np.int32 if stored <= np.iinfo(np.int32).max else np.int64)
+        offsets = np.zeros(self._rows + 1, dtype=columns.dtype if stored <= small else np.int64)
         row = 0
         for part in _used_up(self._parts):
             values[at : at + part.nnz], columns[at : at + part.nnz] = part.data, part.indices - first
@@ -145,7 +146,8 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 def _set_apart(array: Any) -> Any:
     """Copy an array to pages of its own, which go back to the system once it is freed; malloc would keep many."""
     if sp.issparse(array):
-        index = (_set_apart(array.indices.astype(np.int32)), _set_apart(array.indptr.astype(np.int32)))
+        small = np.int32 if array.shape[1] <= np.iinfo(np.int32).max else np.int64  # a chunk has few numbers
+        index = (_set_apart(array.indices.astype(small)), _set_apart(array.indptr.astype(small)))
         return sp.csr_array((_set_apart(array.data), *index), shape=array.shape, copy=False)
     pages = mmap.mmap(-1, max(1, array.nbytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     copy: NDArray[Any] = np.ndarray(array.shape, array.dtype, buffer=pages)

@@ -23,7 +23,9 @@ from dimargin.data_files.lines import blocks_of_lines
 from dimargin.data_files.opening import BOM
 from dimargin.system.arrays import Floats
 
-_LARGEST = np.iinfo(np.int32).max - 1  # feature number, so that a width is an int32, too
+_LARGEST = np.iinfo(np.int32).max - 1  # feature number of `parse_light`, so that a width is an int32, too
+_WIDEST = 2**62  # feature number of `parse_fast`, beyond any hash in use
+_FEATURE, _COMMENT = re.compile(rb"(?<![^\s])\d+(?=:)"), re.compile(rb"#[^\n]*")
 Parsed = tuple[Any, NDArray[Any]]  # rows, with features counted from zero, and labels
 Parser = Callable[[bytes], Parsed]
 
@@ -55,10 +57,22 @@ def read_libsvm(
 
 
 def parse_fast(block: bytes) -> Parsed:
-    """Parse rows and labels by scikit-learn."""
+    """Parse rows and labels by scikit-learn, whose features are of 32 bits; wider ones are numbered while it parses."""
     from sklearn.datasets import load_svmlight_file
 
-    parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
+    try:
+        parsed: Parsed = load_svmlight_file(io.BytesIO(block), zero_based=True)
+    except OverflowError:
+        block = _COMMENT.sub(b"", block)
+        features = sorted({0, *map(int, _FEATURE.findall(block))})
+        if features[-1] > _WIDEST:
+            raise ValueError(f"feature {features[-1]} is above {_WIDEST}") from None
+        places = {feature: place for place, feature in enumerate(features)}
+        numbered = _FEATURE.sub(lambda found: b"%d" % places[int(found[0])], block)
+        X, y = load_svmlight_file(io.BytesIO(numbered), zero_based=True)
+        indices = np.array(features, dtype=np.int64)[X.indices]
+        shape = X.shape[0], int(indices.max(initial=0)) + 1
+        return sp.csr_array((X.data, indices, X.indptr.astype(np.int64)), shape=shape), y
     return parsed
 
 
@@ -103,7 +117,7 @@ class LibsvmRows:
         weighted: bool = False,
     ) -> None:
         self.next_line = first_line
-        self.least, self.largest = int(np.iinfo(np.int32).max), 0
+        self.least, self.largest = int(np.iinfo(np.int64).max), 0
         self._path, self._parse, self._needs_label, self._weighted = path, parse, needs_label, weighted
 
     def chunks(self, blocks: Iterable[bytes]) -> Iterator[Chunk]:
@@ -191,7 +205,7 @@ def parse_lines(
     if not (np.isfinite(y).all() and finite.all()):
         row = min([*np.flatnonzero(~np.isfinite(y))[:1], *_rows(X, ~finite)[:1]])
         raise DataFileError(f"{name(_line(block, row))}: a value is NaN or infinite; a finite number expected")
-    if X.shape[1] > _LARGEST + 1:
+    if parse is parse_light and X.shape[1] > _LARGEST + 1:
         line = _line(block, _rows(X, X.indices > _LARGEST)[0])
         raise DataFileError(f"{name(line)}: feature {X.shape[1] - 1} is above {_LARGEST}")
     return X, _whole(block, y, name) if needs_label else y

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.system.arrays import Floats
+from dimargin.kernels.columns import rows_on
+from dimargin.system.arrays import Floats, Indices
 
 
-def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[[Floats], Floats]:
+def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[..., Floats]:
     """Return the function that a gossip run calls for the accuracies of its sites.
 
     Parameters
@@ -25,7 +27,7 @@ def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[[Floa
     -------
     callable
         Function from weights of shape (n_sites, n_outputs, n_features), or one more for the intercept, to accuracies of
-        shape (n_sites,).
+        shape (n_sites,). A second argument may name the columns of X that the features are.
 
     Raises
     ------
@@ -42,11 +44,16 @@ def accuracies_of_sites(X: Any, y: Any, classes: NDArray[Any]) -> Callable[[Floa
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(f"labels must be among the classes {classes.tolist()}, got {unknown.tolist()} too")
-    codes, n_features = np.searchsorted(classes, y), X.shape[1]
+    codes, X = np.searchsorted(classes, y), sp.csr_array(X) if sp.issparse(X) else X
 
-    def accuracy(weights: Floats) -> float:
-        values = np.asarray(X @ weights[:, :n_features].T) + weights[:, n_features:].sum(axis=1)
+    def accuracy(rows: Any, weights: Floats) -> float:
+        n_features = rows.shape[1]
+        values = np.asarray(rows @ weights[:, :n_features].T) + weights[:, n_features:].sum(axis=1)
         predicted = values.argmax(axis=1) if len(weights) > 1 else values[:, 0] > 0
         return float(np.mean(predicted == codes))
 
-    return lambda weights: np.array([accuracy(own) for own in weights])
+    def accuracies(weights: Floats, columns: Indices | None = None) -> Floats:
+        rows = rows_on(X, columns)
+        return np.array([accuracy(rows, own) for own in weights])
+
+    return accuracies

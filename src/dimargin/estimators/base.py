@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
 from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
-from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, thinned, training_data
+from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, narrow, thinned, training_data
 from dimargin.estimators.kernel_parameters import KernelEstimator
 from dimargin.estimators.linear_kernel import LinearKernelCoefficients
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
 from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import Loss
 from dimargin.problems.objectives import Objectives
@@ -140,6 +141,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
         data = training_data(self, X, y, sample_weight)
+        data = narrow(data) if self.kernel in KERNEL_NAMES else data
         strategy = self._check_strategy()
         if self._may_merge and self.memory_limit is None and not (strategy and strategy.is_linear):
             data = merged(data)
@@ -175,12 +177,13 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         needed += strategy.memory_needed(n_rows, shape, n_outputs, n_threads)
         needed += strategy.memory_of_columns(n_rows, data.X.shape[1])
         check_memory(needed, self.memory_limit)
-        problem, seed = self._problem(data, self._row_transform(data.X, data.weights), n_threads), self._seed()
+        transform = self._row_transform(data.X, data.weights, data.columns)
+        problem, seed = self._problem(data, transform, n_threads), self._seed()
         order = self._order(data.X, data.y, data.row_weights, seed)
         problem = problem.restrict(order, problem.mass)
         start = self._previous_dual(data, order)
         transform, indices = problem.kernel.transform, data.kept[order]
-        origin = Origin(data.classes, n_rows, data.n_given, transform, indices, data.is_thinned)
+        origin = Origin(data.classes, n_rows, data.n_given, transform, indices, data.is_thinned, data.columns)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             engine = LocalEngine(n_threads, limits.cancelled)
@@ -312,6 +315,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         codes = codes_of_labels(labels)
         transform = replace(origin.transform, offset=0.0)
         vectors = found.vectors if (np.diff(order) == 1).all() else found.vectors[order]
+        vectors, router = as_given(vectors, origin.columns), found.router
         return {
             "classes_": origin.classes,
             "support_": indices[order].astype(np.int32 if origin.n_given < 2**31 else np.int64),
@@ -321,7 +325,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
             "n_support_": np.bincount(codes, minlength=len(origin.classes)).astype(np.int32),
             # What predicts is what was certified: large coefficients cancel, and float32 would show in decision values.
             "_transform": transform.in_float64(),
-            "_router": None if found.router is None else found.router.take(order),
+            "_router": None if router is None else router.take(order).on_given(origin.columns),
             "_n_given": origin.n_given,
         }
 
@@ -366,7 +370,7 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
         indices = np.searchsorted(data.kept, self.support_[np.isin(self.support_, data.kept)])
         if data.n_given != self._n_given or not self._has_support_vectors(data.X, indices):
             raise ValueError("X, y are not the rows that this model was fitted on: its support vectors differ")
-        whole = merged(data) if self._may_merge else data
+        whole = narrow(merged(data)) if self._may_merge else data
         signed = whole.sums(self.support_, self.dual_coef_)
         support = np.flatnonzero(signed.any(axis=0))
         with single_threaded_blas():

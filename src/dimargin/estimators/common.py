@@ -21,6 +21,7 @@ from dimargin.estimators.diagram import CertificateDiagram
 from dimargin.estimators.progress import CallbackProgress, Monitor
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
 from dimargin.estimators.validation import check_number, check_objectives
+from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_rest import codes_of
 from dimargin.problems.solution import History
@@ -143,7 +144,7 @@ class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin
             deadline = None if self.max_time is None else began + self.max_time
             limits = Limits(self.tol, self.max_iter, deadline, interrupted=monitor.interrupted)
             attributes, reason = fit.train(limits, progress)
-            self.__dict__.update(attributes)
+            set_attributes(self, attributes)
             context.call_on_fit_task_end(estimator=self, **hooks, reconstruction_attributes=attributes)
         self._warn_unless_converged(reason)
         return self

@@ -13,7 +13,9 @@ from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.estimators.detectors import CoreSetDetector, CoreSetFit, Evaluation, RowsToFit, certified
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.validation import check_magnitude, check_number
+from dimargin.estimators.wide_attributes import WideArray, combination
 from dimargin.kernels.user import kernel_matrix
+from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.losses import MOST
 from dimargin.problems.objectives import ROUNDINGS
 from dimargin.solvers import BlockCoordinateDescent, Limits, solve
@@ -85,6 +87,8 @@ class CoreSetSVDD(CoreSetDetector):
     array([ 1, -1])
     """
 
+    center_ = WideArray()
+
     _machine = "ball"
 
     def _check_parameters(self) -> None:
@@ -139,9 +143,9 @@ class CoreSetSVDD(CoreSetDetector):
             if self.epsilon is not None and apart > 2 / self.C:
                 reason = f"epsilon={self.epsilon} is so large for C={self.C:g} that the core-set's ball has no radius"
             warnings.warn(f"{reason}. Its radius is zero", stacklevel=4)
-        center = None
+        center: Any = None
         if self.kernel == "linear":
-            center = np.asarray(x @ rows.X[core], dtype=np.float64).ravel()
+            center = combination(x, as_given(rows.X[core], rows.columns))
         return {
             "radius_": max(squared_radius, 0.0) ** 0.5, "center_": center, "offset_": -squared_radius,
             **certified(primal, dual, rounding),

@@ -22,8 +22,9 @@ from dimargin.estimators.validation import (
     largest_magnitude,
     sample_weights,
 )
-from dimargin.kernels.columns import largest_column, narrowed
+from dimargin.kernels.columns import largest_column, narrowed, on_columns, stored_columns
 from dimargin.kernels.user import Transform
+from dimargin.kernels.wide_rows import KeptColumns, is_wide
 from dimargin.problems.one_vs_rest import labels_of
 from dimargin.sharding.keys import row_keys
 from dimargin.system.arrays import Floats, Indices
@@ -62,6 +63,8 @@ class TrainingData:
         stands for itself.
     kept_before : ndarray of shape (n_kept,) or None
         Indices of those in the caller's X.
+    columns : KeptColumns or None
+        Columns that X has kept of the caller's, see `narrow`; None where it has them all.
     """
 
     X: Any
@@ -74,6 +77,12 @@ class TrainingData:
     is_thinned: bool = False
     standing_for: Indices | None = None
     kept_before: Indices | None = None
+    columns: KeptColumns | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the caller's X."""
+        return int(self.X.shape[1] if self.columns is None else self.columns.width)
 
     @cached_property
     def labels(self) -> Floats:
@@ -107,6 +116,8 @@ class Origin:
         have no order.
     is_thinned : bool
         Whether the rows are sparse although the caller's are dense.
+    columns : KeptColumns or None
+        Columns that the rows have of the caller's; None where they have them all.
     """
 
     classes: NDArray[Any]
@@ -115,16 +126,20 @@ class Origin:
     transform: Transform
     indices: Indices | None = None
     is_thinned: bool = False
+    columns: KeptColumns | None = None
 
 
 def canonical(X: Any) -> Any:
     """Return sparse rows as a CSR array with sorted columns and no duplicates, and dense rows as they are.
 
-    The caller's matrix is not changed.
+    Indices are of 32 bits where these suffice: scikit-learn's clustering takes no others. The caller's matrix is not
+    changed.
     """
     if not sp.issparse(X):
         return X
     X = sp.csr_array(X)
+    if X.indices.dtype != np.int32 and max(*X.shape, X.nnz) < 2**31:
+        X = sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -214,6 +229,27 @@ def with_class_weight(data: TrainingData, class_weight: Any) -> TrainingData:
         weights = weights * class_factors(class_weight, data.classes, totals, "class_weight")[data.y]
     check_weights(weights, data.kept, by_class=class_weight is not None)
     return replace(data, weights=weights)
+
+
+def narrow(data: TrainingData) -> TrainingData:
+    """Return data of wide sparse rows without the columns that do not occur, and other data as they are."""
+    if not is_wide(data.X):
+        return data
+    columns = KeptColumns.of(data.X)
+    return replace(data, X=columns.narrow(data.X), columns=columns)
+
+
+def on_stored_columns(data: TrainingData, more: Indices | None = None) -> tuple[TrainingData, Indices | None]:
+    """Return data of sparse rows with the columns that occur and these, if columns outnumber the stored values.
+
+    The second value holds the indices of these columns, ascending; it is None for other data, which stay as they are.
+    """
+    X = data.X
+    if not sp.issparse(X) or X.shape[1] <= X.nnz:
+        return data, None
+    columns = stored_columns(X)
+    columns = columns if more is None else np.union1d(columns, more)
+    return replace(data, X=on_columns(X, columns)), columns
 
 
 def thinned(data: TrainingData) -> TrainingData:
@@ -309,11 +345,16 @@ def _class_weights(given: Any, classes: NDArray[Any], y: NDArray[Any], weights: 
     return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
 
 
-def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:
-    """Return the number that `gamma` stands for; "scale" is ``1 / (n_features X.var())`` with rows weighted."""
+def gamma_value(gamma: str | float, X: Any, weights: Floats, columns: KeptColumns | None = None) -> float:
+    """Return the number that `gamma` stands for; "scale" is ``1 / (n_features X.var())`` with rows weighted.
+
+    `columns` are those that X has kept of wider rows, whose gamma it is.
+    """
+    if columns is not None:
+        X = columns.widen(X)
     variance, n_features = np.nan, X.shape[1]
     share = weights / weights.sum() / n_features
-    X, columns = narrowed(X)
+    X, occurring = narrowed(X)
     if gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):
             mean = (share @ X).sum(dtype=np.float64)
@@ -322,7 +363,7 @@ def gamma_value(gamma: str | float, X: Any, weights: Floats) -> float:
             else:
                 batches = gen_batches(len(X), _ROWS_AT_ONCE)
                 variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
-    return gamma_of(gamma, n_features, variance, lambda: int(columns[largest_column(X)]))
+    return gamma_of(gamma, n_features, variance, lambda: int(occurring[largest_column(X)]))
 
 
 def gamma_of(gamma: str | float, n_features: int, variance: float, largest: Callable[[], int]) -> float:

@@ -18,11 +18,14 @@ from sklearn.utils import check_random_state
 from dimargin.estimators.common import HOLDS_ROWS, status_of_gap, unchanged_on_failure
 from dimargin.estimators.data import rows_of, validated
 from dimargin.estimators.diagram import CertificateDiagram
-from dimargin.estimators.kernel_parameters import KernelEstimator
+from dimargin.estimators.kernel_parameters import KernelEstimator, keeps_columns
 from dimargin.estimators.sites import check_alone, check_named, check_sites
 from dimargin.estimators.validation import check_number, check_objectives, check_weights, sample_weights
+from dimargin.estimators.wide_attributes import set_attributes
 from dimargin.kernels.functions import Kernel
+from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, kernel_matrix
+from dimargin.kernels.wide_rows import KeptColumns, as_given
 from dimargin.problems.dual import DualProblem
 from dimargin.problems.losses import SquaredHingeLoss
 from dimargin.problems.objectives import ROUNDINGS, Objectives
@@ -48,6 +51,7 @@ class RowsToFit:
     transform: Transform
     n_threads: int
     seed: int
+    columns: KeptColumns | None = None  # that X has kept of the caller's; None where it has them all
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
             deadline = None if self.max_time is None else began + self.max_time
             limits = Limits(tol=self.tol, max_iter=int(self.max_iter), deadline=deadline)
             found = self._solve(rows, limits) if self.n_sites == 1 else self._agree(rows, limits)
-            self.__dict__.update(self._attributes(rows, found, n_given))
+            set_attributes(self, self._attributes(rows, found, n_given))
         if self.status_ not in ("converged", "above_tol"):
             reason = (
                 found.reason if self.status_ == found.status else f"rounding hides what is left above tol={self.tol:g}"
@@ -219,8 +223,10 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
         order = self._order(X[kept], np.zeros(len(kept), dtype=np.int64), given[kept], seed)
         indices, n_given = kept[order], X.shape[0]
         X, weights = rows_of(self, X, indices), given[indices]
-        transform = self._row_transform(X, weights)
-        return RowsToFit(X, weights, indices, transform, effective_n_threads(self.n_jobs), seed), n_given
+        columns = KeptColumns.of(X) if keeps_columns(X, self.kernel) else None
+        X = X if columns is None else columns.narrow(X)
+        transform = self._row_transform(X, weights, columns)
+        return RowsToFit(X, weights, indices, transform, effective_n_threads(self.n_jobs), seed, columns), n_given
 
     @abstractmethod
     def _solve(self, rows: RowsToFit, limits: Limits) -> CoreSetFit:
@@ -276,7 +282,7 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
         core = found.indices[order]
         attributes = {
             "support_": rows.indices[core],
-            "support_vectors_": matrix.vectors(core),
+            "support_vectors_": as_given(matrix.vectors(core), rows.columns),
             "dual_coef_": found.weights[order][None],
             "n_iter_": found.passes,
             "history_": found.history,
@@ -339,6 +345,8 @@ class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEst
 
     def _diagonal_of(self, X: Any) -> Floats:
         """Return k(x, x) of rows at prediction."""
+        if isinstance(self._transform, RowTransform):
+            return self._transform.kernel.with_itself(X)
         return kernel_matrix(self._transform, X).diagonal()
 
     def decision_function(self, X: Any) -> Floats:

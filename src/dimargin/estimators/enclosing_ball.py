@@ -17,10 +17,12 @@ from dimargin.balls.fixed_size import FixedSizeCoreSet
 from dimargin.balls.growing import GrowingCoreSet
 from dimargin.balls.spaces import FeatureSpace, KernelSpace, Points
 from dimargin.estimators.data import STORED_DTYPES, canonical
-from dimargin.estimators.kernel_parameters import check_kernel, kernel_transform
+from dimargin.estimators.kernel_parameters import check_kernel, keeps_columns, kernel_transform
 from dimargin.estimators.validation import check_finite, check_number
-from dimargin.kernels.columns import largest_column
+from dimargin.estimators.wide_attributes import combination
+from dimargin.kernels.columns import SparseColumns, largest_column
 from dimargin.kernels.user import KernelFunction, kernel_matrix
+from dimargin.kernels.wide_rows import KeptColumns, as_given
 from dimargin.problems.solution import History, Status
 from dimargin.solvers import Limits, solve
 from dimargin.system.arrays import Floats, Indices
@@ -178,14 +180,17 @@ def minimum_enclosing_ball(
         raise ValueError("epsilon must be above 0 for method='fixed', whose core-set has ceil(1 / epsilon) points")
     with single_threaded_blas():
         X = _checked(points, kernel)
-        space = points_in(X, kernel, gamma, degree, coef0, effective_n_threads(n_jobs))
+        columns = KeptColumns.of(X) if keeps_columns(X, kernel) else None
+        narrow = X if columns is None else columns.narrow(X)
+        space = points_in(narrow, kernel, gamma, degree, coef0, effective_n_threads(n_jobs), columns=columns)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         solver: CoreSetSolver = GrowingCoreSet(float(epsilon), seed)
         if method == "fixed":
             solver = FixedSizeCoreSet(math.ceil(1 / epsilon), float(epsilon), seed)
         deadline = None if max_time is None else began + max_time
         found = solve(space, solver, None, Limits(max_iter=int(max_iter), deadline=deadline))
-        center = space.centre(found.indices, found.weights) if isinstance(space, FeatureSpace) else None
+        center = combination(found.weights, X[found.indices]) if isinstance(space, FeatureSpace) else None
+        center = center.dense() if isinstance(center, SparseColumns) else center
         lower, upper = space.bounds(found.indices, found.weights, found.farthest)
     radius, farthest = math.nextafter(lower**0.5, 0.0), math.nextafter(upper**0.5, math.inf) if upper > 0 else 0.0
     status, reason = found.status, found.reason
@@ -224,16 +229,18 @@ def points_in(
     coef0: float,
     n_threads: int,
     softness: Floats | None = None,
+    columns: KeptColumns | None = None,
 ) -> Points:
     """Return points in the space that the parameters of a kernel describe.
 
     Raises ValueError or TypeError naming a parameter out of its range. Kernel values are float64, because a radius may
-    be small beside the lengths of the points.
+    be small beside the lengths of the points. `columns` are those that X has kept of the caller's points.
     """
     check_kernel(kernel, gamma, degree, coef0)
     if kernel == "linear":
         if max(float(X.max()), -float(X.min())) > _LARGEST:
-            raise ValueError(f"column {largest_column(X)} is too large: squared distances overflow. Scale it first")
+            column = largest_column(as_given(X, columns))
+            raise ValueError(f"column {column} is too large: squared distances overflow. Scale it first")
         return FeatureSpace(X, softness)
-    transform = kernel_transform(X, np.ones(X.shape[0]), kernel, gamma, degree, coef0).in_float64()
+    transform = kernel_transform(X, np.ones(X.shape[0]), kernel, gamma, degree, coef0, columns).in_float64()
     return KernelSpace(kernel_matrix(transform, X, n_threads=n_threads), softness)

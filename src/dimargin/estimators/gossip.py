@@ -15,12 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.estimators.certificate import hinge_certificate, hinge_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute, per_class
-from dimargin.estimators.data import TrainingData, training_data
+from dimargin.estimators.data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.sites import check_graph, check_sites
 from dimargin.estimators.sklearn_callbacks import with_callbacks
 from dimargin.estimators.validation import check_magnitude, check_number
+from dimargin.estimators.wide_attributes import WideArray, kept_of, on
 from dimargin.problems.hinge import LOSSES, HingeRows, loss_of
 from dimargin.problems.losses import Loss
 from dimargin.problems.objectives import Objectives
@@ -28,7 +29,7 @@ from dimargin.sharding.keys import order_of_keys
 from dimargin.simulation.conditions import Conditions
 from dimargin.solvers import Limits
 from dimargin.strategies import Progress
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import single_threaded_blas
 
@@ -157,8 +158,8 @@ class GossipSVMClassifier(LinearMarginClassifier):
         ``round``, ``seconds``, ``objective`` (of the consensus of the last iterates), ``average_objective``,
         ``worst_objective`` (of the worst site), ``consensus_spread`` (largest relative distance of a site from the
         consensus), ``relative_gap`` (to the dual objective of the sites' dual coefficients), ``messages``, ``bytes``
-        (all that were sent so far, as encoded) and ``kernel_evaluations``, which are none; where rows leave their sites
-        also ``rows_shared``, the number of those that have.
+        (all that were sent so far, as encoded, of the columns that occur) and ``kernel_evaluations``, which are none;
+        where rows leave their sites also ``rows_shared``, the number of those that have.
 
     See Also
     --------
@@ -187,6 +188,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
     True
     """
 
+    site_coef_, site_average_coef_ = WideArray(), WideArray()
     class_weight = None  # what the base class asks for, and this machine does not have
 
     algorithm: Any = "gadget"
@@ -244,17 +246,17 @@ class GossipSVMClassifier(LinearMarginClassifier):
         return self._fit(X, y)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        data = training_data(self, X, y, sample_weight, linear=True)
-        run = self._run(data, self._seed())
+        data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
+        run = self._run(data, self._seed(), columns)
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             progress.level_begin(0, None)
             run.run(int(limits.max_iter), limits.deadline, limits.interrupted, progress.check)
             progress.level_end(run.history[-1], lambda: run)
-            attributes = self._attributes(data, run, limits.deadline)
+            attributes = self._attributes(data, run, limits.deadline, columns)
             return attributes, f"{attributes['status_']} after {attributes['n_iter_']} rounds"
 
-        return PreparedFit(1, partial(self._model_attributes, data), train)
+        return PreparedFit(1, partial(self._model_attributes, data, columns=columns), train)
 
     def certify(self, X: Any, y: Any, max_time: float | None = None) -> Self:
         """Compute the certificate of the fitted model on any rows.
@@ -275,8 +277,11 @@ class GossipSVMClassifier(LinearMarginClassifier):
         """
         check_is_fitted(self)
         deadline = None if max_time is None else time.perf_counter() + max_time
-        data = training_data(self, X, y, None, classes=self.classes_, linear=True)
-        weights = np.column_stack([self.coef_, self.intercept_]) if self.fit_intercept else self.coef_
+        data, columns = training_data(self, X, y, None, classes=self.classes_, linear=True), None
+        if self._kept_columns is not None:
+            data, columns = on_stored_columns(data, self._kept_columns)
+        weights = on(kept_of(self, "coef_"), columns)
+        weights = np.column_stack([weights, self.intercept_]) if self.fit_intercept else weights
         with single_threaded_blas():
             objectives = self._objectives(self._with_constant(data.X), data.labels, weights, deadline)
         self._set_global_certificate(objectives)
@@ -289,12 +294,12 @@ class GossipSVMClassifier(LinearMarginClassifier):
     def _objectives(self, X: Any, signs: Floats, weights: Floats, deadline: float | None) -> Objectives:
         return hinge_objectives(HingeRows(X, signs, self._loss), weights, float(self.alpha), float(self.tol), deadline)
 
-    def _accuracies_of_sites(self) -> Callable[[GossipRun], Floats] | None:
+    def _accuracies_of_sites(self, columns: Indices | None) -> Callable[[GossipRun], Floats] | None:
         """Return the function that gives the history the sites' accuracies, or None if no front end has left one."""
-        evaluate: Callable[[Floats], Floats] | None = self.__dict__.get("_evaluate")
-        return evaluate and (lambda run: evaluate(run.weights(bool(self.average))))
+        evaluate: Callable[..., Floats] | None = self.__dict__.get("_evaluate")
+        return evaluate and (lambda run: evaluate(run.weights(bool(self.average)), columns))
 
-    def _run(self, data: TrainingData, seed: int) -> GossipRun:
+    def _run(self, data: TrainingData, seed: int, columns: Indices | None) -> GossipRun:
         from dimargin.network.programs.algorithm import Problem
         from dimargin.simulation.gossip_run import GossipRun, deal
         from dimargin.simulation.run import connected_graph
@@ -312,7 +317,7 @@ class GossipSVMClassifier(LinearMarginClassifier):
             check_graph(self.algorithm, graph)
             problem = Problem(settings.alpha, n_sites, len(site), settings.lease)
             settings, make = problem, partial(self.algorithm.program, problem)
-        evaluate = self._accuracies_of_sites()
+        evaluate = self._accuracies_of_sites(columns)
         return GossipRun(X, data.labels, site, n_sites, settings, graph, conditions, seed, evaluate, make, self._loss)
 
     def _settings(self, directed: bool = False) -> GadgetSettings:
@@ -389,12 +394,14 @@ class GossipSVMClassifier(LinearMarginClassifier):
 
     # ---- fitted attributes ---------------------------------------------------------------------------------------
 
-    def _model_attributes(self, data: TrainingData, run: GossipRun) -> dict[str, Any]:
+    def _model_attributes(self, data: TrainingData, run: GossipRun, columns: Indices | None) -> dict[str, Any]:
         """Return the fitted attributes that prediction needs."""
         coefficients, intercept = self._split(run.weights(bool(self.average)).mean(axis=0))
-        return {"classes_": data.classes, "coef_": coefficients, "intercept_": intercept}
+        return {"classes_": data.classes, "coef_": self._of_columns(coefficients, columns), "intercept_": intercept}
 
-    def _attributes(self, data: TrainingData, run: GossipRun, deadline: float | None) -> dict[str, Any]:
+    def _attributes(
+        self, data: TrainingData, run: GossipRun, deadline: float | None, columns: Indices | None
+    ) -> dict[str, Any]:
         consensus = run.weights(bool(self.average)).mean(axis=0)
         rows, primal = HingeRows(run.X, run.signs, run.loss), run.objectives(consensus[None])[0]
         objectives, status = hinge_certificate(rows, consensus, primal, run.dual_objective()), run.status
@@ -410,9 +417,9 @@ class GossipSVMClassifier(LinearMarginClassifier):
         sites[data.kept] = run.site
         single = len(data.labels) == 1
         return {
-            **self._model_attributes(data, run),
-            "site_coef_": each[:, 0] if single else each,
-            "site_average_coef_": averages[:, 0] if single else averages,
+            **self._model_attributes(data, run, columns),
+            "site_coef_": self._of_columns(each[:, 0] if single else each, columns),
+            "site_average_coef_": self._of_columns(averages[:, 0] if single else averages, columns),
             "site_intercept_": intercepts[:, 0] if single else intercepts,
             "site_average_intercept_": average_intercepts[:, 0] if single else average_intercepts,
             "site_of_rows_": sites,

@@ -16,6 +16,7 @@ from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES, MOST_DEGREE, Kernel, check_semi_definite
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import KernelFunction, Transform, UserKernel, check_eigenvalues
+from dimargin.kernels.wide_rows import KeptColumns, is_wide
 from dimargin.sharding.keys import order_of_keys
 from dimargin.system.arrays import Floats, Indices
 
@@ -48,7 +49,13 @@ def check_gamma(gamma: str | float) -> None:
 
 
 def kernel_transform(
-    X: Any, weights: Floats, kernel: str | KernelFunction, gamma: str | float, degree: int, coef0: float
+    X: Any,
+    weights: Floats,
+    kernel: str | KernelFunction,
+    gamma: str | float,
+    degree: int,
+    coef0: float,
+    columns: KeptColumns | None = None,
 ) -> Transform:
     """Return the transform that prepares rows for the kernel that checked parameters describe.
 
@@ -59,13 +66,23 @@ def kernel_transform(
     weights : ndarray of shape (n,)
     kernel, gamma, degree, coef0
         As in `dimargin.SVMClassifier`.
+    columns : KeptColumns or None
+        Those that X has kept of the caller's rows.
     """
     if callable(kernel) or kernel == "precomputed":
         own = UserKernel(kernel if callable(kernel) else None)
         check_eigenvalues(own, X)
         return own
-    named = Kernel(kernel, gamma_value(gamma, X, weights), int(degree), float(coef0))  # type: ignore[arg-type]
-    return RowTransform.fit(X, named, weights)
+    scale = gamma_value(gamma, X, weights, columns)
+    named = Kernel(kernel, scale, int(degree), float(coef0))  # type: ignore[arg-type]
+    return RowTransform.fit(X, named, weights, columns)
+
+
+def keeps_columns(X: Any, kernel: str | KernelFunction) -> bool:
+    """Return whether a ball around rows is found without the columns that do not occur."""
+    if kernel == "linear" and sp.issparse(X):  # its centre has a number for every column
+        return bool(X.shape[1] > X.nnz)
+    return kernel in KERNEL_NAMES and is_wide(X)
 
 
 class KernelEstimator:
@@ -110,9 +127,12 @@ class KernelEstimator:
     def _check_kernel(self) -> None:
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0)
 
-    def _row_transform(self, X: Any, weights: Floats) -> Transform:
-        """Return the transform that prepares rows for the kernel, from the training rows and their weights."""
-        own = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0)
+    def _row_transform(self, X: Any, weights: Floats, columns: KeptColumns | None = None) -> Transform:
+        """Return the transform that prepares rows for the kernel, from the training rows and their weights.
+
+        `columns` are those that X has kept of the caller's rows; None for all.
+        """
+        own = kernel_transform(X, weights, self.kernel, self.gamma, self.degree, self.coef0, columns)
         return replace(own, offset=self._offset)
 
     def _order(self, X: Any, y: Indices, weights: Floats, seed: int) -> Indices:

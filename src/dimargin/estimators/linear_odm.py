@@ -13,17 +13,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.common import PreparedFit, history_attribute, unchanged_on_failure
-from dimargin.estimators.data import TrainingData, training_data
+from dimargin.estimators.data import TrainingData, on_stored_columns, training_data
 from dimargin.estimators.docstrings import documented
 from dimargin.estimators.linear import LinearMarginClassifier
 from dimargin.estimators.odm import odm_loss
+from dimargin.estimators.wide_attributes import kept_of, on, set_attributes
+from dimargin.kernels.columns import SparseColumns
 from dimargin.problems.losses import ODMLoss
 from dimargin.problems.margin_losses import MarginLosses
 from dimargin.sharding.keys import order_of_keys
 from dimargin.solvers import Limits, PrimalSolution
 from dimargin.strategies import LINEAR_SOLVERS, LinearNewton, LinearSolver, LinearSVRG, LinearTraining, Progress
 from dimargin.strategies.linear import LinearFacts, linear_shards
-from dimargin.system.arrays import Floats
+from dimargin.system.arrays import Floats, Indices
 from dimargin.system.memory import check_memory
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
@@ -79,6 +81,8 @@ class LinearODMClassifier(LinearMarginClassifier):
     ----------
     %(classes_, n_features_in_, feature_names_in_)s
     coef_ : ndarray of shape (n_outputs, n_features_in_)
+        Made when it is asked for, and read-only, where the rows were sparse and had more columns than stored values:
+        such a model keeps the coefficients of the columns that occur.
     intercept_ : ndarray of shape (n_outputs,)
     objective_, dual_objective_ : float, or ndarray of shape (n_classes,) for more than two classes
         Primal objective (positive) and the dual one below it.
@@ -136,17 +140,18 @@ class LinearODMClassifier(LinearMarginClassifier):
     # ---- training ------------------------------------------------------------------------------------------------
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any = None) -> PreparedFit:
-        solver, data = self._check_solver(), training_data(self, X, y, sample_weight, linear=True)
+        solver = self._check_solver()
+        data, columns = on_stored_columns(training_data(self, X, y, sample_weight, linear=True))
         check_memory(8 * _ARRAYS * len(data.labels) * data.X.shape[1], None)
-        start, seed = self._start(data), self._seed()
+        start, seed = self._start(data, columns), self._seed()
 
         def train(limits: Limits, progress: Progress) -> tuple[dict[str, Any], str]:
             training = self._training(data, start, limits, seed, solver.deals_rows)
             solution = solver.train(replace(training, progress=progress))
-            return self._attributes(solution, data.classes, float(data.weights.sum())), solution.reason
+            return self._attributes(solution, data.classes, float(data.weights.sum()), columns), solution.reason
 
         n_levels = solver.n_levels(len(data.y)) + 1
-        return PreparedFit(n_levels, partial(self._model_attributes, data.classes), train)
+        return PreparedFit(n_levels, partial(self._model_attributes, data.classes, columns=columns), train)
 
     @available_if(_learns_in_parts)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -185,29 +190,47 @@ class LinearODMClassifier(LinearMarginClassifier):
                 raise ValueError("class_weight='balanced' needs all rows; give partial_fit the weights of the classes")
             first = not hasattr(self, "classes_")
             data = training_data(self, X, y, sample_weight, classes=self._known_classes(classes, first), linear=True)
+            data, columns = on_stored_columns(data, None if first else self._kept_columns)
             nothing = np.zeros((len(data.labels), data.X.shape[1] + 1)), 0.0
-            iterate, seen = nothing if first else self._partial
+            iterate, seen = nothing if first else (self._on(self._partial[0], columns), self._partial[1])
             calls = 0 if first else self.n_iter_
             seed = self._seed() + calls
             stage = self._training(data, iterate, Limits(tol=0.0, max_iter=1), seed)
             solution = solver.train(stage)
             iterate = np.column_stack([solution.weights, solution.objectives.intercept])
             weight = float(data.weights.sum())
-            mean = iterate if first else np.column_stack([self.coef_, self.intercept_])
+            mean = iterate if first else self._parameters_on(columns)
             mean = mean + 2 * weight / (seen + 2 * weight) * (iterate - mean)
             looked = solver.train(self._training(data, mean, Limits(tol=self.tol, max_iter=0)))
             entry = {**looked.history[-1], "scope": "partitioned"}
             attributes = {
-                **self._model_attributes(data.classes, mean),
+                **self._model_attributes(data.classes, mean, columns),
                 **self._certificate_attributes(
                     looked.objectives, "partitioned", "converged" if looked.status == "converged" else "stopped"
                 ),
                 "n_iter_": calls + 1,
                 "history_": ([] if first else self.history_) + history_attribute([entry]),
-                "_partial": (iterate, seen + weight),
+                "_partial": (self._kept(iterate, columns), seen + weight),
             }
-            self.__dict__.update(attributes)
+            set_attributes(self, attributes)
         return self
+
+    # ---- parameters, coefficients and the intercept behind them, of the columns that occur --------------------------
+
+    def _parameters_on(self, columns: Indices | None) -> Floats:
+        """Return the parameters of the model for rows of these columns, or of all."""
+        return np.column_stack([on(kept_of(self, "coef_"), columns), self.intercept_])
+
+    def _on(self, parameters: Any, columns: Indices | None) -> Floats:
+        """Return parameters that `_kept` returned for rows of these columns, or of all."""
+        return on(parameters, None if columns is None else np.append(columns, self.n_features_in_))
+
+    def _kept(self, parameters: Floats, columns: Indices | None) -> Any:
+        """Return parameters for rows of these columns as they are kept."""
+        if columns is None:
+            return parameters
+        width = self.n_features_in_
+        return SparseColumns(parameters, np.append(columns, width), width + 1)
 
     def _known_classes(self, classes: Any, first: bool) -> NDArray[Any]:
         if classes is not None:
@@ -241,7 +264,10 @@ class LinearODMClassifier(LinearMarginClassifier):
         """
         check_is_fitted(self)
         data = training_data(self, X, y, sample_weight, classes=self.classes_, linear=True)
-        parameters = np.column_stack([self.coef_, self.intercept_])
+        columns = None
+        if self._kept_columns is not None:
+            data, columns = on_stored_columns(data, self._kept_columns)
+        parameters = self._parameters_on(columns)
         with single_threaded_blas():
             training = self._training(data, parameters, Limits(tol=self.tol, max_iter=0))
             objectives = LinearNewton("conjugate_gradients").train(training).objectives
@@ -281,28 +307,35 @@ class LinearODMClassifier(LinearMarginClassifier):
         engine = LocalEngine(effective_n_threads(self.n_jobs), limits.cancelled)
         return LinearTraining(facts, engine.scatter(linear_shards(data.X, losses, order)), limits, seed, start)
 
-    def _start(self, data: TrainingData) -> Floats:
-        start = np.zeros((len(data.labels), data.X.shape[1] + 1))
-        if not self.warm_start or not hasattr(self, "coef_"):
-            return start
-        if not np.array_equal(self.classes_, data.classes) or self.coef_.shape[1] != data.X.shape[1]:
+    def _start(self, data: TrainingData, columns: Indices | None) -> Floats:
+        if not self.warm_start or not hasattr(self, "classes_"):
+            return np.zeros((len(data.labels), data.X.shape[1] + 1))
+        before, width = kept_of(self, "coef_").shape[1], self.n_features_in_
+        if not np.array_equal(self.classes_, data.classes) or before != width:
             raise ValueError(
-                f"warm_start=True needs the classes and features of the previous fit ({self.coef_.shape[1]} features, "
-                f"classes {self.classes_!r}), got {data.X.shape[1]} features, classes {data.classes!r}"
+                f"warm_start=True needs the classes and features of the previous fit ({before} features, "
+                f"classes {self.classes_!r}), got {width} features, classes {data.classes!r}"
             )
-        return np.column_stack([self.coef_, self.intercept_ * bool(self.fit_intercept)])
+        start = self._parameters_on(columns)
+        start[:, -1] *= bool(self.fit_intercept)
+        return start
 
-    def _attributes(self, solution: PrimalSolution, classes: NDArray[Any], total: float) -> dict[str, Any]:
-        """Return the fitted attributes after a fit on rows whose weights sum to `total`."""
+    def _attributes(
+        self, solution: PrimalSolution, classes: NDArray[Any], total: float, columns: Indices | None = None
+    ) -> dict[str, Any]:
+        """Return the fitted attributes after a fit on rows of these columns, or all, whose weights sum to `total`."""
         parameters = np.column_stack([solution.weights, solution.objectives.intercept])
         return {
-            **self._model_attributes(classes, parameters),
+            **self._model_attributes(classes, parameters, columns),
             **self._certificate_attributes(solution.objectives, "global", solution.status),
             "n_iter_": solution.passes,
             "history_": history_attribute(solution.history),
-            "_partial": (parameters, total),
+            "_partial": (self._kept(parameters, columns), total),
         }
 
-    def _model_attributes(self, classes: NDArray[Any], parameters: Floats) -> dict[str, Any]:
-        """Return the fitted attributes that prediction needs."""
-        return {"classes_": classes, "coef_": parameters[:, :-1].copy(), "intercept_": parameters[:, -1].copy()}
+    def _model_attributes(
+        self, classes: NDArray[Any], parameters: Floats, columns: Indices | None = None
+    ) -> dict[str, Any]:
+        """Return the fitted attributes that prediction needs, from parameters for rows of these columns or all."""
+        weights = self._of_columns(parameters[:, :-1].copy(), columns)
+        return {"classes_": classes, "coef_": weights, "intercept_": parameters[:, -1].copy()}

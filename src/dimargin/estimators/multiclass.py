@@ -15,6 +15,7 @@ from dimargin.estimators.certificate import pair_objectives
 from dimargin.estimators.common import PreparedFit, history_attribute
 from dimargin.estimators.data import TrainingData
 from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.class_pairs import ClassPairs
 from dimargin.problems.objectives import Objectives
 from dimargin.problems.one_vs_one import pair_numbers, votes_of
@@ -99,7 +100,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         n_threads, seed = effective_n_threads(self.n_jobs), self._seed()
         order = self._order(data.X, data.y, data.row_weights, seed)
         order = order[np.argsort(data.y[order], kind="stable")]
-        pairs = self._pairs(data, order, self._row_transform(data.X, data.weights), n_threads)
+        pairs = self._pairs(data, order, self._row_transform(data.X, data.weights, data.columns), n_threads)
         n_values, largest = int(data.X.size), int(pairs.n_rows.max())
         needed = self._memory_needed(largest, n_values, 1) + 16 * len(order) * len(data.classes)
         check_memory(needed, self.memory_limit)
@@ -164,7 +165,7 @@ class MulticlassKernelClassifier(KernelMarginClassifier):
         given, codes = data.kept[order[support]], data.y[order[support]]
         by_class = np.lexsort((given, codes))
         support = support[by_class]
-        transform, vectors = pairs.kernel.transform, pairs.kernel.vectors(support)
+        transform, vectors = pairs.kernel.transform, as_given(pairs.kernel.vectors(support), data.columns)
         signed = np.ascontiguousarray(outcome.signed[:, support])
         return {
             "classes_": data.classes,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.memory import check_memory
 
 _ROWS_AT_ONCE = 16384  # rows centred in float64 at a time: bounds the scratch memory
 
@@ -73,7 +76,8 @@ def column_reach(X: Any, center: Floats | None = None) -> Floats:
 
 def largest_column(X: Any, center: Floats | None = None) -> int:
     """Return the index of the column that reaches furthest from the centre (by default zero)."""
-    return int(column_reach(X, center).argmax())
+    X, columns = narrowed(X)
+    return int(columns[column_reach(X, center).argmax()])
 
 
 def narrowed(X: Any) -> tuple[Any, Indices]:
@@ -91,7 +95,72 @@ def narrowed(X: Any) -> tuple[Any, Indices]:
     """
     if not sp.issparse(X) or X.shape[1] <= X.nnz:
         return X, np.arange(X.shape[1])
-    columns, indices = np.unique(X.indices, return_inverse=True)
-    columns = columns.astype(np.int64) if len(columns) else np.zeros(1, dtype=np.int64)
-    rows = sp.csr_array((X.data, indices.astype(X.indices.dtype), X.indptr), shape=(X.shape[0], len(columns)))
-    return rows, columns
+    columns = stored_columns(X)
+    return on_columns(X, columns), columns
+
+
+def stored_columns(X: Any) -> Indices:
+    """Return the indices of the columns of CSR rows in which something is stored, ascending, at least one."""
+    columns = np.unique(X.indices).astype(np.int64)
+    return columns if len(columns) else np.zeros(1, dtype=np.int64)
+
+
+def places_of(indices: Any, columns: Indices) -> tuple[Indices, Any]:
+    """Return the places of indices among ascending columns, and which of them are there."""
+    places = np.minimum(np.searchsorted(columns, indices), len(columns) - 1)
+    return places, columns[places] == indices
+
+
+def on_columns(X: Any, columns: Indices) -> Any:
+    """Return CSR rows with these of their columns only, ascending."""
+    places, known = places_of(X.indices, columns)
+    data, offsets = X.data, X.indptr
+    if not known.all():
+        data, places = data[known], places[known]
+        offsets = np.concatenate([[0], np.cumsum(known)])[offsets]
+    small = np.int32 if max(len(columns), offsets[-1]) < 2**31 else np.int64
+    return sp.csr_array((data, places.astype(small), offsets.astype(small)), shape=(X.shape[0], len(columns)))
+
+
+def rows_on(X: Any, columns: Indices | None) -> Any:
+    """Return dense or CSR rows with these of their columns only, or as they are for None."""
+    if columns is None:
+        return X
+    return on_columns(X, columns) if sp.issparse(X) else X[:, columns]
+
+
+@dataclass(frozen=True, eq=False)
+class SparseColumns:
+    """Array with numbers for every column, of which those of a few columns are stored; all others are zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weights = SparseColumns(np.array([[0.5, -1.0]]), np.array([1, 4]), 6)
+    >>> weights.shape, weights.dense().tolist()
+    ((1, 6), [[0.0, 0.5, 0.0, 0.0, -1.0, 0.0]])
+    >>> weights.on(np.array([0, 4])).tolist()
+    [[0.0, -1.0]]
+    """
+
+    values: Floats  # of shape (..., n_stored)
+    columns: Indices  # ascending, of shape (n_stored,)
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the whole array."""
+        return (*self.values.shape[:-1], self.width)
+
+    def dense(self) -> Floats:
+        """Return the whole array, read-only; raises MemoryError if it does not fit into memory."""
+        check_memory(8 * math.prod(self.shape), None, f"an array of shape {self.shape}")
+        found = np.zeros(self.shape)
+        found[..., self.columns] = self.values
+        found.flags.writeable = False
+        return found
+
+    def on(self, columns: Indices) -> Floats:
+        """Return the numbers of these columns, of shape (..., len(columns))."""
+        places, known = places_of(columns, self.columns)
+        return np.asarray(np.where(known, self.values[..., places], 0.0))

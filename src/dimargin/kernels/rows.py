@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dimargin import _core
 from dimargin.kernels.columns import column_means, largest_column, power_sums, row_chunks, stacked
 from dimargin.kernels.functions import Kernel
+from dimargin.kernels.wide_rows import KeptColumns, as_given
 from dimargin.system.arrays import Floats
 
 Rows = _core.Rows32 | _core.Rows64
@@ -90,8 +91,12 @@ class RowTransform:
     offset: float = 0.0
 
     @classmethod
-    def fit(cls, X: Any, kernel: Kernel, weights: Floats | None = None) -> RowTransform:
+    def fit(
+        cls, X: Any, kernel: Kernel, weights: Floats | None = None, columns: KeptColumns | None = None
+    ) -> RowTransform:
         """Choose centre and precision for training rows; a weight of two centres like a row given twice.
+
+        `columns` are those that X has kept of wider rows, for messages.
 
         Raises
         ------
@@ -100,7 +105,8 @@ class RowTransform:
         """
         means = None if sp.issparse(X) else column_means(X, weights)
         center = means if kernel.stationary else None
-        return cls.for_extent(kernel, means, Extent.of(X, kernel, means), lambda: largest_column(X, center))
+        extent = Extent.of(X, kernel, means)
+        return cls.for_extent(kernel, means, extent, lambda: largest_column(as_given(X, columns), center))
 
     @classmethod
     def for_extent(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dimargin.kernels.columns import row_chunks
 from dimargin.kernels.matrix import KernelMatrix, Side
 from dimargin.kernels.rows import RowTransform
+from dimargin.kernels.wide_rows import narrow_pair
 from dimargin.system.arrays import FEW_ROUNDINGS, TINY, UNIT, Floats, Indices
 from dimargin.system.memory import check_memory
 
@@ -71,8 +72,13 @@ Transform = RowTransform | UserKernel
 def kernel_matrix(transform: Transform, X: Any, queries: Any = None, n_threads: int = 1) -> KernelMatrix:
     """Return the matrix of kernel values of rows, of the class that the transform asks for.
 
+    Where there are queries, columns in which X has nothing cost nothing, but rows of the matrix are then narrow ones.
+
     Raises MemoryError if the array over all columns of sparse rows, which the compiled core needs, does not fit.
     """
+    if queries is not None and isinstance(transform, RowTransform):
+        kernel = transform.kernel
+        X, queries = narrow_pair(X, queries, kernel.order if kernel.stationary else None)
     needed = 4 * n_threads * X.shape[1]  # hardly ever touched: a limit on addresses is what they may exceed
     if needed > _MANY and sp.issparse(X):
         check_memory(needed, None, f"a kernel of rows of {X.shape[1]} columns")

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sklearn
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
@@ -32,6 +33,8 @@ from dimargin.estimators import (
     MarginClassifier,
     OneClassCoreSetSVM,
 )
+from dimargin.estimators.wide_attributes import kept_of
+from dimargin.kernels.columns import SparseColumns
 from dimargin.kernels.user import UserKernel
 from dimargin.model_files.model_format import ModelFileError, Step, read_raw, write_model
 from dimargin.model_files.model_values import decode_transform, encode_transform
@@ -43,12 +46,13 @@ from dimargin.model_files.soundness import (
     check_machine,
     check_quantiles,
     check_scaler,
+    check_sparse_scaler,
     check_step,
 )
 from dimargin.model_files.table_steps import TABLE_STEPS, restored, stored, widths
 from dimargin.network import rivals
 from dimargin.partition import KernelClusters, Split
-from dimargin.preprocessing import CalendarFeatures, FourierFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.strategies import LINEAR_SOLVERS, STRATEGIES, Committee, Options, Router
 from dimargin.system.memory import out_of_memory
 from dimargin.system.value_tree import Arrays, decode, encode, encode_parts
@@ -68,6 +72,7 @@ _DETECTOR = (
     "support_", "support_vectors_", "dual_coef_", "offset_", *_CERTIFICATE, "_transform", "_square", "_n_given",
 )  # fmt: skip
 _ANY = ("n_features_in_", "feature_names_in_")
+_ABSENT = object()
 # what may be stored: class and fitted attributes
 _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     **{
@@ -84,6 +89,7 @@ _CLASSES: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "QuantileTransformer": (QuantileTransformer, ("quantiles_", "references_", "n_quantiles_")),
     "CalendarFeatures": (CalendarFeatures, ("days_", "has_times_")),
     "FourierFeatures": (FourierFeatures, ("frequencies_",)),
+    "SparseScaler": (SparseScaler, ("columns_", "scale_")),
     **{name: (step, ()) for name, step in TABLE_STEPS.items()},
 }
 _ALGORITHMS = frozenset(name for name in vars(rivals)["__all__"] if name[0].isupper())
@@ -102,9 +108,10 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
     ----------
     model : one of the classifiers or outlier detectors, or Pipeline
         Fitted; a pipeline's steps before the machine may be MinMaxScaler, StandardScaler, MaxAbsScaler,
-        QuantileTransformer or `dimargin.preprocessing.FourierFeatures`, and the first a ColumnTransformer of scalers,
-        SimpleImputer, OneHotEncoder and `dimargin.preprocessing.CalendarFeatures`, which was fitted to a data frame. A
-        kernel that is a function cannot be stored.
+        QuantileTransformer, `dimargin.preprocessing.SparseScaler` or `dimargin.preprocessing.FourierFeatures`, and the
+        first a ColumnTransformer of scalers, SimpleImputer, OneHotEncoder and
+        `dimargin.preprocessing.CalendarFeatures`, which was fitted to a data frame. A kernel that is a function cannot
+        be stored.
     path : path-like
         The support vectors of a kernel machine or detector, which are training rows, are in the file, so that a new
         one can be read by its owner only (mode 0600). An existing file is replaced, and keeps its mode.
@@ -222,8 +229,8 @@ def _plain_step(name: str, step: Any) -> Step:
     check_is_fitted(step)
     if kind in TABLE_STEPS:
         return Step(name, kind, *stored(step))
-    names = [a for a in _CLASSES[kind][1] + _ANY if hasattr(step, a)]
-    return Step(name, kind, step.get_params(deep=False), {key: getattr(step, key) for key in names})
+    own = {a: value for a in _CLASSES[kind][1] + _ANY if (value := kept_of(step, a, _ABSENT)) is not _ABSENT}
+    return Step(name, kind, step.get_params(deep=False), own)
 
 
 def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BaseEstimator:
@@ -253,6 +260,8 @@ def _decode_step(step: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         check_calendar(estimator)
     elif isinstance(estimator, FourierFeatures):
         check_fourier(estimator)
+    elif isinstance(estimator, SparseScaler):
+        check_sparse_scaler(estimator)
     elif isinstance(estimator, QuantileTransformer):
         check_quantiles(estimator)
     else:
@@ -275,6 +284,9 @@ def _known(make: type[BaseEstimator], parameters: dict[str, Any]) -> dict[str, A
 def _encode_other(value: Any, where: str, arrays: Arrays) -> Any:
     if isinstance(value, UserKernel) and value.function is None:
         return {"precomputed_kernel": True}
+    if isinstance(value, SparseColumns):
+        own = {"values": value.values, "columns": value.columns}
+        return {"sparse_columns": _encode_parts(own, where, arrays), "width": value.width}
     if isinstance(value, Router):
         parts = {"transform": value.rule.transform, "splits": value.rule.splits, **vars(value)}
         del parts["rule"]
@@ -305,6 +317,8 @@ def _decode_parts(parts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
 def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Any:
     if "precomputed_kernel" in value:
         return UserKernel(None)
+    if "sparse_columns" in value:
+        return _sparse_columns(**_decode_parts(value["sparse_columns"], arrays), width=value["width"])
     if "router" in value:
         parts = _decode_parts(value["router"], arrays)
         rule = KernelClusters(parts.pop("transform"), parts.pop("splits"))
@@ -318,6 +332,19 @@ def _decode_other(value: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     if "algorithm" in value:
         return _algorithm(value["algorithm"], decode(value["parameters"], arrays, _decode_other))
     return decode_transform(value, arrays)
+
+
+def _sparse_columns(values: Any, columns: Any, width: Any) -> SparseColumns:
+    sound = (
+        isinstance(width, int)
+        and columns.dtype == np.int64
+        and columns.ndim == 1
+        and bool((np.diff(columns, prepend=-1, append=width) > 0).all())
+        and values.shape[-1:] == columns.shape
+    )
+    if not sound:
+        raise ValueError("columns of an array are no places in it, or others than those of its numbers")
+    return SparseColumns(values, columns, width)
 
 
 def _algorithm(name: str, parameters: dict[str, Any]) -> Any:

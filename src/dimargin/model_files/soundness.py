@@ -9,11 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from dimargin.estimators import CoreSetSVDD, MulticlassKernelClassifier
+from dimargin.estimators.wide_attributes import kept_of
+from dimargin.kernels.columns import SparseColumns
 from dimargin.kernels.functions import MOST_DEGREE
 from dimargin.kernels.rows import RowTransform
 from dimargin.kernels.user import UserKernel
-from dimargin.preprocessing import CalendarFeatures, FourierFeatures
+from dimargin.preprocessing import CalendarFeatures, FourierFeatures, SparseScaler
 from dimargin.preprocessing.calendar_features import check_format
+from dimargin.preprocessing.sparse_scaler import SCALERS
 from dimargin.strategies import Committee, Router
 
 _MOST_DAYS = 4e6  # since 1970, beyond the year 9999
@@ -130,16 +133,25 @@ def _fits_vectors(machine: Any, n_outputs: int) -> bool:
 def check_linear_machine(machine: Any) -> None:
     """Raise ValueError for arrays that do not fit together."""
     n_outputs, width = _n_outputs(machine.classes_), machine.n_features_in_
-    partial = vars(machine).get("_partial", (np.zeros((n_outputs, width + 1)), 0.0))
+    coefficients = kept_of(machine, "coef_")
     sound = (
-        _is_real(machine.coef_, (n_outputs, width))
+        _is_wide(coefficients, (n_outputs, width))
         and _is_real(machine.intercept_, (n_outputs,))
-        and len(partial) == 2
-        and _is_real(partial[0], (n_outputs, width + 1))
-        and _finite(partial[1])
+        and _fits_partial(vars(machine).get("_partial"), coefficients)
     )
     if not sound:
         raise ValueError("its arrays do not fit together")
+
+
+def _fits_partial(partial: Any, coefficients: Any) -> bool:
+    """Return whether the parameters from which partial_fit goes on, if there are any, are kept as coefficients are."""
+    if partial is None:
+        return True
+    n_outputs, width = coefficients.shape
+    sound = len(partial) == 2 and _is_wide(partial[0], (n_outputs, width + 1)) and _finite(partial[1])
+    if not sound or isinstance(coefficients, np.ndarray) or isinstance(partial[0], np.ndarray):
+        return bool(sound and isinstance(coefficients, np.ndarray) and isinstance(partial[0], np.ndarray))
+    return np.array_equal(partial[0].columns, np.append(coefficients.columns, width))
 
 
 def check_detector(detector: Any) -> None:
@@ -160,7 +172,8 @@ def check_detector(detector: Any) -> None:
 def _fits_ball(detector: CoreSetSVDD) -> bool:
     # a ball needs the diagonal of the kernel matrix too, which is not among given values
     sound = detector.kernel != "precomputed" and _finite(detector.radius_) and detector.radius_ >= 0
-    return sound and (detector.center_ is None or _is_real(detector.center_, (detector.n_features_in_,)))
+    center = kept_of(detector, "center_")
+    return sound and (center is None or _is_wide(center, (detector.n_features_in_,)))
 
 
 def _is_matrix(values: Any) -> bool:
@@ -172,6 +185,13 @@ def _is_real(values: Any, shape: tuple[int, ...] | None = None) -> bool:
     """Return whether this is an array of finite floating-point numbers, and of this shape if one is given."""
     sound = isinstance(values, np.ndarray) and values.dtype.kind == "f" and bool(np.isfinite(values).all())
     return sound and shape in (None, values.shape)
+
+
+def _is_wide(value: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether this is an array of finite numbers of this shape, of which some columns alone may be stored."""
+    if isinstance(value, SparseColumns):
+        return value.shape == shape and _is_real(value.values)
+    return _is_real(value, shape)
 
 
 def _is_number(*values: Any, of: Any = (int, float)) -> bool:
@@ -275,6 +295,25 @@ def check_fourier(step: FourierFeatures) -> None:
         raise ValueError("n_components of the FourierFeatures is no number of them")
     if not _is_real(getattr(step, "frequencies_", None), (step.n_features_in_, components)):
         raise ValueError("frequencies_ of the FourierFeatures do not fit its columns and components")
+
+
+def check_sparse_scaler(step: SparseScaler) -> None:
+    """Raise ValueError unless the columns of a SparseScaler are ascending ones of its rows, each with its scale."""
+    columns: Any = getattr(step, "columns_", None)
+    scale: Any = getattr(step, "scale_", None)
+    sound = (
+        isinstance(step.method, str)
+        and step.method in SCALERS
+        and isinstance(columns, np.ndarray)
+        and columns.dtype == np.int64
+        and columns.ndim == 1
+        and len(columns) > 0
+        and bool((np.diff(columns, prepend=-1, append=step.n_features_in_) > 0).all())
+        and _is_real(scale, columns.shape)
+        and bool((scale > 0).all())
+    )
+    if not sound:
+        raise ValueError("columns_ and scale_ of the SparseScaler are none, or do not fit together and to its width")
 
 
 def check_scaler(scaler: Any, attributes: tuple[str, ...]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dimargin.kernels.columns import row_chunks
 from dimargin.kernels.user import Transform, kernel_matrix
+from dimargin.kernels.wide_rows import KeptColumns
 from dimargin.system.arrays import Floats, Indices
 
 _SIDE_BY_SIDE = 16  # centres in one product: all 64 of covtype at once take longer
@@ -71,6 +72,11 @@ class KernelClusters:
     def n_clusters(self) -> int:
         """Number of clusters."""
         return 1 + max(int(split.targets.max()) for split in self.splits)
+
+    def on_given(self, columns: KeptColumns) -> KernelClusters:
+        """Return the rule for rows as the caller gave them, of which the rows that it has been made of kept these."""
+        splits = tuple(replace(split, vectors=columns.widen(split.vectors)) for split in self.splits)
+        return replace(self, splits=splits)
 
     def assign(self, X: Any, n_threads: int = 1) -> Indices:
         """Return the cluster of every row of X, of shape (n,), which does not depend on the other rows."""

@@ -7,5 +7,6 @@ from dimargin.lazy import lazily
 if TYPE_CHECKING:
     from dimargin.preprocessing.calendar_features import CalendarFeatures as CalendarFeatures
     from dimargin.preprocessing.fourier_features import FourierFeatures as FourierFeatures
+    from dimargin.preprocessing.sparse_scaler import SparseScaler as SparseScaler
 else:
     __all__, __getattr__, __dir__ = lazily(__name__, ("tables",))

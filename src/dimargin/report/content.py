@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ _MOST_IN_TABLE = 100  # classes
 _SHOWN_IMPORTANCES = 20
 
 
-def content_of(model: Any, X: Any, y: Any, names: list[str], random_state: int) -> dict[str, Any]:
+def content_of(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
     """Return all that the template shows of a model and rows; parameters and errors are those of `write_report`."""
     fitted = model_facts.uncalibrated(model)
     machine = innermost(fitted)
@@ -50,7 +51,7 @@ def content_of(model: Any, X: Any, y: Any, names: list[str], random_state: int) 
     return content | {"is_detector": False} | _of_classes(model, X, np.asarray(y), names, random_state)
 
 
-def _of_classes(model: Any, X: Any, y: Any, names: list[str], random_state: int) -> dict[str, Any]:
+def _of_classes(model: Any, X: Any, y: Any, names: Callable[[int], str], random_state: int) -> dict[str, Any]:
     found = predictions_of(model, X, y)
     is_training, relation = model_facts.relation_to_training(model_facts.uncalibrated(model), X)
     important = importances(model, X, y, random_state)
@@ -78,7 +79,7 @@ def _of_classes(model: Any, X: Any, y: Any, names: list[str], random_state: int)
         "said_of_margins": said_of_margins,
         "theta": theta,
         "importances": important,
-        "importance_rows": [(names[column], mean, width) for column, mean, width in triples][:_SHOWN_IMPORTANCES],
+        "importance_rows": [(names(int(column)), mean, width) for column, mean, width in triples][:_SHOWN_IMPORTANCES],
         "repeats": REPEATS,
         "least_certain": rows.least_certain(found, X, names, important.columns),
         "most_wrong": rows.most_wrong(found, X, names, important.columns),
@@ -87,7 +88,7 @@ def _of_classes(model: Any, X: Any, y: Any, names: list[str], random_state: int)
     }
 
 
-def _of_outliers(model: Any, X: Any, names: list[str]) -> dict[str, Any]:
+def _of_outliers(model: Any, X: Any, names: Callable[[int], str]) -> dict[str, Any]:
     began = time.perf_counter()
     values = np.asarray(model.decision_function(X))
     seconds = time.perf_counter() - began

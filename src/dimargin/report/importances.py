@@ -14,6 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from dimargin.displays.unwrap import innermost
+from dimargin.estimators.wide_attributes import kept_of, on
+from dimargin.kernels.columns import narrowed, on_columns, stored_columns
 from dimargin.report.model_facts import uncalibrated
 from dimargin.report.tables import is_table, with_columns_from
 from dimargin.system.arrays import Floats, Indices
@@ -99,13 +101,14 @@ def _work_of_row(model: Any, X: Any) -> float:
 def _moving_most(model: Any, rows: Any, n_columns: int) -> Indices:
     """Return the columns whose shuffling moves the input of the machine most."""
     inside = model[:-1].transform(rows) if isinstance(model, Pipeline) and len(model) > 1 else rows
+    inside, occurring = narrowed(inside)
     mean = np.asarray(inside.mean(axis=0)).ravel()
     squares = inside.multiply(inside).mean(axis=0) if sp.issparse(inside) else (inside**2).mean(axis=0)
     variance = np.asarray(squares).ravel() - mean**2
-    coefficients = getattr(innermost(model), "coef_", None)
+    coefficients = kept_of(innermost(model), "coef_", None)
     if coefficients is not None:
-        variance = variance * (np.asarray(coefficients) ** 2).sum(axis=0)
-    return np.sort(np.argsort(-variance, kind="stable")[:n_columns])
+        variance = variance * (on(coefficients, occurring) ** 2).sum(axis=0)
+    return np.sort(occurring[np.argsort(-variance, kind="stable")[:n_columns]])
 
 
 class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
@@ -115,11 +118,15 @@ class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
         self.model, self.rows, self.columns = model, rows, columns
         self.classes_ = model.classes_
         if sp.issparse(rows):
-            others, k = np.ones(rows.shape[1]), np.arange(len(columns))
-            others[columns] = 0.0
-            self._values = rows[:, columns].toarray()
-            self._others = sp.csr_array(rows.multiply(others[None]))
-            self._places = sp.csr_array((np.ones(len(k)), (k, columns)), shape=(len(k), rows.shape[1]))
+            rows = sp.csr_array(rows)
+            self._occurring = np.union1d(stored_columns(rows), columns)
+            narrow = on_columns(rows, self._occurring)
+            others, k = np.ones(narrow.shape[1]), np.arange(len(columns))
+            places = np.searchsorted(self._occurring, columns)
+            others[places] = 0.0
+            self._values = narrow[:, places].toarray()
+            self._others = sp.csr_array(narrow.multiply(others[None]))
+            self._places = sp.csr_array((np.ones(len(k)), (k, places)), shape=(len(k), narrow.shape[1]))
 
     def fit(self, X: Any, y: Any) -> _WithShuffledColumns:
         """Do nothing: the model is fitted."""
@@ -129,7 +136,9 @@ class _WithShuffledColumns(ClassifierMixin, BaseEstimator):
         """Predict the class of each row, whose columns come from the rows with the indices in X."""
         if sp.issparse(self.rows):
             values = sp.csr_array(np.take_along_axis(self._values, X, axis=0))
-            full = sp.csr_array(self._others + values @ self._places)
+            narrow = sp.csr_array(self._others + values @ self._places)
+            indices = self._occurring[narrow.indices]
+            full = sp.csr_array((narrow.data, indices, narrow.indptr), shape=self.rows.shape)
         elif is_table(self.rows):
             full = with_columns_from(self.rows, X)
         else:

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from dimargin.displays.unwrap import innermost
 from dimargin.estimators import KernelMarginClassifier, MarginClassifier
+from dimargin.estimators.wide_attributes import kept_of
 from dimargin.report.tables import is_table
 from dimargin.report.words import bound, count, plain
 
@@ -101,8 +102,8 @@ def sizes_of(model: Any) -> list[tuple[str, str]]:
         n_given, n_support = getattr(machine, "_n_given", None), len(machine.support_)
         of = f" of {count(n_given)} training rows ({n_support / n_given:.1%})" if n_given else ""
         facts.append(("Support vectors", f"{count(n_support)}{of}"))
-    elif hasattr(machine, "coef_"):
-        facts.append(("Coefficients", count(np.size(machine.coef_))))
+    elif (coefficients := kept_of(machine, "coef_", None)) is not None:
+        facts.append(("Coefficients", count(math.prod(coefficients.shape))))
     if isinstance(model, Pipeline) and len(model) > 1:
         facts.append(("Before the machine", ", ".join(type(step).__name__ for _, step in model.steps[:-1])))
     return facts

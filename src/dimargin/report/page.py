@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -101,7 +101,7 @@ def write_report(
     if not X.shape[0]:
         raise ValueError("X has no rows, of which a report could say anything")
     X = sp.csr_array(X) if sp.issparse(X) else X
-    names = [words.plain(name) for name in _names(X, feature_names)]
+    names = _names(X, feature_names)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         content = content_of(model, X, y, names, random_state)
@@ -111,9 +111,24 @@ def write_report(
     write_file(path, page.encode("utf-8", "backslashreplace"))
 
 
-def _names(X: Any, given: Sequence[str] | None) -> Sequence[Any]:
-    if given is None:
-        given = names_of_columns(X) if is_table(X) else [f"feature {k + 1}" for k in range(X.shape[1])]
-    if len(given) != X.shape[1]:
-        raise ValueError(f"feature_names must be {X.shape[1]} names, got {len(given)}")
-    return given
+@dataclass(frozen=True)
+class FeatureNumbers(Sequence[str]):
+    """Names of features by their numbers, made one by one: sparse rows may have billions of them."""
+
+    width: int
+    first: int = 1  # number of the first
+
+    def __len__(self) -> int:
+        return self.width
+
+    def __getitem__(self, column: Any) -> Any:
+        return f"feature {column + self.first}"
+
+
+def _names(X: Any, given: Sequence[str] | None) -> Callable[[int], str]:
+    """Return the function from columns to their names as the page shows them."""
+    default = names_of_columns(X) if is_table(X) else FeatureNumbers(X.shape[1])
+    known = default if given is None else given
+    if len(known) != X.shape[1]:
+        raise ValueError(f"feature_names must be {X.shape[1]} names, got {len(known)}")
+    return lambda column: words.plain(known[column])

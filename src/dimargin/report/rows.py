@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +31,13 @@ class ShownRow:
     n_left_out: int  # values that are not shown
 
 
-def least_certain(found: Predictions, X: Any, names: list[str], first: Indices) -> list[ShownRow]:
+def least_certain(found: Predictions, X: Any, names: Callable[[int], str], first: Indices) -> list[ShownRow]:
     """Return the rows whose predictions hang by the smallest difference, whether or not they are right."""
     indices = np.argsort(found.certainty, kind="stable")[:SHOWN]
     return _shown(found, X, names, first, indices, found.certainty)
 
 
-def most_wrong(found: Predictions, X: Any, names: list[str], first: Indices) -> list[ShownRow]:
+def most_wrong(found: Predictions, X: Any, names: Callable[[int], str], first: Indices) -> list[ShownRow]:
     """Return the wrong predictions that the model was most certain of."""
     wrong = np.flatnonzero(found.predicted != found.true)
     indices = wrong[np.argsort(-found.certainty[wrong], kind="stable")[:SHOWN]]
@@ -44,7 +45,7 @@ def most_wrong(found: Predictions, X: Any, names: list[str], first: Indices) -> 
 
 
 def by_score(
-    score: Floats, X: Any, names: list[str], first: Indices, shown_score: Floats | None = None
+    score: Floats, X: Any, names: Callable[[int], str], first: Indices, shown_score: Floats | None = None
 ) -> list[ShownRow]:
     """Return the rows of the smallest scores, which they are shown with unless there are others to show."""
     indices = np.argsort(score, kind="stable")[:SHOWN]
@@ -56,7 +57,7 @@ def by_score(
 
 
 def _shown(
-    found: Predictions, X: Any, names: list[str], first: Indices, indices: Indices, score: Floats
+    found: Predictions, X: Any, names: Callable[[int], str], first: Indices, indices: Indices, score: Floats
 ) -> list[ShownRow]:
     return [
         ShownRow(
@@ -71,25 +72,25 @@ def _shown(
     ]
 
 
-def values_of(X: Any, names: list[str], first: Indices, indices: Indices) -> list[tuple[list[tuple[str, str]], int]]:
+def values_of(
+    X: Any, names: Callable[[int], str], first: Indices, indices: Indices
+) -> list[tuple[list[tuple[str, str]], int]]:
     """Return the values of some rows as text, those of the columns `first` before others, and how many are left out.
 
     Of sparse rows, values that are zero are not shown and not counted.
     """
     rows = _safe_indexing(X, indices)
-    order = np.concatenate([first, np.setdiff1d(np.arange(X.shape[1]), first)])
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
+    place = {int(column): k for k, column in enumerate(first)}
     texts = []
     for k in range(len(indices)):
         if sp.issparse(rows):
             here = rows[[k]].tocsr()
             columns, values = here.indices, here.data
         else:
-            columns = order[:VALUES]
+            columns = np.concatenate([first, np.setdiff1d(np.arange(X.shape[1]), first)])[:VALUES]
             values = [value_of(rows, k, int(j)) for j in columns] if is_table(rows) else rows[k, columns]
-        chosen = np.argsort(rank[columns], kind="stable")[:VALUES]
-        shown = [(names[columns[j]], _value(values[j])) for j in chosen]
+        chosen = np.argsort([place.get(int(j), len(place) + int(j)) for j in columns], kind="stable")[:VALUES]
+        shown = [(names(int(columns[j])), _value(values[j])) for j in chosen]
         total = len(columns) if sp.issparse(rows) else X.shape[1]
         texts.append((shown, total - len(shown)))
     return texts

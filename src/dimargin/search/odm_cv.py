@@ -30,7 +30,14 @@ from dimargin.estimators import (
     SVMClassifier,
 )
 from dimargin.estimators.common import no_probabilities, unchanged_on_failure
-from dimargin.estimators.data import TrainingData, gamma_value, training_data, with_class_weight
+from dimargin.estimators.data import (
+    TrainingData,
+    gamma_value,
+    narrow,
+    on_stored_columns,
+    training_data,
+    with_class_weight,
+)
 from dimargin.estimators.diagram import CertificateDiagram, visual_block
 from dimargin.estimators.progress import Monitor
 from dimargin.estimators.sklearn_callbacks import CallbackSupportMixin, with_callbacks
@@ -193,6 +200,8 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
             self._check_numbers()
             estimator = self._base()
             data = training_data(estimator, X, y, sample_weight)
+            is_linear = isinstance(estimator, LinearODMClassifier)
+            data = on_stored_columns(data)[0] if is_linear else data if callable(estimator.kernel) else narrow(data)
             if len(data.classes) > 2 and isinstance(estimator, MulticlassKernelClassifier):
                 _check_way(estimator)
             candidates = self._candidates(estimator, data)
@@ -404,6 +413,6 @@ def _default_grid(estimator: Any, data: TrainingData) -> list[dict[str, Any]]:
     if isinstance(estimator, SVMClassifier):
         shared, bands = {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]}, [{}]
     if estimator.kernel != "linear" and not callable(estimator.kernel):
-        scale = gamma_value("scale", data.X, data.weights)
+        scale = gamma_value("scale", data.X, data.weights, data.columns)
         shared["gamma"] = [float(scale * times) for times in (0.25, 1, 4, 16, 64)]
     return [{**band, **shared} for band in bands]

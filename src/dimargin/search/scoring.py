@@ -179,7 +179,7 @@ class Search:
         if self.linear:
             explicit = forms_hessian(len(self.data.y), self.data.X.shape[1], self.data.X.size)
             return SpaceTrainer(sample, sample.rows, sample.queries, None, explicit, intercept)
-        machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights)
+        machine.gamma = gamma_value(machine.gamma, self.data.X, sample.data.weights, self.data.columns)
         transform = machine._row_transform(sample.rows, sample.training.weights)
         if isinstance(machine._check_strategy(), Landmark):
             n_landmarks = machine.n_landmarks or Landmark.most_landmarks

@@ -23,6 +23,7 @@ from dimargin.spark.columns import FEATURES, LABEL
 from dimargin.system.arrays import Indices
 
 LINE = "value"  # the column of Spark's lines of text
+_MAX_WIDTH = 2**31 - 1  # of Spark's vectors
 
 
 class Parsed(NamedTuple):
@@ -55,6 +56,8 @@ class LibsvmText(Format):
         lines = batch.column(LINE)
         text = self.options.utf8(_joined(lines)).removeprefix(BOM)
         X, y = parse_lines(text, lambda k: f"{self.path}, {_quoted(lines[k].as_py())}")
+        if X.shape[1] > _MAX_WIDTH:
+            raise DataFileError(f"{self.path}: feature {X.shape[1] - 1} is above {_MAX_WIDTH - 1}, Spark's largest")
         return Parsed(X, *np.unique(y, return_inverse=True)) if len(y) else None
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from dimargin.kernels.matrix import KernelMatrix
+from dimargin.kernels.wide_rows import KeptColumns
 from dimargin.partition import KernelClusters
 from dimargin.system.arrays import Floats, Indices
 
@@ -38,6 +39,10 @@ class Router:
     def take(self, index: Indices) -> Self:
         """Return the router for some of the vectors."""
         return replace(self, clusters=self.clusters[index])
+
+    def on_given(self, columns: KeptColumns | None) -> Self:
+        """Return the router for rows as the caller gave them, of which the rows that it has been made of kept these."""
+        return self if columns is None else replace(self, rule=self.rule.on_given(columns))
 
     def decision_values(self, kernel: KernelMatrix, X: Any, coefficients: Floats) -> Floats:
         """Return decision values, of shape (n_outputs, n_rows); a row costs the kernel values of its own cluster only.

@@ -1,0 +1,111 @@
+"""Wide sparse rows without the columns that do not occur, for kernels of which each value sums over common columns.
+
+The compiled core has an array over all columns for every thread, and counts columns in 32 bits. Where rows are so wide
+that this array would be large, kernels are computed on narrow rows. Bounds of rounding stay as they are: the core cuts
+sums over long rows in parts by columns, and every column stays in its part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from dimargin import _core
+from dimargin.kernels.columns import on_columns, places_of, power_sums, stored_columns
+from dimargin.system.arrays import Indices
+
+WIDE = 2**24
+"""Columns up to which the core's array over them, of 64 MiB, costs hardly anything: it is never filled."""
+
+
+def is_wide(X: Any) -> bool:
+    """Return whether rows are sparse and so wide that kernels are computed without the columns that do not occur."""
+    return bool(sp.issparse(X) and X.shape[1] > WIDE)
+
+
+@dataclass(frozen=True, eq=False)
+class KeptColumns:
+    """Columns of wide rows that are kept, and where they are in narrow rows.
+
+    A last column of narrow rows stands for all columns that are not kept, which rows to predict may have.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> X = sp.csr_array(([1.0, 2.0], ([0, 1], [7, 10**9])), shape=(2, 10**10))
+    >>> kept = KeptColumns.of(X)
+    >>> narrow = kept.narrow(X)
+    >>> narrow.shape[1], bool(abs(kept.widen(narrow) - X).sum() == 0)
+    (24, True)
+    """
+
+    columns: Indices  # ascending
+    width: int  # of wide rows
+
+    @classmethod
+    def of(cls, X: Any) -> Self:
+        """Return the columns of CSR rows in which something is stored."""
+        return cls(stored_columns(X), X.shape[1])
+
+    @cached_property
+    def _begins(self) -> Indices:
+        """Places in `columns` at which the parts begin that the core cuts wide rows in, and the end of the last."""
+        part = _core.columns_a_part(self.width)
+        return np.searchsorted(self.columns, part * np.arange(_core.SPARSE_PARTS + 1))
+
+    @cached_property
+    def _part(self) -> int:
+        """Columns of a part of narrow rows, of which the last one is free."""
+        return int(np.diff(self._begins).max()) + 1
+
+    def narrow(self, X: Any, order: int | None = None) -> Any:
+        """Return wide CSR rows as narrow ones.
+
+        What rows have in columns that are not kept is left out, or if there is an `order` replaced by their norm of
+        this order, in the last column: the distance from rows without these columns stays as it is.
+        """
+        places, known = places_of(X.indices, self.columns)
+        parts = np.searchsorted(self._begins, places, side="right") - 1
+        indices = parts * self._part + places - self._begins[parts]
+        shape = X.shape[0], self._part * _core.SPARSE_PARTS
+        if known.all():
+            return sp.csr_array((X.data, indices.astype(np.int32), _small(X.indptr)), shape=shape)
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        numbers, rows, indices = X.data[known], rows[known], indices[known]
+        if order is not None:
+            unknown = on_columns(X, np.setdiff1d(X.indices, self.columns))
+            with np.errstate(over="ignore"):
+                rest = power_sums(unknown, order) ** (1 / order)
+            others = np.flatnonzero(rest)
+            numbers, rows = np.concatenate([numbers, rest[others]]), np.concatenate([rows, others])
+            indices = np.concatenate([indices, np.full(len(others), shape[1] - 1)])
+        found = sp.csr_array((numbers, (rows, indices.astype(np.int32))), shape=shape)
+        found.sum_duplicates()
+        return found
+
+    def widen(self, X: Any) -> Any:
+        """Return narrow CSR rows, without a number in the last column, as wide ones."""
+        indices = self.columns[self._begins[X.indices // self._part] + X.indices % self._part]
+        return sp.csr_array((X.data, indices, X.indptr.astype(np.int64)), shape=(X.shape[0], self.width))
+
+
+def _small(offsets: Any) -> Any:
+    """Return offsets in 32 bits if these suffice, as the indices of narrow rows are: an array has both of one type."""
+    return offsets.astype(np.int32) if offsets[-1] < 2**31 else offsets
+
+
+def as_given(X: Any, kept: KeptColumns | None) -> Any:
+    """Return rows as the caller gave them: wide ones again, if only some of their columns have been kept."""
+    return X if kept is None else kept.widen(X)
+
+
+def narrow_pair(X: Any, queries: Any, order: int | None) -> tuple[Any, Any]:
+    """Return rows and queries without the columns that the rows do not have, if they are wide; see `KeptColumns`."""
+    if not is_wide(X):
+        return X, queries
+    kept = KeptColumns.of(X)
+    return kept.narrow(X), kept.narrow(queries, order)
