@@ -45,8 +45,7 @@ class ParquetRows:
         with self._file() as file:
             schema = file.schema_arrow
         self._given = {name.strip(): name for name in reversed(schema.names)}
-        names = [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
-        self.taken = TableColumns.choose(path, names, label, columns, needs_label, drop)
+        self.taken = TableColumns.choose(path, _named(schema), label, columns, needs_label, drop)
         self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
         self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
         if self.taken.label is not None:
@@ -91,6 +90,15 @@ class ParquetRows:
     def values(self, y: NDArray[Any] | None) -> NDArray[Any] | None:
         """Return the labels of all batches, joined, as `DataSet` has them."""
         return self._texts.values(y) if y is not None and self._text_labels else y
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the names of the columns of a file."""
+    return _named(pyarrow.parquet.read_schema(path))
+
+
+def _named(schema: pa.Schema) -> list[str]:
+    return [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
 
 
 def read_parquet(
