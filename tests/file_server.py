@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -15,7 +15,8 @@ class FileServer(ThreadingHTTPServer):
 
     `closes_after` bytes of the next answer it closes the connection, once. The header `version`, by default an ETag,
     tells one version of a file from another, if it is not None; without `lengths`, none says how long a file is;
-    without `ranges`, parts are not served, and if `careless`, they are served of whatever version there is.
+    without `ranges`, parts are not served, and if `careless`, they are served of whatever version there is. `excess` is
+    sent behind what the length says, in chunks, so that the client does not stop by itself.
     """
 
     daemon_threads = True
@@ -29,6 +30,7 @@ class FileServer(ThreadingHTTPServer):
         self.version: str | None = "ETag"
         self.lengths = self.ranges = True
         self.careless = False
+        self.excess = b""
         self.shift = 0  # by how many bytes parts begin too late
 
     @property
@@ -51,6 +53,8 @@ class _Handler(BaseHTTPRequestHandler):
             first = int(wanted.removeprefix("bytes=").removesuffix("-")) + server.shift
             if first >= len(content):
                 return self.send_error(416)
+        if server.excess:
+            self.protocol_version, self.close_connection = "HTTP/1.1", True
         self.send_response(206 if first else 200)
         if first:
             self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
@@ -58,10 +62,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(server.version, version)
         if server.lengths:
             self.send_header("Content-Length", str(len(content) - first))
+        if server.excess:
+            self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         rest = content[first:][: server.closes_after]
         server.closes_after = None
         server.sent += len(rest)  # before the client can know
+        if server.excess:
+            with suppress(ConnectionError):  # the client has seen enough
+                for chunk in (rest, *[server.excess] * 1000):
+                    server.sent += len(chunk)
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                self.wfile.write(b"0\r\n\r\n")
+            return
         self.wfile.write(rest)
 
     def log_message(self, *_: object) -> None:

@@ -1,5 +1,6 @@
 """A release goes out only when tag, version, changelog and links are in order."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +37,19 @@ def test_what_is_missing_is_named(tmp_path, given, message):
     done = check(tmp_path, **given)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("Not ready for a release: ") and message in done.stderr
+
+
+# ---- what builds and publishes ---------------------------------------------------------------------------------------
+
+ROOT = SCRIPT.parents[1]
+
+
+def test_actions_and_images_are_pinned_by_hash():
+    """A tag or a branch can be moved by whoever takes over its owner's account, and the next release would run that."""
+    text = "\n".join(path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml"))
+    used = re.findall(r"uses:.*", text)
+    pinned = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+")
+    assert len(used) > 10 and [line for line in used if not pinned.fullmatch(line)] == []
+    images = [line for line in (ROOT / "Dockerfile").read_text().split("\n") if line.startswith("FROM ")]
+    assert len(images) == 2
+    assert [line for line in images if not re.match(r"FROM python:[\w.-]+@sha256:[0-9a-f]{64}( |$)", line)] == []

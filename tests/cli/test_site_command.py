@@ -310,8 +310,11 @@ def run(*arguments):
 def test_mistakes_are_a_line(tmp_path, rows):
     write_csv(tmp_path / "a.csv", rows[0][:9], rows[1][:9])
     data = ("--data", str(tmp_path / "a.csv"), "--name", "a", "--folder", str(tmp_path / "a"))
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "status.json").write_text('{"site": "a", "neighbours": 3}')
     for flags, text in (
         (("--name", "a", "--folder", str(tmp_path / "none"), "--status"), "no site has run in this folder"),
+        (("--name", "a", "--folder", str(tmp_path / "odd"), "--status"), "status.json is damaged"),
         ((*data, "--alpha", "-1"), "--alpha must be a number above 0, got -1.0"),
         ((*data, "--alpha", "1e-60"), "alpha must be in [1e-50, 1e+50], got 1e-60"),
         ((*data, "--share-rows"), "--program gadget shares parameters only"),

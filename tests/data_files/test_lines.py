@@ -4,16 +4,17 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import sys
 
 import bounded
 import numpy as np
 import pytest
-from data_files import fault
+from data_files import fault, small_chunks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dimargin.data_files import DataFileError, GrowingFile, chunks, lines, read_data
+from dimargin.data_files import DataFileError, GrowingFile, chunks, csv_text, libsvm, lines, read_data
 from dimargin.libsvm import from_libsvm
 from dimargin.model_files import ModelFileError
 
@@ -51,6 +52,21 @@ def test_a_line_that_is_too_long_is_named(name, written, monkeypatch):
         file.write(b"1" * 2_000_000)
     with pytest.raises(DataFileError, match="line 6: longer than 2000 bytes"):
         growing.read()
+
+
+@pytest.mark.parametrize("name", ["rows.svm", "rows.csv"])
+def test_a_file_that_is_cut_while_it_is_read(name, written, monkeypatch):
+    row = "1 1:1 2:2\n" if "svm" in name else "1,2,3\n"
+    path, rows = written(name, row * 300_000), chunks.Chunk
+    small_chunks(monkeypatch, 10_000)
+
+    def cut(*given):
+        os.truncate(path, 300_000)
+        return rows(*given)
+
+    monkeypatch.setattr(libsvm if "svm" in name else csv_text, "Chunk", cut)
+    message = fault(path, None if "svm" in name else 0)
+    assert f"FILE was cut while it was read: it ends after 300000 bytes, and had {300_000 * len(row)} before" == message
 
 
 def test_what_is_ordinary_is_read_however_well_it_is_compressed(written):

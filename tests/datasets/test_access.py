@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import hashlib
+import json
 import lzma
 import re
 import sys
@@ -112,13 +113,20 @@ def test_a_file_put_into_the_cache_by_hand_is_taken_as_it_is(offer, cache, serve
     assert load("toy").X.shape == (2, 3) and words(entry) == ["cache, put there by hand"] and not server.requests
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"size": 3}'])
+RECORD = {"sha256": "0" * 64, "size": 3, "address": "http://x", "day": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"size": 3}', "[" * 10**5, "3", "", *(json.dumps({**RECORD, name: None}) for name in RECORD)],
+)
 def test_a_damaged_record_is_named(offer, text):
-    offer(bz2.compress(TEXT))
+    entry = offer(bz2.compress(TEXT))
     record = fetch("toy").train.with_name("toy.bz2.record.json")
     record.write_text(text)
     with pytest.raises(ChangedFileError, match=r"toy.bz2.record.json is no record of a fetch .*; remove it and"):
         path("toy")
+    assert words(entry) == ["cache, with a damaged record"]
 
 
 def test_features_beyond_those_of_the_catalogue_are_refused(offer, mine):

@@ -151,6 +151,29 @@ def test_a_file_of_unknown_length_is_refused(server, offer, cache):
     assert names(cache) == []
 
 
+@pytest.mark.parametrize("after", [0, 10 * CHUNK], ids=["whole", "gone on with"])
+def test_no_more_is_taken_than_the_server_has_said(server, offer, cache, after):
+    offer(LONG)
+    if after:
+        broken(server, after)
+    server.excess = bytes(2**20)
+    with pytest.raises(FetchError, match=f"more came than the {len(LONG)} bytes that the server had said"):
+        fetch("toy")
+    assert names(cache) == [] and server.sent < len(LONG) + 100 * 2**20, "all of it was taken"
+    server.excess = b""
+    assert fetch("toy").train.read_bytes() == LONG
+
+
+@pytest.mark.parametrize("notes", ["", "{", "[1]", "[" * 10**5, '{"address": 3}', '{"total": "x"}', "\xff"])
+def test_a_transfer_whose_notes_are_damaged_begins_again(server, offer, cache, notes):
+    offer(LONG)
+    broken(server)
+    known = json.loads((cache / "toy.bz2.part.json").read_text())
+    changed = json.dumps({**known, **json.loads(notes)}) if notes.startswith('{"') else notes
+    (cache / "toy.bz2.part.json").write_text(changed, encoding="latin-1")
+    assert fetch("toy").train.read_bytes() == LONG and server.requests[-1] == ("/toy.bz2", None)
+
+
 def test_what_is_not_there_is_named(server, offer, cache):
     offer(TRAIN)
     server.files.clear()

@@ -18,9 +18,11 @@ from text_files import write_moons
 import dimargin as dm
 import dimargin.experiments.cache
 from dimargin.data_files import DataFileError
+from dimargin.experiments.cache import Cache
 from dimargin.experiments.data import load
 from dimargin.experiments.declarations import Method, Sample
 from dimargin.experiments.examine import dual_objective
+from dimargin.experiments.outcome import Outcome
 from dimargin.experiments.run import CELLS, Options, Watcher, run_experiment
 
 PATIENCE = 60  # seconds
@@ -205,6 +207,37 @@ def test_a_damaged_file_of_the_cache_is_named(moons, tmp_path):
     path.write_text("{}")
     with pytest.raises(ValueError, match=f"{path.name} is not the outcome of a cell"):
         run_experiment(experiment(), tmp_path, Options())
+
+
+TRACE = {"x": [1, 2], "lines": [[1, 2]], "level": 1}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"status": 5}, {"status": "fine"}, {"status": None}, {"metrics": [1]}, {"metrics": {"accuracy": "high"}},
+        {"metrics": {"accuracy": float("nan")}}, {"metrics": {"beauty": 1.0}}, {"reason": 3}, {"traceback": []},
+        {"warnings": "none"}, {"warnings": [1]}, {"traces": []}, {"traces": {"a": 1}}, {"traces": {"a": {}}},
+        {"traces": {"a": TRACE | {"x": [1]}}}, {"traces": {"a": TRACE | {"level": "high"}}}, {"more": 1},
+        *("limit", "cell", "outcome", "depth"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_the_cache_holds_is_not_believed(damage, tmp_path):
+    cell = experiment().parts[0].cells(Sample("svmguide1"), False, ())[0]
+    cache = Cache(tmp_path, {"python": "3"})
+    right = Outcome("done", {"accuracy": 0.5}, warnings=["slow"], traces={"a": TRACE})
+    cache.store(cell, "0", 60, right)
+    assert cache.find(cell, "0", 60) == right
+    (path,) = tmp_path.iterdir()
+    stored = json.loads(path.read_text())
+    if isinstance(damage, dict):
+        stored["outcome"] |= damage
+    else:
+        stored[damage] = None
+    path.write_text("[" * 10**5 if damage == "depth" else json.dumps(stored))
+    with pytest.raises(ValueError, match=f"{path.name} is not the outcome of a cell .*; delete it to run that again"):
+        cache.find(cell, "0", 60)
 
 
 def test_parts_and_samples_of_one_data_set(moons, tmp_path):

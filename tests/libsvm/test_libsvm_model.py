@@ -53,6 +53,7 @@ def test_libsvm_reads_ours(tmp_path, kernel, machine, form):
     X = form(np.where(np.abs(X) < 0.3, 0.0, X))
     machine.set_params(**KERNELS[kernel], tol=1e-6).fit(X, y)
     dm.to_libsvm(machine, tmp_path / "m")
+    assert (tmp_path / "m").stat().st_mode & 0o077 == 0  # it holds rows
     labels, values = official(tmp_path / "m", X)
     assert_allclose(values[:, 0], machine.decision_function(X), rtol=1e-5, atol=1e-5)
     assert (labels == machine.predict(X)).all()

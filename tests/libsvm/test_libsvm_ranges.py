@@ -1,5 +1,7 @@
 """svm-scale's numbers and range files."""
 
+import os
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dimargin.data_files import DataFileError, read_data
+from dimargin.data_files import DataFileError, lines, read_data
 from dimargin.libsvm.ranges import FeatureRanges
 
 # what svm-scale of LIBSVM 3.37 makes of this text
@@ -116,7 +118,7 @@ def test_a_round_trip_changes_nothing(tmp_path_factory, features, values, labels
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: 'x', as svm-scale -s writes it, expected in a range file, got ''"),
+        ("", "line 1: 'x', as svm-scale -s writes it, expected in a range file, got 'the end'"),
         ("z\n0 1\n", "line 1: 'x'"),
         ("y\n0 1\nx\n0 1\n", "line 3: 2 finite numbers expected in a range file, got 'x'"),
         ("y\n0 1\n0 1\n0 1\n", "line 4: 'x'"),
@@ -136,6 +138,27 @@ def test_a_round_trip_changes_nothing(tmp_path_factory, features, values, labels
 def test_damage_is_named(tmp_path, text, message):
     (tmp_path / "ranges").write_text(text)
     with pytest.raises(DataFileError, match=f"ranges, {message}"):
+        FeatureRanges.read(tmp_path / "ranges")
+
+
+@pytest.mark.parametrize("start", ["", "x\n-1 1\n1 0 1\n"])
+def test_zeros_without_an_end_are_refused(start, tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "LONGEST_LINE", 2_000_000)
+    path = tmp_path / "ranges"
+    if start:
+        path.write_text(start)
+        os.truncate(path, 2**33)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(DataFileError, match=rf"ranges, line {4 if start else 1}: longer than 2000000 bytes"):
+        FeatureRanges.read(path)
+
+
+def test_empty_lines_count_only_before_others(tmp_path):
+    (tmp_path / "ranges").write_text("x\n-1 1\n1 0 1\n \n\n")
+    assert FeatureRanges.read(tmp_path / "ranges").features.tolist() == [1]
+    (tmp_path / "ranges").write_text("x\n-1 1\n1 0 1\n\n2 0 1\n")
+    with pytest.raises(DataFileError, match=r"ranges, line 4: 3 finite numbers expected in a range file, got ''"):
         FeatureRanges.read(tmp_path / "ranges")
 
 

@@ -1,13 +1,17 @@
 """The text of LIBSVM's models, as it is written by hand, and damaged."""
 
 import itertools
+import os
+import sys
 
+import bounded
 import numpy as np
 import pytest
 from libsvm_counterpart import official
 from numpy.testing import assert_allclose
 
 import dimargin as dm
+from dimargin.data_files import lines
 from dimargin.model_files import ModelFileError
 
 TEXT = """svm_type c_svc
@@ -153,3 +157,36 @@ def test_order_of_the_header_and_line_ends_do_not_matter(model_file):
 def test_a_missing_file_is_the_systems_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         dm.from_libsvm(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [("", "line 1: more than 16777216 bytes before a line 'SV'"), (TEXT, "line 16: longer than 2000000 bytes")],
+    ids=["nothing else", "behind a model"],
+)
+@pytest.mark.parametrize("has_end", [False, True])
+def test_zeros_without_an_end_are_refused(start, message, has_end, tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "LONGEST_LINE", 2_000_000)
+    path = tmp_path / "some.model"
+    if has_end or start:
+        path.write_text(start)
+        os.truncate(path, 2**33)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(ModelFileError, match=rf"some\.model, {message}"):
+        dm.from_libsvm(path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(("n_classes", "row"), [(2, "1 1:1\n"), (10, "1 " * 9 + "1:1\n")])
+def test_reading_takes_ten_times_the_text_at_most(n_classes, row, tmp_path):
+    """Lines of six bytes took 42 times the text, as objects of Python."""
+    n, path = 20 * 2**20 // len(row), tmp_path / "some.model"
+    pairs, names = n_classes * (n_classes - 1) // 2, range(n_classes)
+    header = f"svm_type c_svc\nkernel_type linear\nnr_class {n_classes}\ntotal_sv {n}\nrho{' 0' * pairs}\n"
+    path.write_text(f"{header}label {' '.join(map(str, names))}\nnr_sv {n}{' 0' * (n_classes - 1)}\nSV\n{row * n}")
+    imports = "import resource, sklearn.datasets\nfrom dimargin.libsvm import from_libsvm"
+    peak = "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024"
+    code = f"before = {peak}; from_libsvm({str(path)!r}); assert {peak} - before < 10 * 20 * 2**20, {peak} - before"
+    assert bounded.run(imports, code, megabytes=4000) == "done\n"

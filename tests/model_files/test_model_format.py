@@ -1,6 +1,7 @@
 """Model files of plain values: written without scikit-learn, read with it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -102,9 +103,75 @@ def test_raw_files(tmp_path):
     assert path.read_bytes() == before
 
 
+def test_a_new_model_is_its_owners_and_an_old_one_keeps_its_mode(tmp_path):
+    fitted, _ = machine()
+    before = os.umask(0o022)
+    try:
+        dm.save(fitted, tmp_path / "m")
+        assert (tmp_path / "m").stat().st_mode & 0o777 == 0o600
+        (tmp_path / "m").chmod(0o640)
+        dm.save(fitted, tmp_path / "m")
+        assert (tmp_path / "m").stat().st_mode & 0o777 == 0o640
+    finally:
+        os.umask(before)
+
+
 def test_the_kept_file_is_written_again_with_the_same_bytes(tmp_path):
     kept = Path(__file__).parent.parent / "data" / "model_format_1.dimargin"
     assert model_format.file_content(*read_raw(kept)) == kept.read_bytes()
+
+
+CUT = """
+import json, os, sys
+from dimargin.model_files import ModelFileError, load, model_format
+
+path, moment = sys.argv[1:]
+module, name = {"opened": (os, "fstat"), "read": (json, "loads")}[moment]
+original = getattr(module, name)
+
+def cut(*given, **options):
+    result = original(*given, **options)
+    os.truncate(path, 5000)
+    return result
+
+setattr(module, name, cut)
+try:
+    load(path)
+except ModelFileError as error:
+    print(error)
+else:
+    print("loaded")
+"""
+
+
+@pytest.mark.slow_after(1)
+@pytest.mark.parametrize(("moment", "said"), [("opened", "damaged: "), ("read", "loaded")])
+def test_a_file_that_is_cut_while_it_is_loaded_ends_no_process(moment, said, tmp_path):
+    fitted, _ = machine()
+    path = tmp_path / "m"
+    vectors = {"n_features_in_": 2 * 10**5, "coef_": np.zeros((3, 2 * 10**5)), "_partial": (np.zeros((3, 200001)), 0)}
+    attributes = {**{name: getattr(fitted, name) for name in ENOUGH}, **vectors}
+    write_model(path, [Step("machine", "LinearODMClassifier", {}, attributes)])
+    done = subprocess.run([sys.executable, "-c", CUT, path, moment], capture_output=True, text=True)
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("content", ["zeros without an end", "8 GiB of zeros", "a model and 8 GiB of zeros"])
+def test_a_file_without_an_end_or_larger_than_memory_is_refused(content, tmp_path):
+    path = tmp_path / "m"
+    if content == "zeros without an end":
+        path.symlink_to("/dev/zero")
+    else:
+        fitted, _ = machine()
+        if content.startswith("a model"):
+            dm.save(fitted, path)
+        with open(path, "ab") as file:
+            file.truncate(2**33)
+    said = bounded.run("from dimargin.model_files import load", f"load({str(path)!r})", megabytes=500)
+    expected = "needs more memory than there is" if content.startswith("a model") else "no dimargin model begins"
+    assert said.startswith(f"ModelFileError {path}") and expected in said, said
 
 
 @pytest.mark.slow

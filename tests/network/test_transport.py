@@ -238,7 +238,8 @@ def test_every_start_is_an_incarnation_and_the_end_is_remembered(tmp_path):
         with Running(Site("a"), state=path) as running:
             running.site._program.count += 1
         assert read_state(path) == {"site": "a", "incarnation": incarnation, "program": {"count": incarnation + 1}}
-    assert os.stat(path).st_mode & 0o077 == 0
+        assert os.stat(path).st_mode & 0o777 == (0o640 if incarnation else 0o600)
+        os.chmod(path, 0o640)
     assert os.listdir(tmp_path) == ["a.state"] and running.wire.closed
 
 
@@ -268,8 +269,27 @@ def test_a_damaged_state_is_refused_with_the_name_of_its_file(tmp_path):
         LiveSite(Site("a"), Wire(), state=tmp_path / "none" / "a.state")
 
 
+def test_a_state_without_an_end_or_too_deep_is_refused(tmp_path):
+    path, endless = tmp_path / "a.state", tmp_path / "endless"
+    with Running(Site("a"), state=path):
+        pass
+
+    class Deep(Site):
+        def restore(self, state):
+            json.loads("[" * 10**5)
+
+    with pytest.raises(StateError, match=r"a\.state is no state that a Deep can go on from: RecursionError"):
+        LiveSite(Deep("a"), Wire(), state=path).run(max_time=0)
+    endless.symlink_to("/dev/zero")
+    with pytest.raises(StateError, match="endless is no state of a site"):
+        read_state(endless)
+    os.truncate(path, 2**40)
+    with pytest.raises(StateError, match=r"a\.state: the state needs more memory than there is"):
+        read_state(path)
+
+
 def test_what_a_kill_has_left_half_written_is_no_harm(tmp_path):
-    path, part = tmp_path / "a.state", tmp_path / "a.state.part"
+    path, part = tmp_path / "a.state", tmp_path / ".a.state.0badcafe.part"
     with Running(Site("a"), state=path) as running:
         running.site._program.count = 7
     part.write_bytes(path.read_bytes()[:20])

@@ -62,6 +62,7 @@ def test_sites_learn_from_files_and_write_models_that_predict(tmp_path, flowers)
     data = read_data(tmp_path / "all.csv")
     frame = pandas.DataFrame(data.X, columns=data.feature_names)
     for name in ("north", "south", "west"):
+        assert (tmp_path / name / "model.dimargin").stat().st_mode & 0o077 == 0
         model = dimargin.load(tmp_path / name / "model.dimargin")
         assert (model.predict(frame) == y).mean() > 0.7
         assert model[0].data_max_.tolist() == X.max(axis=0).tolist()
@@ -165,9 +166,10 @@ def test_a_killed_site_goes_on_with_its_file(tmp_path, flowers):
 def test_nobody_reads_a_status_of_no_site(tmp_path):
     with pytest.raises(FileNotFoundError, match="no site has run in this folder"):
         SiteFolder(tmp_path).read_status()
-    (tmp_path / "status.json").write_text("{")
-    with pytest.raises(ValueError, match=r"status\.json is damaged"):
-        SiteFolder(tmp_path).read_status()
+    for text in ("{", "[" * 10**5, "[]", "3"):
+        (tmp_path / "status.json").write_text(text)
+        with pytest.raises(ValueError, match=r"status\.json is damaged"):
+            SiteFolder(tmp_path).read_status()
 
 
 def test_data_that_cannot_be_read_is_said_at_once(tmp_path):
@@ -214,3 +216,11 @@ print(next(line for line in open("/proc/self/status") if line.startswith("VmRSS"
     modules, *memory = run.stdout.split("\n")
     assert modules == "[]"
     assert int(memory[0]) < 150_000  # kB
+
+
+def test_the_log_is_ascii_whatever_peers_say():
+    lines = []
+    json_log("a", lines.append)("refused", {"site": "\x1b[2J\u202e", "reason": "two\nlines"})
+    (line,) = lines
+    assert line.isascii() and line.count("\n") == 1 and "\x1b" not in line
+    assert json.loads(line)["about"] == "\x1b[2J\u202e" and json.loads(line)["reason"] == "two\nlines"

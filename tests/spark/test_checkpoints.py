@@ -291,6 +291,7 @@ def test_a_folder_is_free_when_its_fit_has_ended(frame, folder, monkeypatch, ran
     other = clone(ODM).set_params(lam=10.0)
     killed_after(monkeypatch, 2, other, frame, COLUMNS, checkpoint_dir=str(folder))
     assert (folder / "0003" / "manifest").exists()  # of the fit before
+    assert [path for path in folder.rglob("*.parquet") if path.stat().st_mode & 0o077] == [], "others can read rows"
     ran.clear()
     found, _ = trained(other, frame, checkpoint_dir=str(folder))
     assert not any("level 2" in name for name in ran)

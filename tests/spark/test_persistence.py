@@ -70,6 +70,8 @@ def test_a_model_is_loaded_as_it_was_saved(spark, tmp_path, cls, machine):
 def test_a_model_goes_from_file_to_file(spark, tmp_path):
     dm.save(MACHINES[1][1].fit(X, Y), tmp_path / "file")
     SVMClassificationModel.fromSklearn(dm.load(tmp_path / "file")).save(str(tmp_path / "model"))
+    rows = [path for path in (tmp_path / "model" / "data").iterdir() if path.suffix == ".parquet"]
+    assert rows and all(path.stat().st_mode & 0o077 == 0 for path in rows), "others can read the support vectors"
     again = SVMClassificationModel.read().load(str(tmp_path / "model")).toSklearn()
     assert (again.decision_function(X) == dm.load(tmp_path / "file").decision_function(X)).all()
 

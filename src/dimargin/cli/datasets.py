@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from dimargin.datasets import fetch, path
 from dimargin.datasets.catalogue import CATALOGUE, Entry, entry_of
 from dimargin.datasets.places import cache_folder, data_folder, find
 from dimargin.datasets.records import read_record, trust
+from dimargin.system.printing import printable
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A name that dimargin datasets list prints.")]
 NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME", help="Names that dimargin datasets list prints.")]
@@ -24,8 +26,9 @@ class TransferDisplay:
 
     def __init__(self, console: Console, quiet: bool) -> None:
         self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TextColumn("left"),
-            TimeRemainingColumn(), console=console, transient=True, disable=quiet or not console.is_terminal,
+            TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
+            TextColumn("left"), TimeRemainingColumn(), console=console, transient=True,
+            disable=quiet or not console.is_terminal,
         )  # fmt: skip
         self._tasks: dict[str, Any] = {}
 
@@ -59,7 +62,7 @@ def _list(as_json: JsonOption = False) -> None:
         numbers = [entry.train.rows, entry.test and entry.test.rows, entry.features]
         written = ["" if number is None else f"{number:,}" for number in numbers]
         table.add_row(entry.name, *written, ", ".join(entry.papers), _where(entry))
-    out.console.print(table, markup=False)
+    out.console.print(table)
     out.say(f"DIMARGIN_DATA: {'not set' if folder is None else folder}\ncache: {cache}")
 
 
@@ -87,7 +90,7 @@ def _path(name: NameArgument) -> None:
     """
     for file in path(name):
         if file is not None:
-            print(file)
+            print(printable(file) if sys.stdout.isatty() else file)
 
 
 def _fetch(names: NamesArgument, quiet: QuietOption = False) -> None:

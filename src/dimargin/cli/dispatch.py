@@ -11,10 +11,12 @@ import typer
 
 from dimargin.cli.root import COMMANDS, new_app, overview, register
 from dimargin.system.extras import MissingExtra
+from dimargin.system.printing import printable
 
 COMPLETION = "_DIMARGIN_COMPLETE"  # set by a shell that completes a line
 _ABORTED = 130  # what typer makes of Ctrl-C
 _WRONG_USAGE = 2  # of typer too
+_plain_warning = warnings.formatwarning
 _MISTAKES = (ValueError, TypeError, OSError, MemoryError, ImportError)  # a line, not a traceback
 
 
@@ -35,6 +37,7 @@ def _app() -> typer.Typer:
 def main() -> NoReturn:
     """Run the command line; a mistake or a missing extra is a line on standard error and exit status 1 or 2."""
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    warnings.formatwarning = _printable_warning
     try:
         _app()()
     except SystemExit as end:
@@ -45,8 +48,15 @@ def main() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone; so do we, without a word
     except MissingExtra as error:
-        print(f"dimargin: {error}", file=sys.stderr)
+        print(f"dimargin: {printable(error)}", file=sys.stderr)
         sys.exit(_WRONG_USAGE)
     except _MISTAKES as error:
-        print(f"dimargin: {error or 'there is not enough memory'}", file=sys.stderr)  # only MemoryError may say nothing
+        what = printable(error, keep="\n")
+        print(f"dimargin: {what or 'there is not enough memory'}", file=sys.stderr)  # only MemoryError may say nothing
     sys.exit(1)
+
+
+def _printable_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    return printable(_plain_warning(message, category, filename, lineno, line), keep="\n")

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dimargin.system.printing import printable
+
 existing_file = partial(typer.Option, exists=True, dir_okay=False)
 
 
@@ -19,7 +21,7 @@ def usage_checked() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(printable(error)) from error
 
 
 def optional_flag(name: str, kind: Any, text: str, default: str, panel: str) -> inspect.Parameter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -39,7 +40,10 @@ from dimargin.cli.shared import (
 from dimargin.displays import MarginDistributionDisplay
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
+from dimargin.system.printing import printable
 from dimargin.system.writing import write_file
+
+_LINE_BREAK = re.compile("[\r\n]")  # A label with one would take more than its line.
 
 
 def _predict(
@@ -62,14 +66,14 @@ def _predict(
     trained, notes = open_model(model)
     rows = read_for(trained, notes, data, label, reading, needs_label=False, weight=weight)
     began = time.perf_counter()
-    lines = [str(name) for name in trained.predict(rows.X).tolist()]
+    lines = [_LINE_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began
     if decision_values:
         values = trained.decision_function(rows.X).reshape(len(lines), -1)
         lines = ["\t".join([name, *(f"{v:.9g}" for v in row)]) for name, row in zip(lines, values, strict=True)]
     text = "\n".join(lines) + "\n"
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
     else:
         write_file(output, text.encode())
     out.say(f"{len(lines)} rows in {seconds:.3g} s, {len(lines) / max(seconds, 1e-9):.3g} rows per second")
@@ -102,9 +106,9 @@ def _evaluate(
         return out.result(facts)
     classes, confusion = facts.pop("classes"), facts.pop("confusion")
     out.result(facts)
-    table = Table("true \\ predicted", *map(str, classes))
+    table = Table("true \\ predicted", *map(printable, classes))
     for name, counts in zip(classes, confusion, strict=True):
-        table.add_row(str(name), *(f"{count:.15g}" for count in counts))
+        table.add_row(printable(name), *(f"{count:.15g}" for count in counts))
     out.console.print(table)
 
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 import typer
-from rich.console import Console
 from rich.table import Table
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
@@ -25,13 +24,14 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 
 from dimargin.cli.column_flags import Reading, read_like
 from dimargin.cli.file_flags import data_argument
-from dimargin.cli.terminal import FitDisplay
+from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.data_files import DataFileError, DataSet
 from dimargin.data_files.labels import known_labels
 from dimargin.estimators import CoreSetDetector
 from dimargin.model_files import load_with_header, save
 from dimargin.system.extras import require
 from dimargin.system.memory import check_memory
+from dimargin.system.printing import printable
 
 
 class Scale(StrEnum):
@@ -67,12 +67,12 @@ class Output:
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
-        self.console, self.errors = Console(soft_wrap=True), Console(stderr=True, soft_wrap=True)
+        self.console, self.errors = PlainConsole(), PlainConsole(stderr=True)
 
     def say(self, text: str) -> None:
         """Print a message for a person on standard error, unless `quiet`."""
         if not self.quiet:
-            self.errors.print(text, markup=False, highlight=False)
+            self.errors.print(text, highlight=False)
 
     def say_shape(self, data: Path | str, shape: tuple[int, int], sparse: bool) -> None:
         """Print for a person what was read."""
@@ -91,7 +91,7 @@ class Output:
             table = Table(show_header=False, box=None, pad_edge=False)
             for name, value in facts.items():
                 table.add_row(name.replace("_", " "), _text(value))
-            self.console.print(table, markup=False)
+            self.console.print(table)
 
 
 def _text(value: Any) -> str:
@@ -101,7 +101,7 @@ def _text(value: Any) -> str:
         return ", ".join(f"{name.replace('_', ' ')} {_text(part)}" for name, part in value.items())
     if isinstance(value, list):
         return ", ".join(map(_text, value))
-    return str(value)
+    return printable(value)
 
 
 # ---- models and data -------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from dimargin.data_files.growing import GrowingFile
 from dimargin.network.programs.parameters import CoreSetParameters, GossipParameters
 from dimargin.sites.folder import SiteFolder
 from dimargin.system.extras import require
+from dimargin.system.printing import printable
 from dimargin.system.threads import single_threaded_blas
 
 if TYPE_CHECKING:
@@ -253,6 +254,15 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts))
         return
+    try:
+        lines = _status_lines(facts)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{folder_of_site.status} is damaged: {error!r}") from error
+    for what, value in lines.items():
+        print(f"{what:20} {printable(value)}")
+
+
+def _status_lines(facts: dict[str, Any]) -> dict[str, Any]:
     lines = {
         "site": facts["site"], "round": facts["round"], "steps": facts["steps"],
         "neighbours": ", ".join(facts["neighbours"]) or "none",
@@ -268,8 +278,7 @@ def _tell(folder_of_site: SiteFolder, as_json: bool) -> None:
     }  # fmt: skip
     if facts.get("trouble"):
         lines["trouble"] = facts["trouble"]
-    for what, value in lines.items():
-        print(f"{what:20} {value}")
+    return lines
 
 
 def _numbers(values: list[float | None]) -> str:

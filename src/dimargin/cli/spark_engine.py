@@ -18,6 +18,7 @@ from dimargin.cli.shared import Output, Scale, Trained, how_read, timed
 from dimargin.cli.terminal import JobDisplay
 from dimargin.data_files.opening import FileOptions
 from dimargin.system.extras import require
+from dimargin.system.printing import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,7 +148,7 @@ def _messages_until(ending: Event) -> Iterator[None]:
         with os.fdopen(theirs, "rb") as lines:
             for line in lines:
                 if not ending.is_set():
-                    os.write(shown, line)
+                    os.write(shown, printable(line.decode(errors="replace"), keep="\t\r\n").encode())
         os.close(shown)  # nobody writes any more, this process included
 
     Thread(target=forward, daemon=True).start()

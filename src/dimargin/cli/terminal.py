@@ -11,8 +11,21 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 from dimargin.estimators.progress import GapWay, Monitor
+from dimargin.system.printing import printable
+
+
+class PlainConsole(Console):
+    """Console for texts without markup, in which nothing that others have written is obeyed by the terminal."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(soft_wrap=True, markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return a string, or a cell of a table, as it is printed."""
+        return super().render_str(printable(text, keep="\n\t"), **options)
 
 
 class FitDisplay(Monitor):
@@ -26,7 +39,8 @@ class FitDisplay(Monitor):
         super().__init__()
         self._console, self._tol, self._quiet = console, tol, quiet
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(), console=console, transient=True,
             disable=quiet or not console.is_terminal,
         )  # fmt: skip
@@ -86,7 +100,7 @@ class FitDisplay(Monitor):
 
     def describe(self, text: str) -> None:
         """Set the description of the bar."""
-        self._progress.update(self._task, description=text)
+        self._progress.update(self._task, description=printable(text))
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
@@ -135,4 +149,4 @@ class JobDisplay(FitDisplay):
     def say(self, text: str) -> None:
         """Print a line above the bar, or in the log."""
         if not self._quiet:
-            self._console.print(text, markup=False, highlight=False)
+            self._console.print(text, highlight=False)

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from dimargin.system.arrays import Floats
 from dimargin.system.memory import memory_of_process, out_of_memory
+from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
 WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
 
 
-class DataFileError(ValueError):
+class DataFileError(PrintableError, ValueError):
     """Error for a data file that cannot be read; the message names file, line or row, and what was expected."""
 
 

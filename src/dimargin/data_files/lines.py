@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,10 +30,10 @@ def blocks_of_lines(
 
     A line ends with any of the bytes `ends`; if `whole`, what is behind the last of them is a line, too. At most `most`
     bytes are read. Raises DataFileError for a line of more than `LONGEST_LINE` bytes, with `path` and the number of the
-    line, the first of which is `first_line`.
+    line, the first of which is `first_line`, and for a file that ends before the end that it had at first.
     """
     parts: list[bytes] = []  # of a line that goes on
-    length, line = 0, first_line
+    length, line, size_at_first = 0, first_line, _size(stream)
     while block := stream.read(min(size, most)):
         most -= len(block)
         end = 1 + max(block.rfind(letter) for letter in ends)
@@ -44,8 +46,17 @@ def blocks_of_lines(
         length += len(block) - end
         if length > LONGEST_LINE:
             raise DataFileError(f"{path}, line {line}: {too_long()}")
+    if size_at_first and most and stream.tell() < size_at_first:
+        raise DataFileError(
+            f"{path} was cut while it was read: it ends after {stream.tell()} bytes, and had {size_at_first} before"
+        )
     if length and whole:
         yield b"".join(parts)
+
+
+def _size(stream: BinaryIO) -> int:
+    """Return the size of a plain file; 0 of a pipe, of text that is recoded, and of what is decompressed."""
+    return os.fstat(stream.fileno()).st_size if isinstance(getattr(stream, "raw", None), io.FileIO) else 0
 
 
 def too_long() -> str:

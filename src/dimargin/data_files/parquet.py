@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, short
 from dimargin.data_files.labels import is_number
+from dimargin.data_files.parquet_pages import check_pages, footer_of
 from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, TextLabels, matrix
 
 _BUFFER = 2**16  # bytes of a column of a file read at a time
@@ -42,8 +45,8 @@ class ParquetRows:
         drop: Sequence[str],
     ) -> None:
         self._path, self._texts, self._text_labels = path, TextLabels(path), False
-        with self._file() as file:
-            schema = file.schema_arrow
+        with _opened(path) as (_, footer, file):
+            schema, self._footer = file.schema_arrow, footer
         self._given = {name.strip(): name for name in reversed(schema.names)}
         self.taken = TableColumns.choose(path, _named(schema), label, columns, needs_label, drop)
         self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
@@ -56,18 +59,24 @@ class ParquetRows:
                     f"{path}: column {short(self.taken.label)!r} holds {kind}; numbers or text expected as labels"
                 )
 
-    def _file(self) -> pyarrow.parquet.ParquetFile:
-        return pyarrow.parquet.ParquetFile(self._path, buffer_size=_BUFFER, pre_buffer=False)
-
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows, batch by batch."""
-        first = 0
-        with self._file() as file:
-            for rows in file.iter_batches(self._step, columns=[self._given[name] for name in self.taken.all]):
+        """Yield the rows, batch by batch; raises DataFileError where they are not all that the file says it has."""
+        first, before = 0, os.stat(self._path)
+        given = [self._given[name] for name in self.taken.all]
+        with _opened(self._path) as (source, footer, file):
+            if footer != self._footer:
+                raise DataFileError(f"{self._path} was rewritten while it was read")
+            n_rows = check_pages(self._path, source, footer, file.schema, given)
+            for rows in file.iter_batches(self._step, columns=given):
                 rows = rows.rename_columns([name.strip() for name in rows.schema.names])
                 yield Batch(first, rows, self._labels(rows, first))
                 first += rows.num_rows
                 pa.default_memory_pool().release_unused()
+        now = os.stat(self._path)
+        is_replaced = now.st_ino != before.st_ino  # what was read is the old file, and whole
+        is_changed = (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns)
+        if first != n_rows or (is_changed and not is_replaced):
+            raise DataFileError(f"{self._path} was cut or rewritten while it was read: {first} of {n_rows} rows came")
 
     def _labels(self, rows: pa.RecordBatch, first: int) -> NDArray[Any] | None:
         if self.taken.label is None:
@@ -92,9 +101,18 @@ class ParquetRows:
         return self._texts.values(y) if y is not None and self._text_labels else y
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[pa.NativeFile, bytes, pyarrow.parquet.ParquetFile]]:
+    with pa.OSFile(os.fsencode(path)) as source:
+        footer = footer_of(path, source)
+        with pyarrow.parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
+            yield source, footer, file
+
+
 def names_in(path: Path) -> list[str]:
     """Return the names of the columns of a file."""
-    return _named(pyarrow.parquet.read_schema(path))
+    with _opened(path) as (_, _, file):
+        return _named(file.schema_arrow)
 
 
 def _named(schema: pa.Schema) -> list[str]:

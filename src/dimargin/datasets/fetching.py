@@ -22,7 +22,8 @@ def fetch(name: str, progress: Progress | None = None) -> Paths:
     A file gets its name when it is whole and, where the public checksum is known, has that. Else its checksum, size,
     address and day are recorded beside it, in ``NAME.record.json``: the file is unverified, but it cannot change
     unnoticed, since every later use compares it with the record, and so does a later fetch. Where a transfer broke, the
-    next one goes on, if the server still has the same version.
+    next one goes on, if the server still has the same version, and the notes of what has come are not damaged. No more
+    is taken than the server has stated.
 
     Parameters
     ----------

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from dimargin.datasets.catalogue import PublicFile
 from dimargin.datasets.places import Found
+from dimargin.system.printing import PrintableError
+from dimargin.system.reading import read_json
 from dimargin.system.writing import write_file
 
 
-class ChangedFileError(OSError):
+class ChangedFileError(PrintableError, OSError):
     """Error for a file in the cache that is not what it was when it was fetched, or not the public one."""
 
 
@@ -39,6 +41,9 @@ class Record:
     day: str
 
 
+_KINDS = {"sha256": str, "size": int, "address": str, "day": str}
+
+
 def record_path(path: Path) -> Path:
     """Return where the record of a file is, beside it."""
     return path.with_name(f"{path.name}.record.json")
@@ -57,8 +62,9 @@ def read_record(path: Path) -> Record | None:
     if not where.exists():
         return None
     try:
-        values = json.loads(where.read_text(encoding="utf-8"))
-        record = Record(**values)
+        record = Record(**read_json(where))
+        if not all(isinstance(getattr(record, name), kind) for name, kind in _KINDS.items()):
+            raise TypeError("a checksum, a size, an address and a day expected")
     except (ValueError, TypeError) as error:
         raise ChangedFileError(f"{where} is no record of a fetch ({error}); remove it and {path.name}") from error
     return record
@@ -98,7 +104,10 @@ def trust(file: PublicFile, found: Found) -> str:
         return "DIMARGIN_DATA"
     if found.path.name == file.name and file.sha256:
         return "cache"
-    record = read_record(found.path)
+    try:
+        record = read_record(found.path)
+    except ChangedFileError:  # `check` says which file that is
+        return "cache, with a damaged record"
     if record is None:
         return "cache, put there by hand"
     if record.size != found.path.stat().st_size:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dimargin.system.printing import PrintableError
+from dimargin.system.reading import read_json
 from dimargin.system.writing import write_file
 
 Progress = Callable[[str, int, int], None]
@@ -23,7 +25,7 @@ CHUNK = 2**16  # bytes; what has come of the last one is lost when the connectio
 TIMEOUT = 30.0  # seconds without any byte
 
 
-class FetchError(OSError):
+class FetchError(PrintableError, OSError):
     """Error for a file that could not be fetched."""
 
 
@@ -44,7 +46,7 @@ class Transfer:
         self._part, self._file, self._address, self._progress = part, file, address, progress
         self._name = part.name.removesuffix(".part")
         self._response: Any = None
-        notes = json.loads(_notes(part).read_bytes()) if _notes(part).exists() else {}
+        notes = _read_notes(part)
         self.total: int | None = notes.get("total")
         self._version: str | None = notes.get("version")
         if notes.get("address") != address:
@@ -59,8 +61,6 @@ class Transfer:
             hooks = {"response": self.begin}
             get = pooch.HTTPDownloader(chunk_size=CHUNK, headers=self.headers(), hooks=hooks, timeout=TIMEOUT)
             get(self._address, self, None)
-        if self.total is None:
-            raise FetchError("the server does not say how long it is, so that nobody knows if it is whole")
         if self.done != self.total:
             raise FetchError(f"{self.done} bytes came of {self.total}")
 
@@ -82,17 +82,21 @@ class Transfer:
                 raise FetchError("the server answers with another part than was asked for; fetch it once more")
         elif response.status_code == 200:
             self._file.truncate(0)
-            self.done, self.total, self._version = 0, None if length is None else int(length), _version(response)
+            if length is None or not length.isdecimal():
+                raise FetchError("the server does not say how long it is, so that nobody knows if it is whole")
+            self.done, self.total, self._version = 0, int(length), _version(response)
             notes = {"address": self._address, "total": self.total, "version": self._version}
             write_file(_notes(self._part), json.dumps(notes).encode())
         elif response.status_code == 416:  # there is less than what is here
             self._file.truncate(0)
 
     def write(self, chunk: bytes) -> int:
-        """Append what has come."""
+        """Append what has come; raises FetchError before more is written than the server has said."""
+        if self.total is None or self.done + len(chunk) > self.total:
+            self._version = None  # nothing of such a server is kept
+            raise FetchError(f"more came than the {self.total} bytes that the server had said")
         self.done += self._file.write(chunk)
-        if self.total is not None:
-            self._progress(self._name, self.done, self.total)
+        self._progress(self._name, self.done, self.total)
         return len(chunk)
 
     def flush(self) -> None:
@@ -142,6 +146,16 @@ def download(address: str, part: Path, output: Path, progress: Progress) -> None
 
 def _notes(part: Path) -> Path:
     return part.with_name(f"{part.name}.json")
+
+
+def _read_notes(part: Path) -> dict[str, Any]:
+    """Return the notes beside what has come; none where they are damaged, so that the transfer begins again."""
+    try:
+        notes = read_json(_notes(part))
+    except (FileNotFoundError, ValueError):
+        return {}
+    kinds = {"address": str, "total": int, "version": str | None}
+    return notes if isinstance(notes, dict) and all(isinstance(notes.get(k), kinds[k]) for k in kinds) else {}
 
 
 def _version(response: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Folders that a Spark session reads and writes by data frames alone, wherever they are."""
+"""Folders that a Spark session reads and writes by data frames alone, wherever they are; they may hold rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from dimargin.engines import frames
 from dimargin.engines.jobs import Jobs
-from dimargin.engines.stored import SCHEMA
+from dimargin.engines.stored import PRIVATE, SCHEMA
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Folder:
     def write_line(self, text: str) -> None:
         """Write a line of text to the folder, in place of what was there."""
         line = self.jobs.spark.range(0, 1, 1, 1).select(F.lit(text).alias("value"))
-        self.jobs.act(lambda: line.write.mode("overwrite").text(self.path), f"write {self.path}")
+        writer = line.write.options(**PRIVATE).mode("overwrite")
+        self.jobs.act(lambda: writer.text(self.path), f"write {self.path}")
 
     def lines(self, name: str) -> dict[str, str]:
         """Return the lines that `write_line` has written to folders ``*/name`` in this one, by the name at ``*``."""
@@ -50,7 +51,8 @@ class Folder:
         records = ((index, 0, data) for index, data in enumerate(items))
         table = pa.Table.from_batches(frames.frames(records), frames.COLUMNS)
         frame = self.jobs.spark.createDataFrame(table, SCHEMA).coalesce(1)
-        self.jobs.act(lambda: frame.write.mode("overwrite").parquet(self.path), f"write {self.path}")
+        writer = frame.write.options(**PRIVATE).mode("overwrite")
+        self.jobs.act(lambda: writer.parquet(self.path), f"write {self.path}")
 
     def read(self) -> list[bytes]:
         """Return the bytes that `write` has written."""

@@ -21,6 +21,10 @@ from dimargin.engines.jobs import Jobs, other_bytes_again, plain_plans
 from dimargin.engines.record import Record, Saved
 
 SCHEMA = StructType().add("index", "long").add("sender", "long").add("chunk", "integer").add("data", "binary")
+PRIVATE = {"fs.permissions.umask-mode": "077", "fs.file.impl.disable.cache": "true"}
+"""Options by which what Spark writes to a local or mounted file system can be read by its owner only.
+
+Hadoop's object of that file system keeps the umask with which it was made, so that a new one is needed."""
 _FEW_PARTITIONS = 8  # whose sums the driver takes
 _LONGEST_CHAIN = 8  # steps without a shuffle: Spark serialises them nested, and the stack of an executor is finite
 
@@ -88,7 +92,8 @@ class Store:
             return None
         with self._kept(made):
             packed = made.frame().mapInArrow(partial(frames.packed, self.record.packing), SCHEMA)
-            self.jobs.act(lambda: packed.write.mode("overwrite").parquet(folder), f"save {len(made.indices)} shards")
+            writer = packed.write.options(**PRIVATE).mode("overwrite")
+            self.jobs.act(lambda: writer.parquet(folder), f"save {len(made.indices)} shards")
         made.settle()
         return Saved(made.number, folder, self.digests(folder, made.layout.n_shards))
 

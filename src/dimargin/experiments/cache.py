@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dimargin.experiments.declarations import Cell
+from dimargin.experiments.metrics import METRICS
 from dimargin.experiments.outcome import TIME_LIMIT, Outcome
+from dimargin.system.reading import read_json
 from dimargin.system.writing import write_file
 
 _LONGEST = 10**6  # characters of an estimator: all of them
@@ -60,9 +62,12 @@ class Cache:
         if not path.exists():
             return None
         try:
-            stored = json.loads(path.read_text(encoding="utf-8"))
+            stored = read_json(path)
             outcome, its_limit = Outcome(**stored["outcome"]), float(stored["limit"])
-        except (ValueError, KeyError, TypeError) as error:
+            outcome.check()
+            if not (set(outcome.metrics) <= set(METRICS) and _text(stored["cell"]) == _text(self._key(cell, digest))):
+                raise ValueError("it is of another cell, or has other metrics")
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{path} is not the outcome of a cell ({error}); delete it to run that again") from error
         outgrown = outcome.status == TIME_LIMIT and its_limit < limit
         return None if outgrown or (retry and outcome.failed) else outcome
@@ -74,8 +79,7 @@ class Cache:
         write_file(self._path(cell, digest), json.dumps(content, indent=1, allow_nan=False).encode())
 
     def _path(self, cell: Cell, digest: str) -> Path:
-        text = json.dumps(self._key(cell, digest), sort_keys=True, allow_nan=False)
-        return self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+        return self._folder / f"{hashlib.sha256(_text(self._key(cell, digest)).encode()).hexdigest()[:32]}.json"
 
     def _key(self, cell: Cell, digest: str) -> dict[str, Any]:
         return {
@@ -87,3 +91,7 @@ class Cache:
             "data": digest,
             "environment": dict(self._environment),
         }
+
+
+def _text(key: Any) -> str:
+    return json.dumps(key, sort_keys=True, allow_nan=False)

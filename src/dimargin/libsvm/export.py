@@ -130,7 +130,8 @@ def to_libsvm(estimator: Any, path: str | os.PathLike[str]) -> None:
         means the first label of the file. With more, LIBSVM decides a tie of votes by the order of the classes, and not
         by the values.
     path : path-like
-        An existing file is replaced, whole or not at all. The support vectors, which are training rows, are in it.
+        An existing file is replaced, whole or not at all. The support vectors, which are training rows, are in it, so
+        that a new file can be read by its owner only (mode 0600); an existing one keeps its mode.
 
     Raises
     ------

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import DataFileError, short
+from dimargin.data_files.chunks import CHUNK, DataFileError, short
+from dimargin.data_files.data import explained
+from dimargin.data_files.lines import blocks_of_lines
 from dimargin.kernels.columns import narrowed
 from dimargin.system.arrays import Floats, Indices
 from dimargin.system.writing import write_file
@@ -62,15 +65,20 @@ class FeatureRanges:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> FeatureRanges:
         """Read LIBSVM's range file; raises DataFileError, which names the line, if it is damaged or no range file."""
-        lines, labels = _Lines(Path(path)), None
+        path = Path(path)
+        with open(path, "rb") as stream, explained(path):
+            return cls._of(_Lines(path, stream))
+
+    @classmethod
+    def _of(cls, lines: _Lines) -> FeatureRanges:
+        labels, table = None, array("d")
         if lines.skip("y"):
             labels = (*lines.numbers(2), *lines.numbers(2))
         if not lines.skip("x"):
             lines.fail("'x', as svm-scale -s writes it,")
         lower, upper = lines.numbers(2)
-        table: list[list[float]] = []
         while lines.left:
-            table.append(lines.numbers(3, above=table[-1][0] if table else 0))
+            table.extend(lines.numbers(3, above=table[-3] if table else 0))
         features, least, largest = np.array(table).reshape(-1, 3).T
         return cls(lower, upper, features.astype(np.int64), least, largest, labels)  # type: ignore[arg-type]
 
@@ -143,20 +151,27 @@ def _with_zeros(X: Any, columns: Indices, width: int) -> Any:
 
 
 class _Lines:
-    """Reader of the lines of a range file, one after the other."""
+    """Reader of the lines of a range file, one after the other; empty lines at the end do not count."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.at = path, 0
-        self.lines = path.read_bytes().decode(errors="replace").rstrip().split("\n")
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        self.path, self.number = path, 1
+        blocks = blocks_of_lines(stream, path, CHUNK)
+        lines = (line for block in blocks for line in block.removesuffix(b"\n").split(b"\n"))
+        self._following = (line.decode(errors="replace").strip() for line in lines)
+        self._line = next(self._following, None)
 
     @property
     def left(self) -> bool:
-        return self.at < len(self.lines)
+        return self._line is not None and (self._line != "" or any(self._following))
+
+    def _go_on(self) -> None:
+        self._line, self.number = next(self._following, None), self.number + 1
 
     def skip(self, word: str) -> bool:
         """Skip the next line if it is this word, and return whether it was."""
-        found = self.left and self.lines[self.at].strip() == word
-        self.at += found
+        found = self._line == word
+        if found:
+            self._go_on()
         return found
 
     def numbers(self, count: int, above: float | None = None) -> list[float]:
@@ -165,17 +180,17 @@ class _Lines:
         With `above`, the first of them is a feature, and must be above that one.
         """
         try:
-            numbers = [float(word) for word in self.lines[self.at].split()] if self.left else []
+            numbers = [float(word) for word in (self._line or "").split()]
         except ValueError:
             numbers = []
         if len(numbers) != count or not all(map(math.isfinite, numbers)):
             self.fail(f"{count} finite numbers")
         if above is not None and not (numbers[0].is_integer() and above < numbers[0] < 2**31):
             self.fail(f"a feature above {above:.0f}")
-        self.at += 1
+        self._go_on()
         return numbers
 
     def fail(self, expected: str) -> NoReturn:
         """Raise DataFileError, naming the line."""
-        text = short(self.lines[self.at]) if self.left else "the end"
-        raise DataFileError(f"{self.path}, line {self.at + 1}: {expected} expected in a range file, got {text!r}")
+        text = "the end" if self._line is None else short(self._line)
+        raise DataFileError(f"{self.path}, line {self.number}: {expected} expected in a range file, got {text!r}")

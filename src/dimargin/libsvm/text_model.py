@@ -9,14 +9,17 @@ from __future__ import annotations
 import io
 import math
 import os
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
-from dimargin.data_files.chunks import DataFileError, short
-from dimargin.data_files.libsvm import read_libsvm
+from dimargin.data_files.chunks import CHUNK, Chunks, DataFileError, short
+from dimargin.data_files.data import explained
+from dimargin.data_files.libsvm import LibsvmRows
+from dimargin.data_files.lines import blocks_of_lines
 from dimargin.kernels.functions import MOST_DEGREE, Kernel
 from dimargin.libsvm.model import LibsvmModel, csr_rows
 from dimargin.model_files.model_format import ModelFileError, is_model_file
@@ -34,6 +37,7 @@ _KEYWORDS = {
     "svm_type", "kernel_type", "degree", "gamma", "coef0", "nr_class", "total_sv", "rho", "label", "probA", "probB",
     "prob_density_marks", "nr_sv",
 }  # fmt: skip
+_MAX_HEADER_BYTES = 2**24  # The words of the header take fifty times as many bytes.
 _OF_NUMBERS = b"0123456789+-.eE: \t\r\n"  # neither nan and inf nor comments
 
 
@@ -56,7 +60,7 @@ def write_libsvm_model(model: LibsvmModel, path: str | os.PathLike[str]) -> None
         " ".join(["nr_sv", *map(str, model.n_support)]),
         "SV",
     ]
-    write_file(path, "".join(f"{line}\n" for line in [*header, *_vector_lines(model)]).encode())
+    write_file(path, "".join(f"{line}\n" for line in [*header, *_vector_lines(model)]).encode(), private=True)
 
 
 def _text(number: float) -> str:
@@ -106,10 +110,18 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     to_libsvm : Write such a file; has an example.
     """
     path = Path(path)
-    content = path.read_bytes()
-    if is_model_file(content):
+    try:
+        with open(path, "rb") as stream, explained(path):
+            return _read(path, stream, zero_based)
+    except DataFileError as error:
+        raise ModelFileError(str(error)) from error
+
+
+def _read(path: Path, stream: io.BufferedReader, zero_based: bool | None) -> LibsvmModel:
+    """Return the model that a stream of text holds; parameters and errors as of `from_libsvm`."""
+    if is_model_file(stream.peek()):
         raise ModelFileError(f"{path} is no LIBSVM text model, but a model file of dimargin's, for `dimargin predict`")
-    header = _Header(path, content)
+    header = _Header(path, stream)
     if (kind := header.word("svm_type")) not in ("c_svc", "nu_svc"):
         header.fail("svm_type", _REFUSED.get(kind, "c_svc or nu_svc expected"))
     kernel = _kernel(header)
@@ -121,7 +133,7 @@ def from_libsvm(path: str | os.PathLike[str], zero_based: bool | None = None) ->
     if min(n_support) < 0 or sum(n_support) != n_vectors:
         header.fail("nr_sv", f"counts of 0 or more expected whose sum is total_sv, {n_vectors}")
     rho = np.array(header.numbers("rho", n_classes * (n_classes - 1) // 2))
-    coefficients, vectors, zero_based = _vectors(header, n_classes - 1, n_vectors, zero_based)
+    coefficients, vectors, zero_based = _vectors(header, stream, n_classes - 1, n_vectors, zero_based)
     if kernel is None and not _are_indices(vectors, zero_based):
         header.fail("kernel_type", "every support vector's only feature has to be 0, its place in the kernel matrix")
     return LibsvmModel(
@@ -153,34 +165,65 @@ def _kernel(header: _Header) -> Kernel | None:
     return Kernel("poly", gamma, header.whole("degree", 1, MOST_DEGREE), coef0)
 
 
-def _vectors(header: _Header, n_own: int, expected: int, zero_based: bool | None) -> tuple[Floats, Any, bool]:
+def _vectors(
+    header: _Header, stream: BinaryIO, n_own: int, expected: int, zero_based: bool | None
+) -> tuple[Floats, Any, bool]:
     """Return coefficients of shape (n_own, n_vectors), support vectors, and whether features count from zero."""
-    first, lines = header.length + 1, header.rest.split(b"\n")
-    rows = sum(1 for line in lines if line.strip())
-    if rows != expected or (lines[-1] if rows else b"") or (rows and not n_own):
-        cut = "the last line is cut short, " if lines[-1] else ""
-        raise ModelFileError(f"{header.path}: {cut}{rows} support vectors, expected total_sv, {expected}")
-    if not rows:
-        return np.zeros((n_own, 0)), sp.csr_array((0, 0)), bool(zero_based)
-    ahead = []  # coefficients but the last, which stands where LIBSVM's data has the label
-    for k, line in enumerate(lines):
-        words = line.split(None, n_own - 1)
-        numbers = list(map(_number, words[: n_own - 1]))
-        if words and (len(words) < n_own or line.translate(None, _OF_NUMBERS) or not all(map(math.isfinite, numbers))):
-            raise ModelFileError(
-                f"{header.path}, line {first + k}: {short(line.decode(errors='replace').strip())!r} is no support "
-                f"vector: {n_own} finite coefficient{'' if n_own == 1 else 's'} expected, then 'feature:value ...'"
-            )
-        if words:
-            ahead.append(numbers)
-            lines[k] = words[-1]
+    lines = _VectorLines(header, n_own)
+    rows = LibsvmRows(header.path, header.length + 1)
+    blocks = blocks_of_lines(stream, header.path, CHUNK, first_line=header.length + 1)
     try:
-        text = io.BytesIO(b"\n" * header.length + b"\n".join(lines))  # so that errors name the line
-        data = read_libsvm(header.path, text, None, zero_based)
+        chunks = rows.chunks(map(lines.as_rows, blocks))
+        first = next((chunk for chunk in chunks if chunk.X.shape[0]), None)
+        data = None if first is None else rows.joined(Chunks(header.path, chain([first], chunks)), None, zero_based)
     except DataFileError as error:
         raise ModelFileError(f"{error}; the label is a support vector's coefficient") from error
-    coefficients = np.column_stack([np.array(ahead).reshape(rows, n_own - 1), np.asarray(data.y, dtype=np.float64)])
-    return np.ascontiguousarray(coefficients.T), csr_rows(data.X), bool(data.zero_based)
+    if lines.n_vectors != expected or lines.is_cut or (data is not None and not n_own):
+        cut = "the last line is cut short, " if lines.is_cut else ""
+        raise ModelFileError(f"{header.path}: {cut}{lines.n_vectors} support vectors, expected total_sv, {expected}")
+    if data is None:
+        return np.zeros((n_own, 0)), sp.csr_array((0, 0)), bool(zero_based)
+    coefficients, at = np.empty((n_own, expected)), 0
+    coefficients[-1] = data.y  # the label of its line
+    for part in lines.coefficients:
+        coefficients[:-1, at : at + len(part)] = part.T
+        at += len(part)
+    return coefficients, csr_rows(data.X), bool(data.zero_based)
+
+
+class _VectorLines:
+    """Lines of support vectors, which are LIBSVM text but for all coefficients of each except the last.
+
+    `coefficients` are those, an array of shape (n, n_own - 1) for each block of lines; the last one stands where
+    LIBSVM's data has the label. `is_cut` says whether the last line has no end.
+    """
+
+    def __init__(self, header: _Header, n_own: int) -> None:
+        self.n_vectors, self.is_cut, self.coefficients = 0, False, list[Floats]()
+        self._path, self._line, self._n_own = header.path, header.length + 1, n_own
+
+    def as_rows(self, block: bytes) -> bytes:
+        """Return the same lines as LIBSVM text."""
+        lines, n_ahead, ahead = block.split(b"\n"), max(0, self._n_own - 1), []
+        self.is_cut = bool(lines[-1])
+        for k, line in enumerate(lines):
+            words = line.split(None, n_ahead)
+            numbers = list(map(_number, words[:n_ahead]))
+            if words and (
+                len(words) <= n_ahead or line.translate(None, _OF_NUMBERS) or not all(map(math.isfinite, numbers))
+            ):
+                raise ModelFileError(
+                    f"{self._path}, line {self._line + k}: {short(line.decode(errors='replace').strip())!r} is no "
+                    f"support vector: {self._n_own} finite coefficient{'' if n_ahead == 0 else 's'} expected, then "
+                    "'feature:value ...'"
+                )
+            if words:
+                ahead.append(numbers)
+                lines[k] = words[-1]
+        self._line += len(lines) - 1
+        self.n_vectors += len(ahead)
+        self.coefficients.append(np.array(ahead, dtype=np.float64).reshape(len(ahead), n_ahead))
+        return b"\n".join(lines)
 
 
 def _number(word: str | bytes) -> float:
@@ -200,20 +243,24 @@ class _Entry(NamedTuple):
 class _Header:
     """Header of a text model: line number and words behind every keyword of the lines before the support vectors.
 
-    `length` is the number of its lines, the one that says SV included; `rest` are the lines of the support vectors.
+    `length` is the number of its lines, the one that says SV included, behind which the stream is left.
     """
 
-    def __init__(self, path: Path, content: bytes) -> None:
-        self.path, self.entries = path, dict[str, _Entry]()
-        end = self.length = 0
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        self.path, self.entries, self.length = path, dict[str, _Entry](), 0
+        room = _MAX_HEADER_BYTES
         while True:
-            begin, end = end, content.find(b"\n", end) + 1
-            words = content[begin : end or None].decode(errors="replace").split()
+            line = stream.readline(room + 1)
+            words, is_whole = line.decode(errors="replace").split(), line.endswith(b"\n")
             self.length += 1
-            if words == ["SV"] and end:
-                self.rest = content[end:]
+            room -= len(line)
+            if room < 0:
+                raise ModelFileError(
+                    f"{path}, line {self.length}: more than {_MAX_HEADER_BYTES} bytes before a line 'SV'"
+                )
+            if words == ["SV"] and is_whole:
                 return
-            if not words or words[0] not in _KEYWORDS or words[0] in self.entries or not end:
+            if not words or words[0] not in _KEYWORDS or words[0] in self.entries or not is_whole:
                 raise ModelFileError(
                     f"{path}, line {self.length}: {short(' '.join(words))!r} is not what a LIBSVM text model holds: "
                     "each of its keywords once, then a line 'SV'"

@@ -106,8 +106,8 @@ def save(model: Any, path: str | os.PathLike[str], notes: Mapping[str, Any] | No
         SimpleImputer, OneHotEncoder and `dimargin.preprocessing.CalendarFeatures`, which was fitted to a data frame. A
         kernel that is a function cannot be stored.
     path : path-like
-        An existing file is replaced. The support vectors of a kernel machine or detector, which are training rows, are
-        in it.
+        The support vectors of a kernel machine or detector, which are training rows, are in the file, so that a new
+        one can be read by its owner only (mode 0600). An existing file is replaced, and keeps its mode.
     notes : mapping, optional
         Anything that JSON holds, kept in the header.
 

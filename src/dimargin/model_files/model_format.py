@@ -17,19 +17,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.numpy import load as from_safetensors
 from safetensors.numpy import save as to_safetensors
 
 from dimargin.system.memory import out_of_memory
+from dimargin.system.printing import PrintableError
+from dimargin.system.reading import read_rest
 from dimargin.system.value_tree import Arrays, EncodeOther, encode_parts, refuse_value
 from dimargin.system.writing import write_file
 
 FORMAT_VERSION = 1
 _KEY = "dimargin"  # of the header among the metadata of the safetensors file
+_NAME, _START = f'"{_KEY}":'.encode(), 64  # safetensors writes the name among so many first bytes.
 _LONGEST_HEADER = 32 * 2**20  # letters of JSON, which become up to twenty times as many bytes of objects
 
 
-class ModelFileError(ValueError):
+class ModelFileError(PrintableError, ValueError):
     """Error for a model file that cannot be used; the message names the file and the reason."""
 
 
@@ -100,7 +104,8 @@ def write_model(
     >>> dimargin.load(path).predict([[3.0, 1.0], [0.0, 1.0]]).tolist()
     ['spam', 'ham']
     """
-    write_file(path, model_content(steps, notes, pipeline=pipeline, encode_other=encode_other), durable)
+    content = model_content(steps, notes, pipeline=pipeline, encode_other=encode_other)
+    write_file(path, content, durable, private=True)
 
 
 def model_content(
@@ -133,29 +138,24 @@ def _encoded_step(step: Step, arrays: Arrays, encode_other: EncodeOther) -> dict
 
 def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
     """Return the header and the arrays of a model file; raises as `dimargin.load`, but does not check the steps."""
-    with open(path, "rb"):  # a missing or forbidden file is the system's own error
-        pass
     try:
-        with safe_open(str(path), framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if _KEY not in metadata:
-                raise ModelFileError(f"{path} is a safetensors file, but no dimargin model")
-            checksum, _, text = metadata[_KEY].partition("\n")
-            if len(text) > _LONGEST_HEADER:
-                raise ModelFileError(f"{path} has a header of {len(text)} letters, at most {_LONGEST_HEADER} expected")
-            header = json.loads(text)
-            if not isinstance(header, dict) or not isinstance(header.get("format_version"), int):
-                raise ModelFileError(f"{path} is damaged: its header names no format version")
-            if header["format_version"] != FORMAT_VERSION:
-                raise ModelFileError(
-                    f"{path} has format version {str(header['format_version'])[:20]}, written by dimargin "
-                    f"{str(header.get('dimargin_version'))[:20]}; dimargin {version('dimargin')} reads version "
-                    f"{FORMAT_VERSION}"
-                )
-            arrays = {name: _array(file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        content = _content(path)
+        arrays = from_safetensors(content)
+        checksum, _, text = _metadata(content).partition("\n")
+        if len(text) > _LONGEST_HEADER:
+            raise ModelFileError(f"{path} has a header of {len(text)} letters, at most {_LONGEST_HEADER} expected")
+        header = json.loads(text)
+        if not isinstance(header, dict) or not isinstance(header.get("format_version"), int):
+            raise ModelFileError(f"{path} is damaged: its header names no format version")
+        if header["format_version"] != FORMAT_VERSION:
+            raise ModelFileError(
+                f"{path} has format version {str(header['format_version'])[:20]}, written by dimargin "
+                f"{str(header.get('dimargin_version'))[:20]}; dimargin {version('dimargin')} reads version "
+                f"{FORMAT_VERSION}"
+            )
     except ModelFileError:
         raise
-    except (SafetensorError, ValueError, RecursionError) as error:
+    except (SafetensorError, ValueError, KeyError, RecursionError) as error:
         raise ModelFileError(f"{path} is no model file, or damaged: {str(error)[:300]}") from error
     except MemoryError as error:
         raise ModelFileError(f"{path}: {out_of_memory('the model')}") from error
@@ -164,15 +164,32 @@ def read_raw(path: Path) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-def _array(file: Any, name: str) -> NDArray[Any]:
-    np.empty(file.get_slice(name).get_shape())  # a MemoryError, where safetensors would panic
-    array: NDArray[Any] = file.get_tensor(name)
-    return array
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file that begins as a model file does.
+
+    They are read, not mapped: where a mapped file is cut meanwhile, the system ends the process.
+    """
+    with open(path, "rb") as file:  # a missing or forbidden file is the system's own error
+        if not is_model_file(file.read(_START)):
+            raise ModelFileError(f"{path} is no model file, or damaged: no dimargin model begins like this")
+        file.seek(0)
+        content = read_rest(file, times=2)  # the file and its arrays
+        np.empty(len(content), dtype=np.uint8)  # a MemoryError, where safetensors would panic
+        return content
+
+
+def _metadata(content: bytes) -> str:
+    """Return what `file_content` has put into the metadata of a safetensors file, whose header is sound JSON."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    value, _ = json.JSONDecoder().raw_decode(content[content.index(_NAME) + len(_NAME) : end].decode())
+    if not isinstance(value, str):
+        raise ValueError("its metadata are no text")
+    return value
 
 
 def is_model_file(start: bytes) -> bool:
     """Return whether a file that begins so is a model file, sound or not."""
-    return f'"{_KEY}"'.encode() in start[8:64]  # behind the length of the safetensors header, which is JSON
+    return _NAME in start[8:_START]  # behind the length of the safetensors header, which is JSON
 
 
 def file_content(header: Mapping[str, Any], arrays: Arrays) -> bytes:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dimargin.network import limits
 from dimargin.network.certificates import Tls
 from dimargin.network.links import LinkError
 from dimargin.system.extras import require
+from dimargin.system.reading import read_file
+
+_MAX_PEM_BYTES = 2**20  # A file of certificates or of a key may have so many bytes.
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -47,13 +49,13 @@ class Identity:
 
         path = tls.authority
         try:
-            authority = load_pem_x509_certificates(Path(path).read_bytes())
+            authority = load_pem_x509_certificates(read_file(path, _MAX_PEM_BYTES))
             path = tls.certificate
             chain = b"".join(
-                one.public_bytes(Encoding.PEM) for one in load_pem_x509_certificates(Path(path).read_bytes())
+                one.public_bytes(Encoding.PEM) for one in load_pem_x509_certificates(read_file(path, _MAX_PEM_BYTES))
             )
             path = tls.key
-            key = load_pem_private_key(Path(path).read_bytes(), password=None)
+            key = load_pem_private_key(read_file(path, _MAX_PEM_BYTES), password=None)
         except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
             raise LinkError(f"site {name}: {path} cannot be used: {error}") from error
         found = cls(name, chain, key, tuple(authority))

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dimargin.system.printing import PrintableError
 
-class LinkError(RuntimeError):
+
+class LinkError(PrintableError, RuntimeError):
     """Error for a link that cannot carry anything; the text says why.
 
     The reason is, for one, a wrong address, a name that is taken, or a certificate that is refused.

@@ -312,7 +312,7 @@ class LiveSite:
         try:
             self._incarnation = int(stored["incarnation"]) + 1
             self._program.restore(stored["program"])
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
             kind = type(self._program).__name__
             raise StateError(f"{self._state} is no state that a {kind} can go on from: {error!r}") from error
 

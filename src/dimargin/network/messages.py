@@ -25,6 +25,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from dimargin.network import limits
+from dimargin.system.printing import PrintableError
 
 MAGIC = b"dm"
 PROTOCOL_VERSION = 1
@@ -35,7 +36,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _least, _largest = np.minimum.reduce, np.maximum.reduce  # NaN where there is one; for few numbers twice as fast as min
 
 
-class MessageError(ValueError):
+class MessageError(PrintableError, ValueError):
     """Error for bytes that are no message which this site understands; the text says why."""
 
 

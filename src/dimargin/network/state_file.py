@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from dimargin.network.messages import MessageError, unpack
+from dimargin.system.memory import out_of_memory
+from dimargin.system.printing import PrintableError
+from dimargin.system.reading import read_rest
+from dimargin.system.writing import write_file
 
 _MAGIC = b"dimargin site"
 _VERSION = 1
 _DIGEST = 16
 
 
-class StateError(ValueError):
+class StateError(PrintableError, ValueError):
     """Error for a file that is no state from which this site can resume; the text names the file."""
 
 
@@ -25,14 +29,17 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     the file is damaged or is not the state of a site.
     """
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            head = file.read(len(_MAGIC) + 1 + _DIGEST)
+            if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + 1 + _DIGEST:
+                raise StateError(f"{os.fspath(path)} is no state of a site")
+            if (version := head[len(_MAGIC)]) != _VERSION:
+                raise StateError(f"{os.fspath(path)} is a state of version {version}, expected version {_VERSION}")
+            body = read_rest(file, times=10)
     except FileNotFoundError:
         return None
-    head, body = data[: len(_MAGIC) + 1 + _DIGEST], data[len(_MAGIC) + 1 + _DIGEST :]
-    if not head.startswith(_MAGIC) or len(head) < len(_MAGIC) + 1 + _DIGEST:
-        raise StateError(f"{os.fspath(path)} is no state of a site")
-    if (version := head[len(_MAGIC)]) != _VERSION:
-        raise StateError(f"{os.fspath(path)} is a state of version {version}, expected version {_VERSION}")
+    except MemoryError as error:
+        raise StateError(f"{os.fspath(path)}: {out_of_memory('the state')}") from error
     if _digest(body) != head[len(_MAGIC) + 1 :]:
         raise StateError(f"{os.fspath(path)} is damaged: its checksum does not fit; restore a copy, or remove it")
     try:
@@ -50,15 +57,8 @@ def write_state(path: Path, body: bytes, sync: bool) -> None:
 
     A kill leaves the old file or the new one; with `sync`, so does a loss of power.
     """
-    part = path.with_name(path.name + ".part")  # the next one replaces what a kill has left of it
     # what a site has learnt may be its rows
-    with open(part, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        file.write(_MAGIC + bytes([_VERSION]) + _digest(body))
-        file.write(body)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(part, path)
+    write_file(path, _MAGIC + bytes([_VERSION]) + _digest(body) + body, durable=sync, private=True)
 
 
 def _digest(body: bytes) -> bytes:

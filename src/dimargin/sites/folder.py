@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
+
+from dimargin.system.reading import read_json
 
 
 class SiteFolder:
@@ -23,10 +24,8 @@ class SiteFolder:
         Raises OSError if no site has run here, and ValueError if the file is damaged.
         """
         try:
-            text = self.status.read_text(encoding="utf-8")
+            return {**read_json(self.status), "age": max(0.0, time.time() - self.status.stat().st_mtime)}
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.status} does not exist: no site has run in this folder") from None
-        try:
-            return {**json.loads(text), "age": max(0.0, time.time() - self.status.stat().st_mtime)}
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{self.status} is damaged: {error}") from error

@@ -126,7 +126,7 @@ class LearningSite(Agreement):
         steps = [*scaler(self.schema, self.n_rows), *self.options.extra_steps(self.schema), machine]
         content = model_content(steps, self._notes(), pipeline=True, encode_other=encode_transform)
         if durable or content != self._written or not self.folder.model.exists():
-            write_file(self.folder.model, content, durable)
+            write_file(self.folder.model, content, durable, private=True)
             self._written = content
 
     def _notes(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader
 from pyspark.sql import SparkSession, is_remote
 from pyspark.sql import functions as F
 
+from dimargin.engines.stored import PRIVATE
 from dimargin.model_files import ModelFileError
 from dimargin.spark.shipping import ship, unpacked
 
@@ -53,7 +54,7 @@ class ModelWriter(ParamsWriter):
                         yield pa.record_batch({"place": [index], "content": [content.read(_CHUNK)]})
 
         frame = session.range(n_chunks, numPartitions=1).mapInArrow(chunks, "place bigint, content binary")
-        frame.write.option("parquet.block.size", _BLOCK).parquet(f"{path}/data")
+        frame.write.options(**PRIVATE).option("parquet.block.size", _BLOCK).parquet(f"{path}/data")
         self.saveMetadata(model, path, session, {"model": {"bytes": parcel.size, "sha256": parcel.checksum}})
 
 
