@@ -73,6 +73,22 @@ def test_the_model_is_that_of_the_command_without_spark(dimargin, spark, csv, tm
 
 
 @pytest.mark.slow
+def test_weights_of_rows(dimargin, spark, tmp_path):
+    rows = moons().assign(w=np.arange(400) % 4)
+    rows.to_csv(tmp_path / "train.csv", index=False)
+    flags = [*SEED, "--loss", "hinge", "--strategy", "diodm", "--n-levels", 1, "--tol", 1e-6, "--weight", "w"]
+    models = []
+    for name, more in (("here", []), ("there", SPARK)):
+        status, _, error = dimargin("train", tmp_path / "train.csv", "-m", tmp_path / name, "-q", *flags, *more)
+        assert status == 0, error
+        assert load_with_header(tmp_path / name)[1]["notes"]["weight"] == "w"
+        models.append(dm.load(tmp_path / name))
+    assert_allclose(models[1][-1].objective_, models[0][-1].objective_, rtol=1e-5)
+    X = rows[["left", "right"]]
+    assert_allclose(models[1].decision_function(X), models[0].decision_function(X), atol=1e-2)
+
+
+@pytest.mark.slow
 def test_sparse_text_and_a_linear_machine_in_silence(dimargin, spark, tmp_path):
     rng = np.random.default_rng(0)
     X = np.where(rng.random((300, 20)) < 0.2, rng.normal(size=(300, 20)), 0)

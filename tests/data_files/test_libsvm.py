@@ -120,10 +120,7 @@ def test_features_beyond_32_bits(largest, written, chunk):
     [
         ("1 1:2 x", "'1 1:2 x' is not LIBSVM text"),
         ("ham 1:2", "'ham 1:2' is not LIBSVM text"),
-        (
-            "1:2 2:3",
-            "'1:2 2:3' has no label, or one with a weight (--weight label, in Python weighted=True); LIBSVM text reads",
-        ),
+        ("1:2 2:3", "'1:2 2:3' has no label, unless a weight is behind its label (--weight label, "),
         ("12345678901234567890 1:2", "the label 12345678901234567890 has more digits than a whole number of 64 bits"),
         ("1 2:1 1:1", "with features in order"),
         ("1 2:1 2:1", "with features in order"),
@@ -241,6 +238,8 @@ def test_weights_stand_behind_labels(written, chunk):
     np.testing.assert_array_equal(as_dense(data.X), as_dense(plain.X))
     assert data.y.tolist() == plain.y.tolist() == [1, -1, 12345678901234567] * 20 and plain.weights is None
     assert data.weights.tolist() == [x for k in range(20) for x in (k / 4, 1e-3, 0)]
+    with pytest.raises(DataFileError, match="is CSV; LIBSVM text expected"):
+        read_data(written("rows.csv", "a,y\n1,2\n"), weighted=True)
     unread = read_data(written("rows", text), weighted=True, needs_label=False)
     assert unread.y is None and unread.weights.tolist() == data.weights.tolist()
 

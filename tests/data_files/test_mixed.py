@@ -116,3 +116,10 @@ def test_csv_is_read_as_by_pandas(tmp_path, rows):
     data = read_mixed(path, texts=["a", "b", "c"])
     as_text = frame[["a", "b", "c"]].map(lambda value: None if value is None else spelt(str(value)))
     assert data.X.to_pydict() == as_text.to_dict("list")
+
+
+def test_text_as_it_is_written(tmp_path):
+    path = written(tmp_path, "key,y\n 007,a\n7.0,a\nTrue,a\nNA,a\n")
+    assert read_mixed(path, exact=["key"]).X["key"].to_pylist() == ["007", "7.0", "True", None]
+    pq.write_table(pa.table({"key": [2**53 + 1, None], "y": ["a"] * 2}), tmp_path / "keys.parquet")
+    assert read_mixed(tmp_path / "keys.parquet", exact=["key"]).X["key"].to_pylist() == [str(2**53 + 1), None]

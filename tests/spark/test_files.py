@@ -173,6 +173,64 @@ def test_labels_are_as_they_are_in_the_file(spark, tmp_path, suffix, kind):
     assert_same(spark, path, "none")
 
 
+@pytest.mark.parametrize("suffix", ["csv", "bare.csv", "libsvm", "parquet"])
+def test_weights_of_rows(spark, tmp_path, suffix):
+    """A column that is no feature; rows of weight 0 are left out, of their class and of the scaling, too."""
+    path, rows = tmp_path / f"t.{suffix}", table(60)
+    weights = np.where(rows["class"] == "eggs", 0, np.arange(60) / 8 + 0.125)
+    rows.loc[weights == 0, "left"] = 1000.0
+    rows.insert(1, "w", weights)
+    given = {"csv": "w", "bare.csv": "1", "libsvm": "label", "parquet": " w"}[suffix]
+    if suffix == "parquet":
+        rows.to_parquet(path)
+    elif suffix == "libsvm":
+        heads = rows["class"].map({"eggs": 3, "ham": 1, "spam": 2})
+        lines = zip(heads, rows["w"], rows["left"], rows["right"], rows["flag"] * 1, strict=True)
+        path.write_text("".join(f"{y}:{w} 1:{a!r} 2:{b} 3:{c}\n" for y, w, a, b, c in lines))
+    else:
+        path.write_bytes(csv_lines(rows, header=suffix == "csv"))
+    label = "4" if suffix == "bare.csv" else None
+    found = read_rows(spark, str(path), label, "minmax", weight=given)
+    kept = rows[weights > 0]
+    assert (found.n_rows == len(kept) and suffix == "libsvm") or found.scaler.data_max_[0] == kept["left"].max()
+    found = read_rows(spark, str(path), label, "none", weight=given)
+    assert found.n_features == 3 and found.classes.tolist() == ([1, 2] if suffix == "libsvm" else ["ham", "spam"])
+    assert found.weight == {"bare.csv": 1, "libsvm": "label"}.get(suffix, "w")
+    assert found.feature_names == (["left", "right", "flag"] if suffix in ("csv", "parquet") else None)
+    frame = [(row.features[0], row.weight, row.label) for row in found.frame.collect()]
+    expected = zip(kept["left"], kept["w"], (kept["class"] == "spam") * 1.0, strict=True)
+    assert sorted(frame) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        (
+            "t.csv",
+            "a,w,y\n1,1,x\n2,-2,z\n",
+            "t.csv, line '2,-2,z': the weight in column 'w' is -2; a finite number",
+        ),
+        ("t.csv", "a,w,y\n1,1,x\n2,q,z\n", "t.csv, line '2,q,z': column 'w' is 'q'; a finite number expected"),
+        ("t.csv", "a,w,y\n1,0,x\n2,0,z\n", "t.csv has no rows of positive weight"),
+        ("t.csv", "a,v,y\n1,1,x\n2,1,z\n", "t.csv has no weight column 'w'; the columns are 'a', 'v', 'y'"),
+        ("t", "1:1 1:1\n2 1:2\n", "t: --weight w: columns of LIBSVM text have no names"),
+        (
+            "t.parquet",
+            None,
+            "t.parquet, in a row: the weight in column 'w' is -1; a finite",
+        ),
+    ],
+)
+def test_what_is_not_a_weight_is_named(spark, tmp_path, name, text, fault):
+    if text is None:
+        pd.DataFrame({"a": [1, 2], "w": [1, -1], "y": [0, 1]}).to_parquet(tmp_path / name)
+    else:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(DataFileError) as error:
+        read_rows(spark, str(tmp_path / name), weight="w")
+    assert fault in str(error.value)
+
+
 def test_weights_of_classes_are_those_of_the_labels():
     classes = np.array(["eggs", "ham", "spam"])
     rows = FileRows(None, 3, 1, False, classes, None, None, None, None)

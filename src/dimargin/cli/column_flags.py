@@ -17,10 +17,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 from dimargin.cli.column_advice import Choices, Problems, are_dates, listed
 from dimargin.cli.file_flags import file_flags, file_options, keywords
+from dimargin.cli.row_columns import RowColumns, heavy
 from dimargin.data_files import DataFileError, DataSet
 from dimargin.data_files.chunks import short
-from dimargin.data_files.csv_text import CsvLayout
-from dimargin.data_files.data import check_width, data_format, explained, read_file
+from dimargin.data_files.data import check_width, column_names, data_format, read_file
 from dimargin.data_files.mixed import MixedData, OddCellError, read_mixed
 from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.tables import matrix
@@ -157,8 +157,10 @@ class ColumnChoices(Choices):
             **({"na": list(self.na)} if self.na else {}),
         }
 
-    def read(self, path: Path, label: str | None) -> tuple[DataSet, list[tuple[str, Any]]]:
-        """Read training data.
+    def read(
+        self, path: Path, label: str | None, weight: str | None = None, group: str | None = None
+    ) -> tuple[DataSet, list[tuple[str, Any]]]:
+        """Read training data, with weights and groups of rows where their columns are given.
 
         Returns
         -------
@@ -172,19 +174,25 @@ class ColumnChoices(Choices):
         DataFileError
             As `read_data`; where a column is no numbers, the message names the flag that helps.
         """
+        beside = RowColumns.find(path, weight, group, self.options, label, self.drop or ())
+        return replace(self, drop=[*(self.drop or ()), *beside.names])._read(path, label, beside)
+
+    def _read(self, path: Path, label: str | None, beside: RowColumns) -> tuple[DataSet, list[tuple[str, Any]]]:
         drop = tuple(self.drop or ())
         if self.first in (None, "--drop"):
             try:
-                return read_file(path, label, drop=drop, options=self.options), []
+                numbers = read_file(path, label, drop=drop, options=self.options, weighted=beside.weighted)
             except DataFileError as error:
                 raise DataFileError(f"{error}{self._advice(path, label)}") from error
-        rows = self._mixed(path, label)
-        absent = [name for name in self.category or () if name not in rows.X.column_names]
+            return beside.added(numbers, path, self.options), []
+        mixed = self._mixed(path, label)
+        absent = [name for name in self.category or () if name not in mixed.X.column_names]
         if absent:
-            raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(rows.X.column_names)}")
-        problems = Problems(rows, self)
+            raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(mixed.X.column_names)}")
+        problems = Problems(mixed, self)
         if problems:
             raise DataFileError(f"{path}: {problems}")
+        rows = beside.added(mixed, path, self.options, bool(self.decimal_comma))
         if all(column.type == "double" for column in rows.X.columns) and self.missing is None:
             return _as_array(rows), []
         check_version()
@@ -193,7 +201,7 @@ class ColumnChoices(Choices):
             raise DataFileError(
                 f"{path}: --dates {self.dates}: no column holds such dates; a column of digits alone is one of numbers"
             )
-        return rows, [("columns", transformer.fit(rows.X))]
+        return rows, [("columns", transformer.fit(heavy(rows.X, rows.weights)))]
 
     def _mixed(self, path: Path, label: str | None) -> MixedData:
         return read_mixed(
@@ -233,7 +241,8 @@ class ColumnChoices(Choices):
 def _as_array(data: DataSet) -> DataSet:
     """Return rows of numbers as an array."""
     X = matrix(data.X, data.X.column_names)
-    return DataSet(X, data.y, data.feature_names, data.label, remarks=data.remarks)
+    beside = {"weights": data.weights, "weight": data.weight, "groups": data.groups}
+    return DataSet(X, data.y, data.feature_names, data.label, **beside, remarks=data.remarks)  # type: ignore[arg-type]
 
 
 # ---- data that is read again -----------------------------------------------------------------------------------------
@@ -248,24 +257,51 @@ def read_like(
     label: str | None = None,
     needs_label: bool = True,
     transformer: ColumnTransformer | None = None,
+    weight: str | int | None = None,
 ) -> DataSet:
     """Read data as a file was read with these notes, names of its features and number of them.
 
-    `transformer` is the fitted step that makes numbers of its columns, if there is one; X is a table then.
+    `transformer` is the fitted step that makes numbers of its columns, if there is one; X is a table then. `weight` is
+    the column of weights, which are read with the labels only.
     """
-    options, columns = reading.options, None if names is None else [name.strip() for name in names]
-    if label is None and (needs_label or _has_label(path, notes, columns, n_features, options)):
-        label = None if data_format(path, options) == "libsvm" else notes.get("label")
-    if transformer is None and not notes.get("decimal_comma"):
-        return read_file(path, label, columns, n_features, notes.get("zero_based"), needs_label, options=options)
+    options, columns = reading.options, None if names is None else _stripped(names)
+    is_table = data_format(path, options) != "libsvm"
+    if label is None and needs_label and is_table:
+        label = notes.get("label")
+    beside = RowColumns.find(path, weight, None, options, label)
+    drop = beside.names if columns is None else []
+    if columns is None and is_table:
+        drop += _left_over(path, notes, n_features, drop, options, label, needs_label)
+    decimal_comma = bool(notes.get("decimal_comma"))
+    if transformer is None and not decimal_comma:
+        zero_based = notes.get("zero_based")
+        rows = read_file(path, label, columns, n_features, zero_based, needs_label, drop, options, beside.weighted)
+    else:
+        rows = _table_like(path, notes, names, n_features, reading, label, needs_label, transformer, drop)
+    return beside.added(rows, path, options, decimal_comma) if needs_label else rows
+
+
+def _table_like(
+    path: Path,
+    notes: dict[str, Any],
+    names: Sequence[str] | None,
+    n_features: int,
+    reading: Reading,
+    label: str | int | None,
+    needs_label: bool,
+    transformer: ColumnTransformer | None,
+    drop: Sequence[str],
+) -> DataSet:
+    """Read a table whose columns are not all written as numbers; parameters are as in `read_like`."""
+    columns = None if names is None else _stripped(names)
     numbers, texts = (columns or [], []) if transformer is None else map(_stripped, columns_of(transformer))
     if transformer is not None:  # which may leave some out
         columns = [name for name in columns or [] if name in numbers or name in texts]
     na = [*notes.get("na", ()), *reading.na]
     try:
         rows = read_mixed(
-            path, label, columns, needs_label, numbers=numbers, texts=texts, na=na,
-            decimal_comma=bool(notes.get("decimal_comma")), options=options,
+            path, label, columns, needs_label, drop, numbers=numbers, texts=texts, na=na,
+            decimal_comma=bool(notes.get("decimal_comma")), options=reading.options,
         )  # fmt: skip
     except OddCellError as error:
         raise DataFileError(f"{error}; --na {shlex.quote(error.text)} makes it a missing value") from error
@@ -287,14 +323,23 @@ def read_like(
     return replace(rows, X=rows.X.rename_columns([given[name] for name in rows.X.column_names]))
 
 
-def _has_label(
-    path: Path, notes: dict[str, Any], columns: Sequence[str] | None, n_features: int, options: FileOptions
-) -> bool:
-    """Return whether CSV without names has a column more than a model that was trained on such, its label then."""
-    if columns is not None or not isinstance(notes.get("label"), int) or data_format(path, options) != "csv":
-        return False
-    with explained(path):
-        return len(CsvLayout.of(path, options, None, None, ()).names) == n_features + 1
+def _left_over(
+    path: Path,
+    notes: dict[str, Any],
+    n_features: int,
+    drop: Sequence[str],
+    options: FileOptions,
+    label: str | int | None,
+    needs_label: bool,
+) -> list[str]:
+    """Return the names of the columns where labels and weights were in training, if just these are too many here."""
+    names = column_names(path, options, label, drop)
+    noted = [] if needs_label or label is not None else [notes.get("label")]
+    noted += [] if drop else [notes.get("weight")]
+    places = [k for k in noted if isinstance(k, int)]
+    n_known = len(drop) + (needs_label or label is not None)
+    is_alike = len(names) == n_features + n_known + len(places) and all(0 <= k < len(names) for k in places)
+    return [names[k] for k in places] if is_alike else []
 
 
 def _stripped(names: Iterable[str]) -> list[str]:

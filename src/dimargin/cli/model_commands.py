@@ -15,6 +15,7 @@ from dimargin.cli.column_flags import Reading, describe, reading_flags
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.parameters import parameters
+from dimargin.cli.row_columns import WeightOption
 from dimargin.cli.shared import (
     MANY_VALUES,
     DataArgument,
@@ -53,6 +54,7 @@ def _predict(
     output: Annotated[Path | None, typer.Option("--output", "-o", dir_okay=False, help="File for the labels.")] = None,
     decision_values: Annotated[bool, typer.Option(help="Decision values after each label, tab-separated.")] = False,
     label: LabelOption = None,
+    weight: WeightOption = None,
     quiet: QuietOption = False,
     **given: Any,
 ) -> None:
@@ -66,7 +68,7 @@ def _predict(
             check_output("--output", output, model, data)
         reading = Reading.of(given)
     trained, notes = open_model(model)
-    rows = read_for(trained, notes, data, label, reading, needs_label=False)
+    rows = read_for(trained, notes, data, label, reading, needs_label=False, weight=weight)
     began = time.perf_counter()
     lines = [_LINE_BREAK.sub(lambda found: printable(found[0]), str(name)) for name in trained.predict(rows.X).tolist()]
     seconds = time.perf_counter() - began
@@ -85,6 +87,7 @@ def _evaluate(
     model: ModelArgument,
     data: DataArgument,
     label: LabelOption = None,
+    weight: WeightOption = None,
     plot: Annotated[Path | None, plot_option("Draw the margin distribution")] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -100,7 +103,7 @@ def _evaluate(
         reading = Reading.of(given)
     trained, notes = open_model(model)
     refuse_detector(model, trained, "has no accuracy; dimargin predict says which rows are outliers")
-    rows = with_classes(trained, data, read_for(trained, notes, data, label, reading))
+    rows = with_classes(trained, data, read_for(trained, notes, data, label, reading, weight=weight))
     facts = scores(trained, rows)
     draw(lambda: MarginDistributionDisplay.from_estimator(trained, rows.X, rows.y), plot, out, "margin distribution")
     if as_json or quiet:
@@ -112,7 +115,7 @@ def _evaluate(
         return
     table = Table(*(Column(name, overflow="fold") for name in ("true \\ predicted", *map(printable, classes))))
     for name, counts in zip(classes, confusion, strict=True):
-        table.add_row(printable(name), *map(str, counts))
+        table.add_row(printable(name), *(f"{count:.15g}" for count in counts))
     out.console.print(table)
 
 
@@ -137,8 +140,11 @@ def _info(
     machine, scalers, transformer = machine_of(trained), scalers_of(trained), columns_step(trained)
     if certify is not None:
         refuse_detector(model, trained, "keeps the certificate of its fit; only classifiers can be certified")
-        rows = with_classes(trained, certify, read_for(trained, header["notes"], certify, label, reading))
-        machine.certify(scaled(scalers, rows.X), rows.y)
+        notes = header["notes"]
+        rows = read_for(trained, notes, certify, label, reading, weight=notes.get("weight"))
+        rows = with_classes(trained, certify, rows)
+        weights = {} if rows.weights is None else {"sample_weight": rows.weights}  # which not all machines have
+        machine.certify(scaled(scalers, rows.X), rows.y, **weights)
         save(trained, model, header["notes"])
     values = {name: getattr(machine, name) for name in parameters(type(machine))}
     facts = {

@@ -179,7 +179,8 @@ def fitted_scalers(
 
 def how_read(rows: Any, columns: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return the notes for a model file that say how its training rows were read; `columns` are those of flags."""
-    return {"label": rows.label, "zero_based": rows.zero_based, **(columns or {})}
+    weights = {} if rows.weight is None else {"weight": rows.weight}
+    return {"label": rows.label, "zero_based": rows.zero_based, **weights, **(columns or {})}
 
 
 def read_for(
@@ -189,10 +190,11 @@ def read_for(
     label: str | None,
     reading: Reading,
     needs_label: bool = True,
+    weight: str | int | None = None,
 ) -> DataSet:
     """Read data as the model's training file was read."""
     names = getattr(model, "feature_names_in_", None)  # of a pipeline's first step, which the rows are given to
-    return read_like(path, notes, names, model.n_features_in_, reading, label, needs_label, columns_step(model))
+    return read_like(path, notes, names, model.n_features_in_, reading, label, needs_label, columns_step(model), weight)
 
 
 def columns_step(model: Any) -> ColumnTransformer | None:
@@ -230,11 +232,11 @@ def scores(model: Any, data: DataSet) -> dict[str, Any]:
     began = time.perf_counter()
     predicted = model.predict(data.X)
     seconds = time.perf_counter() - began
-    confusion = confusion_matrix(data.y, predicted, labels=classes)
+    confusion = confusion_matrix(data.y, predicted, labels=classes, sample_weight=data.weights)
     present = confusion.sum(axis=1) > 0
     return {
         "rows": len(predicted),
-        "accuracy": float(np.mean(predicted == data.y)),
+        "accuracy": float(np.average(predicted == data.y, weights=data.weights)),
         "balanced_accuracy": float((np.diag(confusion)[present] / confusion.sum(axis=1)[present]).mean()),
         "rows_per_second": round(len(predicted) / max(seconds, 1e-9)),
         "classes": classes.tolist(),
@@ -315,7 +317,9 @@ def fitted(
     _know_classes(machine, rows.y)
     machine._monitor = display
     with display.running():
-        _, seconds, complaints = timed(lambda: machine.fit(X, rows.y))
+        beside = {"sample_weight": rows.weights, "groups": rows.groups}
+        given = {name: values for name, values in beside.items() if values is not None}
+        _, seconds, complaints = timed(lambda: machine.fit(X, rows.y, **given))
     del machine._monitor
     interrupted = display.interrupted.is_set()
     notes = how_read(rows, columns)
@@ -323,13 +327,21 @@ def fitted(
 
 
 def _know_classes(machine: Any, y: Any) -> None:
-    """Name the classes of ``class_weight`` as the labels do."""
-    machine = getattr(machine, "estimator", machine)  # of a search
-    given = machine.class_weight
-    if isinstance(given, dict):
-        names, unknown = known_labels(np.array([*given], dtype=object), np.unique(y))
-        if not unknown:
-            machine.set_params(class_weight=dict(zip(names.tolist(), given.values(), strict=True)))
+    """Name the classes of ``class_weight``, of a machine or of a search and its grid, as the labels do."""
+    classes = np.unique(y)
+    estimator, grid = getattr(machine, "estimator", machine), getattr(machine, "param_grid", None) or []
+    if isinstance(estimator.class_weight, dict):
+        estimator.set_params(class_weight=_by_class(estimator.class_weight, classes))
+    for part in [grid] if isinstance(grid, dict) else grid:
+        if isinstance(part, dict) and isinstance(part.get("class_weight"), list):
+            part["class_weight"] = [_by_class(given, classes) for given in part["class_weight"]]
+
+
+def _by_class(given: Any, classes: Any) -> Any:
+    if not isinstance(given, dict):
+        return given
+    names, unknown = known_labels(np.array([*given], dtype=object), classes)
+    return given if unknown else dict(zip(names.tolist(), given.values(), strict=True))
 
 
 def leave_interrupted(out: Output, text: str) -> NoReturn:

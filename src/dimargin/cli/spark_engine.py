@@ -53,6 +53,7 @@ def train(
     machine: Any,
     data: str,
     label: str | None,
+    weight: str | None,
     scale: Scale,
     master: str | None,
     conf: Mapping[str, str],
@@ -74,7 +75,7 @@ def train(
         display = JobDisplay(out.errors, machine.tol, out.quiet)
         with display.running():
             display.describe("looking at the rows")
-            rows = read_rows(spark, data, label, scale.value, options)
+            rows = read_rows(spark, data, label, scale.value, options, weight)
             out.warn(rows.remarks)
             out.say_shape(data, (rows.n_rows, rows.n_features), rows.sparse)
             display.fit_begin()

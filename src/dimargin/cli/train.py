@@ -17,6 +17,7 @@ from dimargin.cli.column_flags import ColumnChoices, Reading, column_flags, desc
 from dimargin.cli.file_flags import data_option, readable
 from dimargin.cli.flags import existing_file, usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, strategy_options
+from dimargin.cli.row_columns import WeightOption, heavy
 from dimargin.cli.shared import (
     DATA,
     JsonOption,
@@ -54,6 +55,7 @@ def _train(
         str | None, typer.Option(help=f"Which machine: {', '.join(MACHINES)}.", show_default=DEFAULT_LOSS)
     ] = None,
     label: LabelOption = None,
+    weight: WeightOption = None,
     scale: Annotated[
         Scale | None,
         typer.Option(
@@ -140,13 +142,17 @@ def _train(
         machine: Any = make_machine(loss, given, strategy_option or [], previous and machine_of(previous))
     try:
         if engine == "spark":
+            scale = scale or Scale.minmax
             done = spark_engine.train(
-                machine, data, label, scale or Scale.minmax, master, settings, checkpoint_dir, columns.options, out
+                machine, data, label, weight, scale, master, settings, checkpoint_dir, columns.options, out
             )
         elif previous is None:
-            done = _train_here(machine, readable(context, Path(data)), label, columns, scale or Scale.minmax, out)
+            done = _train_here(
+                machine, readable(context, Path(data)), label, weight, columns, scale or Scale.minmax, out
+            )
         else:
-            done = _go_on(machine, readable(context, Path(data)), label, columns.reading, previous, notes, out)
+            weight = weight or notes.get("weight")
+            done = _go_on(machine, readable(context, Path(data)), label, weight, columns.reading, previous, notes, out)
     except KeyboardInterrupt:
         print("dimargin: interrupted, nothing was saved", file=sys.stderr)
         raise
@@ -175,9 +181,15 @@ def _check_file(data: str) -> None:
 
 
 def _train_here(
-    machine: Any, data: Path, label: str | None, columns: ColumnChoices, scale: Scale, out: Output
+    machine: Any,
+    data: Path,
+    label: str | None,
+    weight: str | None,
+    columns: ColumnChoices,
+    scale: Scale,
+    out: Output,
 ) -> Trained:
-    rows, steps = columns.read(data, label)
+    rows, steps = columns.read(data, label, weight)
     X = scaled(steps, rows.X)
     out.warn(rows.remarks)
     out.say_shape(data, X.shape, sp.issparse(X))
@@ -185,7 +197,7 @@ def _train_here(
         out.say(describe(steps[0][1]))
     out.say(_plan_of(machine, X.shape[0]))
     seed = machine.random_state if isinstance(machine.random_state, int) else None
-    scalers = fitted_scalers(scale, X, getattr(machine, "memory_limit", None), seed)
+    scalers = fitted_scalers(scale, heavy(X, rows.weights), getattr(machine, "memory_limit", None), seed)
     display = FitDisplay(out.errors, machine.tol, out.quiet)
     return fitted(machine, [*steps, *scalers], rows, scaled(scalers, X), display, columns.notes)
 
@@ -199,9 +211,16 @@ def _plan_of(machine: Any, n_rows: int) -> str:
 
 
 def _go_on(
-    machine: Any, data: Path, label: str | None, reading: Reading, previous: Any, notes: dict[str, Any], out: Output
+    machine: Any,
+    data: Path,
+    label: str | None,
+    weight: str | None,
+    reading: Reading,
+    previous: Any,
+    notes: dict[str, Any],
+    out: Output,
 ) -> Trained:
-    rows = with_classes(previous, data, read_for(previous, notes, data, label, reading))
+    rows = with_classes(previous, data, read_for(previous, notes, data, label, reading, weight=weight))
     out.say_shape(data, rows.X.shape, sp.issparse(rows.X))
     scalers = scalers_of(previous)
     X = scaled(scalers, rows.X)

@@ -16,6 +16,7 @@ from dimargin.cli.column_flags import ColumnChoices, column_flags, describe
 from dimargin.cli.file_flags import data_option
 from dimargin.cli.flags import usage_checked, with_flags
 from dimargin.cli.parameters import DEFAULT_LOSS, flags, make_machine, parameters, read_grid, values_of
+from dimargin.cli.row_columns import GroupOption, WeightOption, heavy
 from dimargin.cli.shared import (
     DataArgument,
     JsonOption,
@@ -87,6 +88,8 @@ def _tune(
     table: Annotated[int, typer.Option(min=0, help="Best candidates to print.")] = 10,
     plot: Annotated[Path | None, plot_option("Draw what was tried")] = None,
     label: LabelOption = None,
+    weight: WeightOption = None,
+    group: GroupOption = None,
     scale: Annotated[
         list[Scale] | None,
         typer.Option(
@@ -114,13 +117,14 @@ def _tune(
         own = {name: given.pop(name) for name in parameters(ODMClassifierCV, _OWN)}
         machine = make_machine(loss, given | {name: own[name] for name in ("n_jobs", "random_state")}, [])
         search = ODMClassifierCV(machine, None if grid is None else read_grid(grid), **values_of(own))
-    rows, steps = columns.read(data, label)
+    rows, steps = columns.read(data, label, weight, group)
     X = scaled(steps, rows.X)
     out.warn(rows.remarks)
     out.say_shape(data, X.shape, sp.issparse(X))
     if steps:
         out.say(describe(steps[0][1]))
-    scalings = [fitted_scalers(way, X, seed=machine.random_state) for way in scale or [Scale.minmax]]
+    weighty = heavy(X, rows.weights)
+    scalings = [fitted_scalers(way, weighty, seed=machine.random_state) for way in scale or [Scale.minmax]]
     done = _best_of(scalings, X, search, rows, machine.tol, columns.notes, out)
     search = done.machine
     done = replace(done, machine=search.best_estimator_, scalers=[*steps, *done.scalers])

@@ -42,6 +42,10 @@ class DataSet:
         Whether features are counted from zero (LIBSVM text only).
     weights : ndarray of shape (n,) or None
         Weights of the rows, finite and not negative; None if they were not read.
+    weight : str, int or None
+        The column that held them, as `label`; "label" for LIBSVM text.
+    groups : ndarray of shape (n,) or None
+        Texts that are the same for the rows of a group; None if they were not read.
     remarks : tuple of str
         What whoever trains on these rows should know: columns that were left out, or that number the rows.
     """
@@ -52,6 +56,8 @@ class DataSet:
     label: str | int | None = None
     zero_based: bool | None = None
     weights: Floats | None = None
+    weight: str | int | None = None
+    groups: NDArray[Any] | None = None
     remarks: tuple[str, ...] = ()
 
 

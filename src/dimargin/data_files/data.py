@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from dimargin.data_files.chunks import DataFileError, DataSet
-from dimargin.data_files.csv_text import read_csv
+from dimargin.data_files.csv_text import CsvLayout, read_csv
 from dimargin.data_files.libsvm import read_libsvm
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.data_files.opening import PARQUET, FileOptions, open_data, regular
@@ -132,6 +132,8 @@ def read_file(
     options = options or FileOptions()
     with regular(path) as path, explained(path):
         kind = format_taking(path, options, label, drop)
+        if weighted and kind != "libsvm":
+            raise DataFileError(f"{path} is {KINDS[kind]}; LIBSVM text expected, in which weights are behind labels")
         with open_data(path, options) as stream:
             if kind == "libsvm":
                 data = read_libsvm(path, stream, n_features, zero_based, needs_label, weighted)
@@ -173,6 +175,18 @@ def format_taking(
             f"{path} is {KINDS[kind]}, but header={options.header} was given; a line of names is expected of CSV only"
         )
     return kind
+
+
+def column_names(
+    path: Path, options: FileOptions, label: str | int | None = None, named: Sequence[str] = ()
+) -> list[str]:
+    """Return the names of the columns of CSV or Parquet; by `label` and those `named` a line of names can be known."""
+    with explained(path), arrow_explained(path):
+        if data_format(path, options) == "csv":
+            return CsvLayout.of(path, options, label, None, named).names
+        from dimargin.data_files.parquet import names_in
+
+        return names_in(path)
 
 
 def check_width(path: Path, width: int, n_features: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Labels: which texts are numbers, and which label of one file is which of another.
+"""Labels: which texts are numbers, and which labels of two files are the same.
 
 Sites import this module: pyarrow is imported nowhere.
 """
@@ -14,23 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 # each part begins with a letter that the one before cannot have, so that no text is read twice
-_NUMBER = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
-_NUMERAL = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*([eE][+-]?\d{1,3})?)?", re.ASCII)
-EXACT = 2**53
+_NUMBER_TEXT = re.compile(r"[ \t]*[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[ \t]*", re.ASCII)
+_PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)(\.\d*([eE][+-]?\d{1,3})?)?", re.ASCII)
+MAX_EXACT = 2**53
 """Whole numbers up to this size are exact in float64."""
 
 
 def is_number(text: str) -> bool:
     """Return whether all readers take a text for a number, which may be infinite."""
-    return _NUMBER.fullmatch(text) is not None
+    return _NUMBER_TEXT.fullmatch(text) is not None
 
 
 def label_values(texts: Sequence[str]) -> NDArray[Any]:
-    """Return the labels that texts stand for, one for each: whole numbers, floating-point numbers or texts.
+    """Convert texts to labels, one for each text: whole numbers, floating-point numbers or texts.
 
-    They are numbers if all of them are. They stay texts where a number would lose how they are written: with zeros in
-    front (007), as 1e3 without a point, or with more digits than int64 holds, as codes and keys may be. Whole numbers
-    that all have a point (1.0) are floating-point numbers, and so are all numbers where one is not whole.
+    Labels are numbers if all texts are numbers. They stay texts where a number would lose how they are written: with
+    zeros in front (007), as 1e3 without a point, or with more digits than int64 holds, as codes and keys may be. Whole
+    numbers that all have a point (1.0) become floating-point numbers, and so do all numbers where one is not whole.
 
     Examples
     --------
@@ -47,22 +47,21 @@ def label_values(texts: Sequence[str]) -> NDArray[Any]:
         return as_they_are
     if (numbers != np.floor(numbers)).any():
         return numbers
-    if not all(map(_NUMERAL.fullmatch, texts)):
+    if not all(map(_PLAIN_NUMBER.fullmatch, texts)):
         return as_they_are
     whole = [int(Decimal(text)) for text in texts]
     if not (min(whole) >= -(2**63) and max(whole) < 2**63):
         return as_they_are
-    if all("." in text for text in texts) and max(map(abs, whole)) <= EXACT:
+    if all("." in text for text in texts) and max(map(abs, whole)) <= MAX_EXACT:
         return numbers
     return np.array(whole, dtype=np.int64)
 
 
 def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[Any], list[Any]]:
-    """Return the classes that labels stand for, and the labels that stand for none of them.
+    """Match labels with classes, which may come from another kind of file; also return the labels without a class.
 
-    Labels and classes may come from files of different kinds. Equal numbers stand for each other, as equal texts do; a
-    text stands for the number that it writes, and for True or False in any case. But a class that is a text with
-    zeros in front stands for itself only.
+    Equal numbers match, and so do equal texts. A text matches the number that it writes, and True or False in any
+    case. A class that is a text with zeros in front matches the same text only.
 
     Examples
     --------
@@ -79,21 +78,21 @@ def known_labels(labels: NDArray[Any], classes: NDArray[Any]) -> tuple[NDArray[A
 
 
 class _Places:
-    """Places of labels among classes."""
+    """Indices of classes, by all labels that match them."""
 
     def __init__(self, classes: list[Any]) -> None:
         self._exact = {label: k for k, label in enumerate(classes)}
         self._meant: dict[Any, int | None] = {}
         for label, k in self._exact.items():
-            for value in _meant(label, _NUMERAL):
+            for value in _meant(label, _PLAIN_NUMBER):
                 self._meant[value] = None if value in self._meant else k  # None where two classes mean the same
 
     def of(self, label: Any) -> int | None:
-        """Return the place of the class that a label stands for, None if there is none."""
-        for value in (label, *_meant(label, _NUMBER)):
+        """Return the index of the class that a label matches, or None."""
+        for value in (label, *_meant(label, _NUMBER_TEXT)):
             if value in self._exact:
                 return self._exact[value]
-        return next((self._meant[value] for value in _meant(label, _NUMERAL) if value in self._meant), None)
+        return next((self._meant[value] for value in _meant(label, _PLAIN_NUMBER) if value in self._meant), None)
 
 
 def _meant(label: Any, number: re.Pattern[str]) -> list[Any]:

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import CHUNK, WEIGHT_EXPECTED, Chunk, Chunks, DataFileError, DataSet, short
-from dimargin.data_files.labels import EXACT, is_number
+from dimargin.data_files.labels import MAX_EXACT, is_number
 from dimargin.data_files.lines import blocks_of_lines
 from dimargin.data_files.opening import BOM
 from dimargin.system.arrays import Floats
@@ -29,14 +29,14 @@ _FEATURE, _COMMENT = re.compile(rb"(?<![^\s])\d+(?=:)"), re.compile(rb"#[^\n]*")
 Parsed = tuple[Any, NDArray[Any]]  # rows, with features counted from zero, and labels
 Parser = Callable[[bytes], Parsed]
 
-_LABEL = re.compile(
+_LINE_LABEL = re.compile(
     rb"^[^\S\n]*(?:(?:[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|\?|-|n/?a|[+-]?nan|null|none)(?=[\s#]|\Z)|(?=[^\s#:]+:))",
     re.MULTILINE | re.IGNORECASE,
 )
-"""Beginning of a line up to its first feature: a label that is a number or says that there is none, or nothing."""
-_WEIGHT_HINT = ", or one with a weight (--weight label, in Python weighted=True)"
+"""Beginning of a line up to its first feature: a label that is a number, a text for a missing label, or nothing."""
+_WEIGHT_HINT = ", unless a weight is behind its label (--weight label, in Python weighted=True)"
 _NO_LABEL = re.compile(rb"^[^\S\n]*(?!qid:)[^\s#:]+:", re.MULTILINE)
-_GAP = re.compile(rb"(?:\A|\n)[^\S\n]*(?=\n)")
+_EMPTY_LINE = re.compile(rb"(?:\A|\n)[^\S\n]*(?=\n)")
 
 # share of numbers that are not zero from which on rows are stored dense: less memory, faster tiles
 DENSE = 0.5
@@ -155,6 +155,15 @@ class LibsvmRows:
         return DataSet(make(base, width), collected.y, zero_based=from_zero, weights=collected.weights)
 
 
+def check_weight(path: Path | str, weight: str | int | None) -> None:
+    """Raise DataFileError for a column of weights, except for "label", behind which weights may stand."""
+    if weight not in (None, "label"):
+        raise DataFileError(
+            f"{path}: --weight {weight}: columns of LIBSVM text have no names; --weight label reads weights behind "
+            "labels, such as 1:0.5"
+        )
+
+
 def without_weights(block: bytes, name: Callable[[int], str]) -> tuple[bytes, Floats]:
     """Return lines that begin with ``label:weight`` without the weights, and these; `name` is as in `parse_lines`."""
     lines, weights = block.split(b"\n"), array("d")
@@ -195,8 +204,8 @@ def parse_lines(
     except (ValueError, OverflowError) as error:
         bad = _first_bad_line(text.split(b"\n"), parse)
         given = block.split(b"\n")[bad]
-        is_bare = needs_label and _NO_LABEL.match(given)
-        what = f"has no label{_WEIGHT_HINT}" if is_bare else "is not LIBSVM text"
+        what = "has no label" if needs_label and _NO_LABEL.match(given) else "is not LIBSVM text"
+        what += _WEIGHT_HINT if _NO_LABEL.match(given) else ""
         raise DataFileError(
             f"{name(bad)}: {short(given.decode(errors='replace').strip())!r} {what}; LIBSVM text reads "
             f"'label feature:value feature:value ...' with features in order ({short(str(error), 200)})"
@@ -213,18 +222,18 @@ def parse_lines(
 
 def _with_labels(block: bytes, name: Callable[[int], str]) -> bytes:
     """Return lines with a label each, in place of their own where they have one."""
-    gap = _GAP.search(block.rstrip()) if _NO_LABEL.search(block) else None
+    gap = _EMPTY_LINE.search(block.rstrip()) if _NO_LABEL.search(block) else None
     if gap:
         line = name(block.count(b"\n", 0, gap.end()))
         raise DataFileError(f"{line}: an empty line among rows without labels; a row of zeros is written as '0'")
-    return _LABEL.sub(b"0 ", block)
+    return _LINE_LABEL.sub(b"0 ", block)
 
 
 def _whole(block: bytes, y: Floats, name: Callable[[int], str]) -> NDArray[Any]:
     """Return labels as int64, exactly, or as they are where one is not whole."""
     if (y != np.floor(y)).any():
         return y
-    if np.abs(y).max(initial=0) < EXACT:
+    if np.abs(y).max(initial=0) < MAX_EXACT:
         return y.astype(np.int64)
     fields = [line.partition(b"#")[0].split(None, 1) for line in block.split(b"\n")]
     labels = [(k, words[0]) for k, words in enumerate(fields) if words]

@@ -51,6 +51,7 @@ def read_mixed(
     *,
     numbers: Collection[str] = (),
     texts: Collection[str] = (),
+    exact: Collection[str] = (),
     decimal_comma: bool = False,
     na: Collection[str] = (),
     options: FileOptions | None = None,
@@ -68,6 +69,8 @@ def read_mixed(
     texts : collection of str
         Names of columns that are read as text whatever they hold. Of other columns, those are numbers of which every
         value is one or missing.
+    exact : collection of str
+        Names of columns that are read as text as it is written: 01 is not 1.
     decimal_comma : bool, default=False
         Whether a comma in a number of CSV is its decimal point.
     na : collection of str
@@ -120,7 +123,8 @@ def read_mixed(
         reader = _ColumnReader(path, place, decimal_comma, na)
         remarks = list(taken.remarks)
         for k, name in enumerate(taken.wanted):
-            wanted = "number" if name in numbers else "text" if name in texts else None
+            kinds = {"number": numbers, "text": texts, "exact text": exact}
+            wanted = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
             column = reader.typed(name, table.column(k), wanted)
             table = table.set_column(k, name, column)
             if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
@@ -169,14 +173,16 @@ class _ColumnReader:
             if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):  # exactly, of any size
                 return _spelt_alike(self._known(column.cast(pa.string())))
             between = pa.int8() if pa.types.is_boolean(kind) else pa.string() if pa.types.is_decimal(kind) else kind
+            if wanted == "exact text":
+                return column.cast(pa.string())
             numbers = column.cast(between).cast(pa.float64(), safe=False)
             numbers = self._finite(name, numbers, numbers)
             return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
         if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             raise DataFileError(f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected")
         text = self._known(pc.utf8_trim_whitespace(column.cast(pa.string())))
-        if wanted == "text":
-            return _spelt_alike(text)
+        if wanted in ("text", "exact text"):
+            return _spelt_alike(text) if wanted == "text" else text
         digits = pc.replace_substring(text, ",", ".") if self.decimal_comma else text
         if wanted == "number":
             for word, digit in (("true", "1"), ("false", "0")):

@@ -45,11 +45,10 @@ class ParquetRows:
         drop: Sequence[str],
     ) -> None:
         self._path, self._texts, self._text_labels = path, TextLabels(path), False
-        with self._file() as (_, footer, file):
+        with _opened(path) as (_, footer, file):
             schema, self._footer = file.schema_arrow, footer
         self._given = {name.strip(): name for name in reversed(schema.names)}
-        names = [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
-        self.taken = TableColumns.choose(path, names, label, columns, needs_label, drop)
+        self.taken = TableColumns.choose(path, _named(schema), label, columns, needs_label, drop)
         self.types = {name: value_type(schema.field(self._given[name]).type) for name in self.taken.wanted}
         self._step = max(1, CHUNK // (8 * len(schema.names)))  # rows
         if self.taken.label is not None:
@@ -60,17 +59,10 @@ class ParquetRows:
                     f"{path}: column {short(self.taken.label)!r} holds {kind}; numbers or text expected as labels"
                 )
 
-    @contextmanager
-    def _file(self) -> Iterator[tuple[pa.NativeFile, bytes, pyarrow.parquet.ParquetFile]]:
-        with pa.OSFile(os.fsencode(self._path)) as source:
-            footer = footer_of(self._path, source)
-            with pyarrow.parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
-                yield source, footer, file
-
     def batches(self) -> Iterator[Batch]:
         """Yield the rows, batch by batch; raises DataFileError where they are not all that the file says it has."""
         first, before, given = 0, os.stat(self._path), [self._given[name] for name in self.taken.all]
-        with self._file() as (source, footer, file):
+        with _opened(self._path) as (source, footer, file):
             if footer != self._footer:
                 raise DataFileError(f"{self._path} was rewritten while it was read")
             n_rows = check_pages(self._path, source, footer, file.schema, given)
@@ -106,6 +98,24 @@ class ParquetRows:
     def values(self, y: NDArray[Any] | None) -> NDArray[Any] | None:
         """Return the labels of all batches, joined, as `DataSet` has them."""
         return self._texts.values(y) if y is not None and self._text_labels else y
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[pa.NativeFile, bytes, pyarrow.parquet.ParquetFile]]:
+    with pa.OSFile(os.fsencode(path)) as source:
+        footer = footer_of(path, source)
+        with pyarrow.parquet.ParquetFile(source, buffer_size=_BUFFER, pre_buffer=False) as file:
+            yield source, footer, file
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the names of the columns of a file."""
+    with _opened(path) as (_, _, file):
+        return _named(file.schema_arrow)
+
+
+def _named(schema: pa.Schema) -> list[str]:
+    return [name.strip() for name in schema.names if not PANDAS_INDEX.fullmatch(name)]
 
 
 def read_parquet(

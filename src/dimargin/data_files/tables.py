@@ -85,6 +85,11 @@ class TableColumns:
         index = index if needed else None
         return cls(index, None if index is None else names[index], list(columns), remarks)
 
+    @classmethod
+    def of(cls, name: str) -> TableColumns:
+        """Take a single column, as a feature."""
+        return cls(None, None, [name])
+
     @property
     def all(self) -> list[str]:
         """Names of the features, and behind them that of the label."""
@@ -107,14 +112,19 @@ def _label_index(
             f"{path}: which column holds the labels? By default the one named {', '.join(_LABEL_NAMES)}, but {found}. "
             f"Give its name or position; the columns are {_listed(names)}"
         )
-    if isinstance(label, str) and (label in names or label.strip() in names):
-        return names.index(label if label in names else label.strip())
+    return column_index(path, names, label, "label")
+
+
+def column_index(path: Path | str, names: list[str], given: str | int, what: str) -> int:
+    """Return the place of a column that was given by its name or position; raises DataFileError if there is none."""
+    if isinstance(given, str) and (given in names or given.strip() in names):
+        return names.index(given if given in names else given.strip())
     try:
-        index = int(label)
+        index = int(given)
     except ValueError:
         index = len(names)
     if not -len(names) <= index < len(names):
-        raise DataFileError(f"{path} has no label column {label!r}; the columns are {_listed(names)}")
+        raise DataFileError(f"{path} has no {what} column {given!r}; the columns are {_listed(names)}")
     return index % len(names)
 
 

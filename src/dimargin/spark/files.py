@@ -28,15 +28,15 @@ from dimargin.data_files import DataFileError
 from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import format_taking
 from dimargin.data_files.labels import known_labels, label_values
-from dimargin.data_files.libsvm import DENSE
+from dimargin.data_files.libsvm import DENSE, check_weight
 from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, name_format
-from dimargin.data_files.tables import PANDAS_INDEX, TableColumns
+from dimargin.data_files.tables import PANDAS_INDEX, TableColumns, column_index
 from dimargin.engines.jobs import Jobs
 from dimargin.engines.spark import SparkEngine
 from dimargin.estimators.common import MarginClassifier
 from dimargin.estimators.data import class_factors
-from dimargin.spark.columns import FEATURES, LABEL, Columns, quoted
+from dimargin.spark.columns import FEATURES, LABEL, WEIGHT, Columns, quoted
 from dimargin.spark.formats import LINE, CsvText, Format, LibsvmText, TableRows
 from dimargin.spark.passes import BatchParser, FileSummary, prepared, summarise
 from dimargin.spark.scaling import SUMS
@@ -50,8 +50,9 @@ _NUMBERS = (T.IntegralType, T.FloatType, T.DoubleType, T.BooleanType, T.DecimalT
 class FileRows:
     """Rows of a data file, ready for training.
 
-    The frame has ``features``, scaled, which are vectors where rows are sparse, else arrays; and ``label``, indices
-    among the classes. Names, label and base of the features are as in `dimargin.data_files.DataSet`.
+    The frame has ``features``, scaled, which are vectors where rows are sparse, else arrays; ``label``, indices among
+    the classes; and ``weight`` where the file has weights. Names, label, base of the features and the column of weights
+    are as in `dimargin.data_files.DataSet`.
     """
 
     frame: DataFrame
@@ -64,6 +65,7 @@ class FileRows:
     label: str | int | None
     zero_based: bool | None
     remarks: tuple[str, ...] = ()
+    weight: str | int | None = None
 
     def train(
         self, prototype: MarginClassifier, report: Progress, checkpoint_dir: str | None = None
@@ -73,7 +75,7 @@ class FileRows:
         machine: Any = train(
             clone(prototype).set_params(class_weight=weights),
             self.frame,
-            Columns(FEATURES, LABEL, n_features=self.n_features),
+            Columns(FEATURES, LABEL, None if self.weight is None else WEIGHT, n_features=self.n_features),
             report,
             checkpoint_dir,
         )
@@ -94,13 +96,14 @@ def read_rows(
     label: str | int | None = None,
     scale: str = "minmax",
     options: FileOptions | None = None,
+    weight: str | None = None,
 ) -> FileRows:
     """Read a data file on the executors, in one pass that also fits the scaler, which is named as in `SUMS`.
 
     The path is that of a file, a folder of files, or a pattern that Spark reads, here or behind a URL. Parquet is known
     by its name, or those of the files in the folder, and text by its first lines. Text may be compressed as its name
     says (gzip, bzip2). The label is as in `dimargin.data_files.read_data`, and `options` say what the content shall not
-    decide.
+    decide. `weight` is the name or position of the column of weights, or "label" for LIBSVM text of label:weight.
 
     Raises
     ------
@@ -109,7 +112,7 @@ def read_rows(
         file; for one class only, or more than 10,000.
     """
     try:
-        opened = Jobs(spark).act(lambda: _opened(spark, path, label, options or FileOptions()), f"open {path}")
+        opened = Jobs(spark).act(lambda: _opened(spark, path, label, weight, options or FileOptions()), f"open {path}")
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -119,7 +122,7 @@ def read_rows(
         parts = engine.summarise(opened.frame, summarise, (opened.format, SUMS[scale]))
     present = [part for part in parts if part is not None]
     if not present:
-        raise DataFileError(f"{path} has no rows")
+        raise DataFileError(f"{path} has no rows{'' if weight is None else ' of positive weight'}")
     return opened.rows(reduce(partial(FileSummary.joined, path), present))
 
 
@@ -133,6 +136,7 @@ class _Opened:
     names: list[str] | None = None
     label: str | int | None = None
     remarks: tuple[str, ...] = ()
+    weight: str | int | None = None
 
     def rows(self, found: FileSummary) -> FileRows:
         """Return the rows, with the width and the classes that were found."""
@@ -153,16 +157,19 @@ class _Opened:
         parser = BatchParser(self.format, found.labels, indices, base, width, sparse, scaler)
         kind = VectorUDT() if sparse else T.ArrayType(T.DoubleType())
         schema = T.StructType().add(FEATURES, kind).add(LABEL, T.DoubleType())
+        schema = schema if self.weight is None else schema.add(WEIGHT, T.DoubleType())
         return FileRows(
             frame=self.frame.mapInArrow(partial(prepared, parser), schema), n_rows=found.n_rows, n_features=width,
             sparse=sparse, classes=classes, scaler=scaler, feature_names=self.names, label=self.label,
-            zero_based=base == 0 if text else None, remarks=self.remarks,
+            zero_based=base == 0 if text else None, remarks=self.remarks, weight=self.weight,
         )  # fmt: skip
 
 
-def _opened(spark: SparkSession, path: str, label: str | int | None, options: FileOptions) -> _Opened:
+def _opened(
+    spark: SparkSession, path: str, label: str | int | None, weight: str | None, options: FileOptions
+) -> _Opened:
     if _is_parquet(spark, path, options):
-        return _table(spark.read.parquet(path), path, label)
+        return _table(spark.read.parquet(path), path, label, weight)
     lines = spark.read.text(path).select(F.col(LINE).cast("binary").alias(LINE))
     first = _first_lines(lines)
     options.check_lines(path, b"".join(first[:1]))
@@ -170,8 +177,9 @@ def _opened(spark: SparkSession, path: str, label: str | int | None, options: Fi
     if not first:
         raise DataFileError(f"{path} is empty")
     if format_taking(Path(path), options, label, start=start) == "libsvm":
-        return _Opened(lines, LibsvmText(path, options))
-    return _csv(lines, path, label, options, first, start)
+        check_weight(path, weight)
+        return _Opened(lines, LibsvmText(path, options, weight is not None), weight=weight)
+    return _csv(lines, path, label, weight, options, first, start)
 
 
 def _first_lines(lines: DataFrame) -> list[bytes]:
@@ -194,28 +202,39 @@ def _is_parquet(spark: SparkSession, path: str, options: FileOptions) -> bool:
 
 
 def _csv(
-    lines: DataFrame, path: str, label: str | int | None, options: FileOptions, first: list[bytes], start: bytes
+    lines: DataFrame,
+    path: str,
+    label: str | int | None,
+    weight: str | None,
+    options: FileOptions,
+    first: list[bytes],
+    start: bytes,
 ) -> _Opened:
-    layout = CsvLayout.of_start(path, start, options.header, label)
-    taken = layout.choose(label, None, needs_label=True)
-    form = CsvText(path, layout, first[: layout.n_skipped_lines], taken, options)
+    layout = CsvLayout.of_start(path, start, options.header, label, None, [] if weight is None else [weight])
+    index = None if weight is None else column_index(path, layout.names, weight, "weight")
+    drop = [] if index is None else [layout.names[index]]
+    taken = layout.choose(label, None, True, drop)
+    form = CsvText(path, layout, first[: layout.n_skipped_lines], taken, options, *drop)
     if layout.header:
-        return _Opened(lines, form, taken.wanted, taken.label, taken.remarks)
-    return _Opened(lines, form, label=taken.index, remarks=taken.remarks)
+        return _Opened(lines, form, taken.wanted, taken.label, taken.remarks, *drop)
+    return _Opened(lines, form, label=taken.index, remarks=taken.remarks, weight=index)
 
 
-def _table(table: DataFrame, path: str, label: str | int | None) -> _Opened:
+def _table(table: DataFrame, path: str, label: str | int | None, weight: str | None) -> _Opened:
     names = [name for name in table.columns if not PANDAS_INDEX.fullmatch(name)]
     given = {name.strip(): name for name in reversed(names)}
-    taken = TableColumns.choose(path, [name.strip() for name in names], label)
+    names = [name.strip() for name in names]
+    drop = [] if weight is None else [names[column_index(path, names, weight, "weight")]]
+    taken = TableColumns.choose(path, names, label, drop=drop)
     assert taken.label is not None  # it was needed
-    for name in taken.wanted:
+    for name in (*taken.wanted, *drop):
         _check_kind(path, name, table.schema[given[name]].dataType, _NUMBERS, "numbers expected")
     kind = table.schema[given[taken.label]].dataType
     _check_kind(path, taken.label, kind, (*_NUMBERS, T.StringType, T.DateType), "numbers or text expected as labels")
     features = F.array(*(quoted(given[name]).cast("double") for name in taken.wanted))
-    frame = table.select(features.alias(FEATURES), quoted(given[taken.label]).alias(LABEL))
-    return _Opened(frame, TableRows(path, taken), taken.wanted, taken.label, taken.remarks)
+    weights = [quoted(given[name]).cast("double").alias(WEIGHT) for name in drop]
+    frame = table.select(features.alias(FEATURES), quoted(given[taken.label]).alias(LABEL), *weights)
+    return _Opened(frame, TableRows(path, taken, *drop), taken.wanted, taken.label, taken.remarks, *drop)
 
 
 def _check_kind(path: str, name: str, kind: T.DataType, expected: tuple[type[T.DataType], ...], what: str) -> None:

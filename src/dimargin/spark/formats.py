@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dimargin.data_files import DataFileError
-from dimargin.data_files.chunks import short
+from dimargin.data_files.chunks import WEIGHT_EXPECTED, Chunk, short
 from dimargin.data_files.csv_text import CsvLayout
-from dimargin.data_files.libsvm import parse_lines
+from dimargin.data_files.libsvm import parse_lines, without_weights
 from dimargin.data_files.opening import BOM, FileOptions
 from dimargin.data_files.parquet import as_text, is_numeric
 from dimargin.data_files.tables import TableColumns, TextLabels
-from dimargin.spark.columns import FEATURES, LABEL
-from dimargin.system.arrays import Indices
+from dimargin.spark.columns import FEATURES, LABEL, WEIGHT
+from dimargin.system.arrays import Floats, Indices
 
 LINE = "value"  # the column of Spark's lines of text
 _MAX_WIDTH = 2**31 - 1  # of Spark's vectors
@@ -32,6 +32,16 @@ class Parsed(NamedTuple):
     X: Any  # ndarray or CSR matrix of shape (n, n_features); features of LIBSVM text count from zero, as far as they go
     labels: NDArray[Any]  # that occur, as numbers or text
     indices: Indices  # of the rows' labels among them, of shape (n,)
+    weights: Floats | None = None  # of the rows, where the file has some
+
+    @property
+    def heavy(self) -> Parsed | None:
+        """The rows of positive weight, None if there are none."""
+        if self.weights is None or self.weights.all():
+            return self
+        kept = np.flatnonzero(self.weights)
+        labels, indices = np.unique(self.labels[self.indices[kept]], return_inverse=True)
+        return Parsed(self.X[kept], labels, indices, self.weights[kept]) if len(kept) else None
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,11 @@ class Format(ABC):
     """Abstract base class of parsers of a data file, which are sent to the executors."""
 
     path: str  # for messages
+
+    def rows(self, batch: pa.RecordBatch) -> Parsed | None:
+        """Return the rows of positive weight of a batch, None if there are none."""
+        parsed = self.parse(batch)
+        return None if parsed is None else parsed.heavy
 
     @abstractmethod
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
@@ -50,15 +65,22 @@ class LibsvmText(Format):
     """Parser of lines of LIBSVM text."""
 
     options: FileOptions = FileOptions()  # noqa: RUF009 (frozen)
+    weighted: bool = False  # whether lines begin with label:weight
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
         lines = batch.column(LINE)
-        text = self.options.utf8(_joined(lines)).removeprefix(BOM)
-        X, y = parse_lines(text, lambda k: f"{self.path}, {_quoted(lines[k].as_py())}")
+        text, weights = self.options.utf8(_joined(lines)).removeprefix(BOM), None
+
+        def name(k: int) -> str:
+            return f"{self.path}, {_quoted(lines[k].as_py())}"
+
+        if self.weighted:
+            text, weights = without_weights(text, name)
+        X, y = parse_lines(text, name)
         if X.shape[1] > _MAX_WIDTH:
             raise DataFileError(f"{self.path}: feature {X.shape[1] - 1} is above {_MAX_WIDTH - 1}, Spark's largest")
-        return Parsed(X, *np.unique(y, return_inverse=True)) if len(y) else None
+        return Parsed(X, *np.unique(y, return_inverse=True), weights) if len(y) else None
 
 
 @dataclass(frozen=True)
@@ -69,6 +91,7 @@ class CsvText(Format):
     left_out: list[bytes]  # the line with the names, and what stands before it: they can be no rows
     taken: TableColumns
     options: FileOptions = FileOptions()  # noqa: RUF009 (frozen)
+    weight: str | None = None  # name of the column of weights
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
@@ -79,13 +102,21 @@ class CsvText(Format):
         if not len(lines):
             return None
         block, texts = self.options.utf8(_joined(lines)).removeprefix(BOM), TextLabels(self.path)
+        chunks, weights = self._chunks(block, self.taken, texts), None
+        codes = np.concatenate([chunk.y for chunk in chunks if chunk.y is not None]).astype(np.int64)
+        if self.weight is not None:
+            weights = np.concatenate([c.X[:, 0] for c in self._chunks(block, TableColumns.of(self.weight), texts)])
+            if (weights < 0).any():
+                row = int((weights < 0).argmax())
+                raise _wrong_weight(f"{self.path}, {_quoted(lines[row].as_py())}", self.weight, weights[row])
+        return Parsed(np.concatenate([chunk.X for chunk in chunks]), np.array(texts.texts), codes, weights)
+
+    def _chunks(self, block: bytes, taken: TableColumns, texts: TextLabels) -> list[Chunk]:
         try:
-            chunks = list(self.layout.chunks(io.BytesIO(block), self.taken, texts, is_part=True))
+            return list(self.layout.chunks(io.BytesIO(block), taken, texts, is_part=True))
         except pa.ArrowInvalid as error:
-            fault = self.layout.first_fault(io.BytesIO(block), self.taken, self._name)
+            fault = self.layout.first_fault(io.BytesIO(block), taken, self._name)
             raise DataFileError(fault or f"{self.path}: {error}") from error
-        codes = np.concatenate([chunk.y for chunk in chunks if chunk.y is not None])
-        return Parsed(np.concatenate([chunk.X for chunk in chunks]), np.array(texts.texts), codes.astype(np.int64))
 
     def _name(self, line: int, row: list[str]) -> str:
         return f"{self.path}, {_quoted(self.layout.delimiter.join(row).encode(errors='replace'))}"
@@ -93,9 +124,10 @@ class CsvText(Format):
 
 @dataclass(frozen=True)
 class TableRows(Format):
-    """Parser of rows of a table with the canonical columns `FEATURES`, an array, and `LABEL`, as it is."""
+    """Parser of rows of a table with the canonical columns `FEATURES`, an array, `LABEL`, as it is, and `WEIGHT`."""
 
     taken: TableColumns
+    weight: str | None = None  # name that the column of weights has in the file
 
     def parse(self, batch: pa.RecordBatch) -> Parsed | None:
         """See `Format`."""
@@ -122,7 +154,20 @@ class TableRows(Format):
             raise DataFileError(
                 f"{self.path}: the label in column {self.taken.label!r} is missing, NaN or infinite in a row"
             )
-        return Parsed(X, labels, indices.astype(np.int64))
+        return Parsed(X, labels, indices.astype(np.int64), self._weights(batch))
+
+    def _weights(self, batch: pa.RecordBatch) -> Floats | None:
+        if self.weight is None:
+            return None
+        weights: Floats = batch.column(WEIGHT).to_numpy(zero_copy_only=False)
+        wrong = ~((weights >= 0) & np.isfinite(weights))
+        if wrong.any():
+            raise _wrong_weight(f"{self.path}, in a row", self.weight, weights[wrong][0])
+        return weights
+
+
+def _wrong_weight(place: str, name: str, weight: float) -> DataFileError:
+    return DataFileError(f"{place}: the weight in column {short(name)!r} is {weight:g}; {WEIGHT_EXPECTED}")
 
 
 def _joined(lines: pa.Array) -> bytes:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dimargin.data_files import DataFileError
 from dimargin.data_files.libsvm import DENSE
 from dimargin.spark.arrow import lists_of
-from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES
+from dimargin.spark.columns import FEATURES, LABEL, MOST_CLASSES, WEIGHT
 from dimargin.spark.formats import Format, Parsed
 from dimargin.spark.scaling import ColumnSums
 from dimargin.system.arrays import Indices
@@ -59,7 +59,7 @@ class FileSummary:
 def summarise(batches: Iterator[pa.RecordBatch], value: tuple[Format, type[ColumnSums] | None]) -> FileSummary | None:
     """Summarise a partition of the file, as a task; None where it has no rows."""
     form, sums = value
-    parts = (FileSummary.of(parsed, sums) for parsed in map(form.parse, batches) if parsed is not None)
+    parts = (FileSummary.of(parsed, sums) for parsed in map(form.rows, batches) if parsed is not None)
     found: FileSummary | None = next(parts, None)
     return None if found is None else reduce(partial(FileSummary.joined, form.path), parts, found)
 
@@ -99,12 +99,13 @@ class BatchParser:
 
 
 def prepared(parser: BatchParser, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield batches of the columns `FEATURES`, vectors where rows are sparse and else arrays, and `LABEL`."""
-    for parsed in map(parser.format.parse, batches):
+    """Yield batches of the columns `FEATURES`, vectors where rows are sparse and else arrays, `LABEL` and `WEIGHT`."""
+    for parsed in map(parser.format.rows, batches):
         if parsed is not None:
             X, label = parser.features(parsed.X), parser.codes(parsed).astype(np.float64)
             features = _vectors(X) if parser.sparse else lists_of(np.arange(len(X) + 1) * X.shape[1], X.ravel())
-            yield pa.record_batch({FEATURES: features, LABEL: pa.array(label)})
+            weights = {} if parsed.weights is None else {WEIGHT: pa.array(parsed.weights)}
+            yield pa.record_batch({FEATURES: features, LABEL: pa.array(label), **weights})
 
 
 def _vectors(X: Any) -> pa.StructArray:

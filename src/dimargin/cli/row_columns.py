@@ -1,0 +1,130 @@
+"""Flags for the columns of row weights and groups, which are not used as features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow.compute as pc
+import typer
+
+from dimargin.data_files import DataFileError, DataSet
+from dimargin.data_files.chunks import WEIGHT_EXPECTED, short
+from dimargin.data_files.data import column_names, data_format
+from dimargin.data_files.libsvm import check_weight
+from dimargin.data_files.mixed import MixedData, read_mixed
+from dimargin.data_files.opening import FileOptions
+from dimargin.data_files.tables import column_index
+
+WeightOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Name or position of a column of row weights, which is not used as a feature; 'label' for LIBSVM text "
+        "whose lines begin with label:weight.",
+        show_default="every row has weight 1",
+    ),
+]
+GroupOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Name or position of a column of groups, such as patients, which is not used as a feature; all rows of a "
+        "group are in the same fold.",
+        show_default="every row by itself",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """Columns of row weights and groups in a file.
+
+    Attributes
+    ----------
+    weight, group : str or None
+        Names of the columns; "label" for weights behind labels of LIBSVM text.
+    index : int or None
+        Place of the weights.
+    weighted : bool
+        Whether labels of LIBSVM text have weights behind them.
+    """
+
+    weight: str | None = None
+    group: str | None = None
+    index: int | None = None
+    weighted: bool = False
+
+    @classmethod
+    def find(
+        cls,
+        path: Path,
+        weight: str | int | None,
+        group: str | int | None,
+        options: FileOptions,
+        label: str | int | None = None,
+        drop: Sequence[str] = (),
+    ) -> RowColumns:
+        """Find the columns by the given names or positions; raises DataFileError for a missing column."""
+        if weight is None and group is None:
+            return cls()
+        if data_format(path, options) == "libsvm":
+            if group is not None:
+                raise DataFileError(f"{path}: --group {group}: LIBSVM text has no columns of groups; CSV or Parquet")
+            check_weight(path, weight)
+            return cls("label", weighted=True)
+        named = [*drop, *(name for name in (weight, group) if isinstance(name, str))]
+        names = column_names(path, options, label, named)
+        index = None if weight is None else column_index(path, names, weight, "weight")
+        place = None if group is None else column_index(path, names, group, "group")
+        if index is not None and index == place:
+            raise DataFileError(f"{path}: column {short(names[index])!r} is named as weight and as group")
+        return cls(None if index is None else names[index], None if place is None else names[place], index)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of a table."""
+        return [] if self.weighted else [name for name in (self.weight, self.group) if name is not None]
+
+    def added(self, rows: DataSet, path: Path, options: FileOptions, decimal_comma: bool = False) -> DataSet:
+        """Return rows with their weights and groups; raises DataFileError, which names the line, for wrong ones."""
+        weight: str | int | None = self.weight if rows.feature_names is not None else self.index
+        if self.weighted:
+            rows = replace(rows, weight="label")
+        elif self.names:
+            read = read_mixed(
+                path, None, self.names, False, numbers=[self.weight or ""], exact=[self.group or ""],
+                decimal_comma=decimal_comma, options=options,
+            )  # fmt: skip
+            groups = None if self.group is None else _present(path, read, self.group, "group").to_numpy()
+            weights = None
+            if self.weight is not None:
+                weights = _present(path, read, self.weight, "weight").to_numpy()
+                if (weights < 0).any():
+                    row = int((weights < 0).argmax())
+                    raise DataFileError(
+                        f"{path}, {read.place(row)}: the weight in column {short(self.weight)!r} is {weights[row]:g}; "
+                        f"{WEIGHT_EXPECTED}"
+                    )
+            rows = replace(rows, weights=weights, weight=weight, groups=groups)
+        if rows.weights is not None and not rows.weights.any():
+            raise DataFileError(f"{path}: every weight is 0; one above 0 at least expected")
+        return rows
+
+
+def heavy(X: Any, weights: Any) -> Any:
+    """Return the rows of positive weight of an array or of a table of Arrow, all of them without weights."""
+    if weights is None or weights.all():
+        return X
+    return X.filter(weights > 0) if hasattr(X, "column_names") else X[weights > 0]
+
+
+def _present(path: Path, read: MixedData, name: str, what: str) -> Any:
+    """Return a column without missing values, or raise DataFileError."""
+    column = read.X.column(name)
+    if column.null_count:
+        row = pc.index(column.is_null(), True).as_py()
+        raise DataFileError(f"{path}, {read.place(row)}: the {what} in column {short(name)!r} is missing")
+    return column
