@@ -159,6 +159,15 @@ def test_a_model_that_was_saved_stays_saved(csv, tmp_path, redirect):
     assert run("predict", model, csv, "--quiet", redirect=redirect) == (1, "", f"dimargin: {REASONS[redirect]}\n")
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_labels_are_not_lost_by_the_name_of_an_output_that_is_closed(csv, tmp_path, name):
+    model = tmp_path / "model"
+    assert run("train", csv, "--model", model, "--max-iter", "1")[0] == 0
+    status, _, err = run("predict", model, csv, "--quiet", "--output", name, redirect=">&-")
+    assert status == 2 and f"--output {name}: standard output is closed" in err
+    assert run("predict", model, csv, "--quiet", "--output", "/dev/null", redirect=">&-")[0] == 0
+
+
 @needs_full
 @pytest.mark.slow
 def test_what_svm_train_prints_meanwhile_does_not_end_it(tmp_path):

@@ -25,6 +25,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, QuantileTransforme
 
 from dimargin.cli.column_flags import Reading, read_like
 from dimargin.cli.file_flags import data_argument
+from dimargin.cli.streams import names_closed_output
 from dimargin.cli.terminal import FitDisplay, PlainConsole
 from dimargin.data_files import DataFileError, DataSet
 from dimargin.data_files.labels import known_labels
@@ -379,6 +380,8 @@ def check_output(name: str, path: Path, *read: Path | str | None) -> None:
     except OSError as error:
         raise ValueError(f"{name} {path}: the current folder does not exist any more") from error
     if target is None:
+        if names_closed_output(path):
+            raise ValueError(f"{name} {path}: standard output is closed")
         return
     if not target.parent.is_dir():
         raise ValueError(f"{name} {path}: the folder {path.parent} does not exist")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import sys
@@ -74,6 +75,15 @@ def open_streams() -> ResultStream:
     sys.stdout = _renewed(sys.stdout, sys.__stdout__, output)
     sys.stderr = _renewed(sys.stderr, sys.__stderr__, MessageStream(2, "w", closefd=False))
     return output
+
+
+def names_closed_output(path: str | os.PathLike[str]) -> bool:
+    """Return whether the name of an open file, such as /dev/stdout, is that of a standard output that was closed.
+
+    The null device in its place would take what is written by this name, and lose it.
+    """
+    is_readable_only = fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    return os.path.basename(path) in ("stdout", "1") and is_readable_only
 
 
 def _renewed(stream: Any, own: Any, raw: io.FileIO) -> TextIO:
