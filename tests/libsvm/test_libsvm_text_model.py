@@ -102,7 +102,7 @@ LIES = {
     "features out of order": ("1:0.5 3:-1", "3:-1 1:0.5", "line 12: "),
     "a feature twice": ("1:0.5 3:-1", "3:-1 3:0.5", "line 12: "),
     "negative feature": ("2:0.5", "-2:0.5", "line 13: "),
-    "huge feature": ("2:0.5", "99999999999:0.5", "line 13: "),
+    "huge feature": ("2:0.5", "99999999999999999999:0.5", "line 13: "),
 }
 
 
