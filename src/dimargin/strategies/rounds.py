@@ -9,9 +9,9 @@ A round is one job. What shards carry from round to round are margins and coeffi
 is block coordinate descent with very large blocks: with as many rows as there are support vectors it needs about ten
 rounds, with few it takes no end, so that blocks double where four rounds do not halve the gap. Nobody holds all rows:
 shards have their own, the caller those of a round and of the coefficients so far, which are those of the model. Gaps
-are those of the whole problem. As in `dimargin.solvers.precision`, a gap on float32 kernel values is compared with
-float64 ones on a sample before it is believed, and where that is not enough the solve goes on in float64, margins
-afresh.
+are those of the whole problem. What float32 kernel values may have done to them is bounded for every row or, for
+kernels whose rows have all the same size, measured on a sample (`dimargin.solvers.single_precision`). Where that is not
+small enough, the solve goes on in float64, from margins that are computed again.
 """
 
 from __future__ import annotations
