@@ -9,10 +9,11 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.multiclass import OneVsOneClassifier
+from sklearn.preprocessing import scale
 from sklearn.svm import SVC
 
 import dimargin as dm
@@ -141,6 +142,21 @@ def test_the_certificate_is_computed_again(name):
         machine.certify(X + 1.0, y, weights)
     with pytest.raises(TimeoutError):
         machine.certify(X, y, weights, max_time=1e-9)
+
+
+@pytest.mark.parametrize("multi_class", ["one_vs_one", "one_vs_rest"])
+def test_intercepts_are_in_the_middle_wherever_a_fit_starts(multi_class):
+    """With a small C all coefficients are at bounds, and the optimal intercepts are an interval.
+
+    One against one, a path of falling C ended at an end of it: a coefficient was below its bound by rounding.
+    """
+    X, y = load_iris(return_X_y=True)
+    X = scale(X)
+    machine = dm.SVMClassifier(fit_intercept=True, warm_start=True, multi_class=multi_class, random_state=0)
+    for C in (100.0, 10.0, 1.0, 0.1, 0.01, 0.001):
+        machine.set_params(C=C).fit(X, y)
+        expected = clone(machine).set_params(warm_start=False).fit(X, y)
+        assert_allclose(machine.intercept_, expected.intercept_, atol=1e-6)
 
 
 def test_a_warm_start_begins_at_the_solution():

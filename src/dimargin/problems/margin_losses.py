@@ -16,6 +16,8 @@ from dimargin.system.arrays import UNIT, Floats, Indices
 BALANCED = 1e-13
 """Sum of signed coefficients, relative to that of absolute ones, that is left as it is."""
 
+_AT_BOUND = 2.0**-40  # Distance from its bound, relative to this, at which a coefficient is at the bound.
+
 _NEARLY_BALANCED = 1e-6  # likewise, that few coefficients take up; beyond it all of a class shrink
 
 
@@ -120,11 +122,16 @@ class MarginLosses:
     def scores(self, dual: Floats, margins: Floats) -> tuple[Floats, Floats]:
         """Return the scores of coefficients that may rise, or minus infinity, and of those that may fall, or infinity.
 
-        See `middle_intercepts`.
+        See `middle_intercepts`. A coefficient that rounding keeps from its bound is at the bound: its score would be
+        the intercept, which may be anywhere in an interval where all coefficients are at bounds.
         """
         conjugate, positive = self.conjugate, self.labels > 0
         scores = -self.labels * (margins + conjugate.slope_right + conjugate.curvature_right * dual)
-        may_grow, may_shrink = dual < conjugate.upper, dual > conjugate.lower
+        lower, upper = (
+            bound + side * np.where(np.isfinite(bound), np.abs(bound), 0.0)
+            for bound, side in ((conjugate.lower, _AT_BOUND), (conjugate.upper, -_AT_BOUND))
+        )
+        may_grow, may_shrink = dual < upper, dual > lower
         rising = np.where(np.where(positive, may_grow, may_shrink), scores, -np.inf)
         return rising, np.where(np.where(positive, may_shrink, may_grow), scores, np.inf)
 
