@@ -28,6 +28,7 @@ from dimargin.problems.solution import History
 from dimargin.solvers import Limits
 from dimargin.strategies import Progress
 from dimargin.system.arrays import Floats
+from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import single_threaded_blas
 
 HOLDS_ROWS = "support vectors are training rows: whoever has the model has them"
@@ -65,7 +66,7 @@ class PreparedFit:
     train: Callable[[Limits, Progress], tuple[dict[str, Any], str]]
 
 
-class MarginClassifier(CertificateDiagram, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
+class MarginClassifier(PlainNumbers, CertificateDiagram, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):
     """Base class of all classifiers, with the parameters and attributes that they have.
 
     Parameters

@@ -32,6 +32,7 @@ from dimargin.problems.objectives import ROUNDINGS, Objectives
 from dimargin.problems.solution import History, Status
 from dimargin.solvers import BlockCoordinateDescent, GrowingRows, Limits, solve
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
@@ -102,7 +103,7 @@ def certified(primal: float, dual: float, rounding: float) -> dict[str, Any]:
 
 
 @dataclass(eq=False, repr=False)
-class CoreSetDetector(CertificateDiagram, KernelEstimator, OutlierMixin, BaseEstimator):
+class CoreSetDetector(PlainNumbers, CertificateDiagram, KernelEstimator, OutlierMixin, BaseEstimator):
     """Base class of the detectors; subclasses define what is minimised, and what a row's score is.
 
     Parameters

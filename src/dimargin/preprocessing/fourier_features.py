@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.fourier import fourier_features, fourier_frequencies
 from dimargin.system.arrays import Floats
+from dimargin.system.plain_numbers import PlainNumbers
 
 
 @dataclass(eq=False, repr=False)
-class FourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FourierFeatures(PlainNumbers, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Orthogonal random Fourier features of the RBF kernel: a linear machine behind them is a kernel machine.
 
     No row is in such a machine, and its features depend on the seed and the number of columns only: sites that share

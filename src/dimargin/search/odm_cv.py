@@ -46,6 +46,7 @@ from dimargin.search.folds import Fold, nested_order
 from dimargin.search.halving import plan, successive_halving
 from dimargin.search.scoring import ORDERED, SHARED, Report, Search, choice, context_of, results
 from dimargin.system.arrays import Floats
+from dimargin.system.plain_numbers import PlainNumbers
 from dimargin.system.threads import effective_n_threads, single_threaded_blas
 
 _BANDS = [(0.5, 0.3), (0.1, 0.1), (0.5, 0.8)]  # upsilon and theta of the default grid
@@ -53,7 +54,9 @@ _LOOSE = 0.01  # tolerance of the last fit, where the caller has not given one
 _LINEAR_BANDS = [(0.5, 0.95)]  # wide: a linear machine cannot draw all margins near one
 
 
-class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ODMClassifierCV(
+    PlainNumbers, CertificateDiagram, CallbackSupportMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator
+):
     """Machine whose parameters are chosen by cross-validation: by default the Optimal margin Distribution Machine.
 
     In successive halving, all candidates are scored on few rows of a fold, the best third of them on three times as
@@ -387,11 +390,12 @@ class ODMClassifierCV(CertificateDiagram, CallbackSupportMixin, MetaEstimatorMix
         return np.asarray(self.best_estimator_.predict(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the score of the best estimator, by `scoring`."""
+        """Return the score of the best estimator, by `scoring`, of rows with weights if these are given."""
         check_is_fitted(self, "best_estimator_")
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         if self.scoring is None:
-            return float(self.best_estimator_.score(X, y, sample_weight))
-        return float(check_scoring(self.best_estimator_, self.scoring)(self.best_estimator_, X, y))
+            return float(self.best_estimator_.score(X, y, **weights))
+        return float(check_scoring(self.best_estimator_, self.scoring)(self.best_estimator_, X, y, **weights))
 
 
 def _check_way(estimator: MulticlassKernelClassifier) -> None:

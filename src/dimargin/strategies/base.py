@@ -21,6 +21,7 @@ from dimargin.sharding.shards import Shards
 from dimargin.solvers import CACHE, Limits
 from dimargin.strategies.routing import Router
 from dimargin.system.arrays import Floats, Indices
+from dimargin.system.plain_numbers import PlainNumbers
 
 Scope = Literal["global", "partitioned", "landmark"]
 
@@ -158,7 +159,7 @@ def end_of_solve(
     return entries, progress.level_end(entries[-1] | checks[-1], found)
 
 
-class Options(BaseEstimator):
+class Options(PlainNumbers, BaseEstimator):
     """Options of a way to train: constructor parameters that scikit-learn can get, set and search.
 
     They are the fields of a dataclass that leaves comparing and printing to scikit-learn, unless their order is another
