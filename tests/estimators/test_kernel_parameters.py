@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -17,7 +18,7 @@ QUERIES = RNG.normal(size=(500, 2))
 NOTICED = 0.01  # of the margin
 
 
-def fitted(machine, y):
+def fitted(machine, y, X=X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of a gap that is rounding, and of a limit
         return machine.fit(X, y)
@@ -80,3 +81,16 @@ def test_labels_are_those_of_decision_values_however_near_zero(kernel, C):
         inner, outer = np.where(is_positive, middle, inner), np.where(is_positive, outer, middle)
     rows = np.concatenate([QUERIES, inner, outer])
     assert_array_equal(machine.predict(rows), machine.decision_function(rows) > 0)
+
+
+@pytest.mark.parametrize("value", [1.0, 0.1, 3.0, 255.0])
+@pytest.mark.parametrize("n_rows", [6, 40, 55])
+def test_the_scale_of_equal_numbers_is_one(n_rows, value):
+    """The rounding of their mean made a variance of 1e-32."""
+    rows = np.full((n_rows, 3), value)
+    for given in (rows, sp.csr_array(rows)):
+        assert fitted(SVMClassifier(), np.arange(n_rows) % 2, given)._transform.kernel.gamma == 1.0
+    rows[0] += 1e-3 * value
+    for given in (rows, sp.csr_array(rows)):
+        gamma = fitted(SVMClassifier(), np.arange(n_rows) % 2, given)._transform.kernel.gamma
+        assert gamma == pytest.approx(1 / (3 * rows.var()), rel=1e-5)

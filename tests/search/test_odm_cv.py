@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -47,6 +48,20 @@ def test_the_choice_is_that_of_a_full_search(moons, search):
     assert search.best_score_ == pytest.approx(full.best_score_, abs=0.01)
     same = ODMClassifier(random_state=0, tol=0.01, **search.best_params_).fit(*moons)
     assert_array_equal(search.decision_function(moons[0]), same.decision_function(moons[0]))
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "f1"])
+def test_a_score_is_that_of_weighted_rows(scoring):
+    X, y = make_moons(300, noise=0.35, random_state=0)
+    weights = np.where(y == 1, 9.0, 1.0)
+    search = ODMClassifierCV(param_grid={"lam": [1e3]}, scoring=scoring, random_state=0).fit(X, y)
+    expected = (f1_score if scoring == "f1" else accuracy_score)(y, search.predict(X), sample_weight=weights)
+    assert search.score(X, y, weights) == pytest.approx(expected, abs=1e-12) != search.score(X, y)
+
+
+def test_a_scoring_of_probabilities_is_refused_by_what_there_is_instead(moons):
+    with pytest.raises(ValueError, match="choose a scoring of labels or decision values, such as 'roc_auc'"):
+        ODMClassifierCV(**SMALL, scoring="neg_log_loss").fit(*moons)
 
 
 def test_a_machine_that_is_given_keeps_its_tolerance(moons):

@@ -35,6 +35,7 @@ THINNED_KERNELS = ("rbf", "laplacian", "poly")
 _ROWS_AT_ONCE = 65_536  # bounds the scratch memory
 _MANY_ROWS, _MANY_COLUMNS, _THIN = 2048, 32, 0.5  # from which, and part of numbers up to which, sparse rows are faster
 _DIFFERENT = 0.95  # part of the rows, up to which those that are different are worth a copy of their own
+_ROUNDED_VARIANCE = 1e-26  # Relative to the square of the mean, which sums of equal numbers miss by about 1e-16.
 _LARGEST_IN_FLOAT32 = 1e15  # of a feature, whose squares are summed
 
 
@@ -358,12 +359,20 @@ def gamma_value(gamma: str | float, X: Any, weights: Floats, columns: KeptColumn
     if gamma == "scale":
         with np.errstate(over="ignore", invalid="ignore"):
             mean = (share @ X).sum(dtype=np.float64)
+            if sp.issparse(X) and X.nnz == X.shape[0] * X.shape[1]:
+                X = X.data.reshape(X.shape)
             if sp.issparse(X):
                 variance = (share @ X.multiply(X)).sum() - mean**2
             else:
                 batches = gen_batches(len(X), _ROWS_AT_ONCE)
                 variance = sum(float(share[s] @ np.square(X[s] - mean).sum(axis=1)) for s in batches)
+            variance = beyond_rounding(variance, mean)
     return gamma_of(gamma, n_features, variance, lambda: int(occurring[largest_column(X)]))
+
+
+def beyond_rounding(variance: float, mean: float) -> float:
+    """Return the variance of values, or zero where it is nothing but the rounding of their mean."""
+    return 0.0 if variance < _ROUNDED_VARIANCE * mean**2 else variance
 
 
 def gamma_of(gamma: str | float, n_features: int, variance: float, largest: Callable[[], int]) -> float:

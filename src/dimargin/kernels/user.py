@@ -146,7 +146,8 @@ class UserKernelMatrix(KernelMatrix):
         elif self.transform.function is None:
             values = np.asarray(queries[np.ix_(left, right)], dtype=np.float64)
         else:
-            values = np.asarray(self.transform.function(queries[left], X[right]), dtype=np.float64)
+            given = self.transform.function(queries[left], X[right])
+            values = np.asarray(given.toarray() if sp.issparse(given) else given, dtype=np.float64)
             if values.shape != (len(rows), len(columns)):
                 raise ValueError(
                     f"kernel: the function returned shape {values.shape} for {len(rows)} and {len(columns)} rows, "

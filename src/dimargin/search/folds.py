@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Event
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,13 @@ class _Known(ClassifierMixin, BaseEstimator):
     def predict(self, values: Floats) -> NDArray[Any]:
         """Return the labels that decision values stand for."""
         return np.asarray(self.classes[codes_of(values)])
+
+    def predict_proba(self, values: Floats) -> NoReturn:
+        """Raise ValueError: no candidate has probabilities."""
+        raise ValueError(
+            "this scoring needs probabilities, and the machines have decision values only: choose a scoring of labels "
+            "or decision values, such as 'roc_auc', or search CalibratedClassifierCV(...) with GridSearchCV"
+        )
 
 
 # ---- ways to train a candidate ---------------------------------------------------------------------------------------

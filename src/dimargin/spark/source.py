@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from dimargin.engines.spark import SparkEngine
-from dimargin.estimators.data import canonical
+from dimargin.estimators.data import beyond_rounding, canonical
 from dimargin.kernels.columns import column_means, column_reach, column_sums, row_chunks, stacked
 from dimargin.kernels.functions import Kernel
 from dimargin.kernels.rows import Extent
@@ -248,7 +248,7 @@ class Measures:
             mean = float((factors @ self.sums).sum() / total / n_features)
             squares = sum(shard.squares_about(mean, factors, n_features) for shard in self.deviations)
         variance = squares / total / n_features
-        return variance if np.isfinite(variance) else np.inf
+        return beyond_rounding(variance, mean) if np.isfinite(variance) else np.inf
 
     def extents_about(self, means: Floats | None, kernel: Kernel) -> tuple[Extent, Extent]:
         """Return a lower and an upper bound of the extent of the rows about means of the columns."""
