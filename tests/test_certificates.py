@@ -86,17 +86,8 @@ def test_exact_machines(data, loss, kernel, intercept, tol):
         assert not judged_by_its_coefficients(machine, problem)
 
 
-@pytest.mark.slow
-@fewer
-@given(data(n_classes=3), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-3, 1e-6, 1e-9]))
-def test_pairs_of_classes(data, loss, kernel, intercept, tol):
-    """Each pair is a problem of its own rows, of which the second class is the positive one."""
-    X, y, weights = data
-    intercept &= not isinstance(loss, Odm)
-    machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=200, multi_class="one_vs_one")
-    machine = fitted(machine, X, y, weights) if len(np.unique(y)) == 3 else None
-    if machine is None:
-        return
+def truth_of_pairs(machine, X, y, weights, loss, kernel, intercept):
+    """What is true of a machine of three classes, of one against one."""
     truths = []
     for (a, b), shift in zip(combinations(range(3), 2), machine.intercept_, strict=True):
         rows = np.flatnonzero((y == a) | (y == b))
@@ -108,8 +99,21 @@ def test_pairs_of_classes(data, loss, kernel, intercept, tol):
         problem = Problem(X[rows], labels, weights[rows], loss, kernel, intercept)
         truths.append(judge(problem, signed[:, rows], [shift]))
     fields = ("primal", "dual", "upper", "moved")
-    truth = replace(truths[0], **{name: np.concatenate([getattr(t, name) for t in truths]) for name in fields})
-    assert not complaints(machine, truth)
+    return replace(truths[0], **{name: np.concatenate([getattr(t, name) for t in truths]) for name in fields})
+
+
+@pytest.mark.slow
+@fewer
+@given(data(n_classes=3), LOSSES, KERNELS, st.booleans(), st.sampled_from([1e-1, 1e-3, 1e-3, 1e-6, 1e-9]))
+def test_pairs_of_classes(data, loss, kernel, intercept, tol):
+    """Each pair is a problem of its own rows, of which the second class is the positive one."""
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    machine = machine_for(loss, kernel, intercept, tol=tol, max_iter=200, multi_class="one_vs_one")
+    machine = fitted(machine, X, y, weights) if len(np.unique(y)) == 3 else None
+    if machine is None:
+        return
+    assert not complaints(machine, truth_of_pairs(machine, X, y, weights, loss, kernel, intercept))
 
 
 def judged_by_its_objective(machine, problem, best):
@@ -225,6 +229,39 @@ def test_more_rows_than_a_block(data, loss, kernel, intercept, tol):
     claimed = np.min(np.atleast_1d(machine.dual_objective_))
     machine.certify(X, y, weights)
     assert np.max(np.atleast_1d(machine.objective_)) >= claimed
+
+
+WAYS = [*STRATEGIES, {"strategy": dimargin.Exact(across_shards=True, working_set=60)}, {"multi_class": "one_vs_one"}]
+
+
+@pytest.mark.slow
+@rarely
+@given(
+    data(most_rows=900, least_rows=513, n_classes=3), LOSSES, KERNELS, st.booleans(), st.sampled_from(WAYS),
+    st.sampled_from([1e-1, 1e-3, 1e-4, 1e-6]),
+)  # fmt: skip
+def test_certify_and_fits_of_more_rows_than_a_block(data, loss, kernel, intercept, way, tol):
+    """Strategies, shards and pairs use float32 there: a fit's claims are true, and so are those of `certify`."""
+    X, y, weights = data
+    intercept &= not isinstance(loss, Odm)
+    if "landmark" in str(way).lower() and (intercept or type(loss) is Hinge):
+        return
+    with mock.patch.object(parts, "_ROWS_OF_SHARD", 128):
+        machine = fitted(machine_for(loss, kernel, intercept, tol=tol, max_iter=20, **way), X, y, weights)
+    if machine is None:
+        return
+    if machine.multi_class == "one_vs_one":
+        truth = truth_of_pairs(machine, X, y, weights, loss, kernel, intercept)
+    else:
+        problem = Problem(X, labels_of(y), weights, loss, kernel, intercept)
+        signed = signed_coefficients(problem, machine.support_, machine.dual_coef_)
+        truth = judge(problem, signed, np.broadcast_to(machine.intercept_, len(signed)))
+    if machine.certificate_ == "global":
+        assert not complaints(machine, truth)
+    else:
+        truth = replace(truth, dual=np.full(len(truth.dual), -np.inf))  # The coefficients are those of no dual point.
+    machine.certify(X, y, weights)
+    assert not complaints(machine, truth)
 
 
 @pytest.mark.slow
