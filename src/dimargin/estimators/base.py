@@ -1,4 +1,4 @@
-"""Base class of the kernel margin classifiers: validation, choice of a strategy, certificate, prediction."""
+"""Base class of the kernel margin classifiers: validation, choice of a strategy, certificate."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dimargin.engines import LocalEngine
 from dimargin.estimators.certificate import global_objectives, indices_of_vectors, landmark_objectives
-from dimargin.estimators.common import HOLDS_ROWS, MarginClassifier, PreparedFit, history_attribute
+from dimargin.estimators.common import HOLDS_ROWS, PreparedFit, history_attribute
 from dimargin.estimators.data import THINNED_KERNELS, Origin, TrainingData, merged, narrow, thinned, training_data
-from dimargin.estimators.kernel_parameters import KernelEstimator
+from dimargin.estimators.kernel_prediction import KernelPrediction
 from dimargin.estimators.linear_kernel import LinearKernelCoefficients
 from dimargin.estimators.validation import check_number
 from dimargin.kernels.functions import KERNEL_NAMES
-from dimargin.kernels.matrix import KernelMatrix
 from dimargin.kernels.user import Transform, kernel_matrix
 from dimargin.kernels.wide_rows import as_given
 from dimargin.problems.dual import DualProblem
@@ -37,7 +36,6 @@ from dimargin.strategies import (
     LevelModel,
     Outcome,
     Progress,
-    Router,
     Strategy,
     Training,
     TreeShape,
@@ -50,15 +48,9 @@ from dimargin.system.threads import effective_n_threads, single_threaded_blas
 _AUTO_EXACT_ROWS = 100_000  # below, an exact solve takes seconds; above, a tree has an early answer at any time limit
 _FAR, _MANY_ROWS = 10.0, 20_000  # times the tolerance, and rows, from which landmarks are worth a word
 _MOST_LEVELS = 63  # the parts of the leaves, two to this power at least, are counted
-_FAR_FROM_ZERO = 300 * 2.0**-24
-"""Part of the norm of the coefficients beyond which the sign of a decision value in float32 is believed.
-
-The largest error of 20,000 decision values by float32 was 2.5 to 18 times 2^-24 of the norm, on 28 machines of rbf and
-laplacian kernels (ijcnn1 and cod-rna, C from 0.1 to 1e4).
-"""
 
 
-class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginClassifier):
+class KernelMarginClassifier(LinearKernelCoefficients, KernelPrediction):
     """Base class of the kernel classifiers; subclasses name their loss.
 
     Parameters
@@ -125,8 +117,6 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
     n_landmarks: int | None
     stop_level: int
     memory_limit: int | None
-
-    _router: Router | None = None  # of a model whose coefficients are not those of one decision function
 
     @property
     def _has_intercept(self) -> bool:
@@ -412,77 +402,3 @@ class KernelMarginClassifier(LinearKernelCoefficients, KernelEstimator, MarginCl
             return len(indices) == len(vectors)
         alike = sp.issparse(X) == sp.issparse(vectors) and vectors.shape == (len(indices), X.shape[1])
         return alike and not abs(X[indices] - vectors).sum()
-
-    # ---- prediction ----------------------------------------------------------------------------------------------
-
-    def decision_function(self, X: Any) -> Floats:
-        """Return the decision values of rows.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or data frame of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-            Positive means ``classes_[1]``; with more classes, one against the rest each.
-        """
-        n_rows, batches = self._batches(X)
-        values = np.zeros((len(self.intercept_), n_rows))
-        for batch, part in batches:
-            values[:, batch] = self._values_of_batch(part)
-        return values[0] if len(values) == 1 else values.T
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict class labels, of shape (n_samples,).
-
-        Two classes are told apart by decision values in float32, which are faster, where these are far from zero. The
-        labels are those of `decision_function`.
-        """
-        check_is_fitted(self)
-        if len(self.classes_) > 2 or self._router is not None:
-            return super().predict(X)
-        n_rows, batches = self._batches(X)
-        values = np.zeros((1, n_rows))
-        for batch, part in batches:
-            values[:, batch] = self._signs_of_batch(part)
-        return self._decide(values[0])
-
-    def _signs_of_batch(self, part: Any) -> Floats:
-        """Return decision values of rows, of shape (1, n_rows), of which only the signs are those in float64."""
-        vectors = self.support_vectors_
-        transform = self._transform.in_float32(vectors, part) if self.dual_coef_.shape[1] else None
-        if transform is None:
-            return self._values_of_batch(part)
-        matrix = kernel_matrix(transform, vectors, queries=part, n_threads=effective_n_threads(self.n_jobs))
-        values = matrix.multiply(np.arange(vectors.shape[0]), self.dual_coef_) + self.intercept_[:, None]
-        near = np.abs(values[0]) <= _FAR_FROM_ZERO * np.linalg.norm(self.dual_coef_) + 1e-6 * abs(self.intercept_[0])
-        if near.any():
-            values[:, near] = self._values_of_batch(part[near])
-        return values
-
-    def _values_of_batch(self, part: Any) -> Floats:
-        """Return decision values of rows that are stored as the support vectors are, of shape (n_outputs, n_rows)."""
-        values = np.zeros((len(self.intercept_), part.shape[0]))
-        if self.support_vectors_.shape[0] or self._router is not None:
-            outgrown = self._transform.outgrown(part)
-            if not outgrown.any():
-                values = self._values(part)
-            else:  # apart, so that no row's value depends on the rows that it comes with
-                for rows in (~outgrown, outgrown):
-                    if part[rows].shape[0]:
-                        values[:, rows] = self._values(part[rows])
-        values += self.intercept_[:, None]
-        return values
-
-    def _values(self, part: Any) -> Floats:
-        """Return decision values without intercept, of shape (n_outputs, n_rows)."""
-        matrix = self._kernel_with(part)
-        if self._router is not None:
-            return self._router.decision_values(matrix, part, self.dual_coef_)
-        return matrix.multiply(np.arange(len(self.support_)), self.dual_coef_)
-
-    def _kernel_with(self, part: Any) -> KernelMatrix:
-        """Return the matrix of kernel values of rows with the support vectors."""
-        threads = effective_n_threads(self.n_jobs)
-        return kernel_matrix(self._transform, self.support_vectors_, queries=part, n_threads=threads)
