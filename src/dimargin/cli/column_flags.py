@@ -304,6 +304,8 @@ def _table_like(
             decimal_comma=bool(notes.get("decimal_comma")), options=reading.options,
         )  # fmt: skip
     except OddCellError as error:
+        if error.text is None:
+            raise
         raise DataFileError(f"{error}; --na {shlex.quote(error.text)} makes it a missing value") from error
     filled = [] if transformer is None else _stripped(_imputed(transformer))
     if notes.get("missing", True) is not None:  # the model is of --missing, or of Python
