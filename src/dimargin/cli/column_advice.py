@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dimargin.data_files.chunks import short
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.mixed import MixedData, odd_cells
+from dimargin.data_files.tables import has_break
 from dimargin.preprocessing import CalendarFeatures
 
 _MAX_CATEGORIES = 1000  # A column of more texts is not encoded, since each is a feature.
@@ -143,6 +144,10 @@ class Problems:
         n_texts = len(odd.texts) - len(dressed)
         if n_others >= n_numbers or (n_texts > _FEW_ODD_TEXTS and n_others > _FEW_ODD_CELLS * len(column)):
             return None
+        if broken := next(filter(has_break, odd.texts), None):
+            place = self._rows.place(pc.index(column, pa.scalar(broken, column.type)).as_py())
+            kind = "columns of numbers with a cell of several lines"
+            return _Problem("a quote that is closed, or --no-quotes,", kind, f"{place}, {short(broken, 30)!r}")
         if dressed:
             helps = _WRITE_E if fortran else f"{_PLAIN_WITH_COMMAS if has_commas else _PLAIN_NUMBERS},"
             what = "exponents that begin with D" if fortran else "signs, units or separators"
