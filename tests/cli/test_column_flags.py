@@ -317,6 +317,8 @@ SIGNS = {
     "quotes": lambda v: f"'{v}'",
     "units": lambda v: f"{100 * v:.0f} km/h", "degrees": lambda v: f"{v:.1f} °C",
     "places": lambda v: f"{abs(v):.1f}° {'NS'[v < 0]}",
+    "squares": lambda v: f"{100 * v:.0f} kg/m2", "francs": lambda v: f"Fr. {v:.2f}",
+    "frames": lambda v: f"~{v:.2f} l/100km",
     "areas": lambda v: f"{v:.1f}m²", "volumes": lambda v: f"{v:.1f} m³", "stars": lambda v: f"{v:.1f}*",
     "reals": lambda v: f"R$ {100 * v:.1f}", "euros before": lambda v: f"€ {v:.1f}",
     "codes before": lambda v: f"EUR{100 * v:.1f}",

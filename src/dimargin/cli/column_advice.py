@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ _PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 f
 _PLAIN_WITH_COMMAS = (
     "plain numbers in the file, such as 1257,3 for 1.257,30, 2414 or 2,414 for 2.414, 12,6 for 12,6% and 5 for $5"
 )
+_FRAMED_NUMBER = re.compile(r"(\D*?)[+-]?\d+[.,]\d+((?![\d.,]).*)", re.DOTALL)
 _DECIMALS = re.compile(r"\d[.,]\d")
 _FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d{1,3}", re.ASCII)
 _WRITE_E = r"E for the D of exponents, as sed -E 's/(\.[0-9]*)[Dd]([-+]?[0-9])/\1E\2/g' FILE writes it,"
@@ -175,10 +177,22 @@ def _dressed(texts: Sequence[str]) -> list[str]:
     unsure = [text for text, match in found.items() if match["mark"] or match["code"]]
     if not any(map(_DECIMALS.search, unsure)):
         found = {text: match for text, match in found.items() if text not in set(unsure)}
-    plain = {text for text in found if text[-1].isdecimal() and text.lstrip("+-")[0].isdecimal()}
+    plain = {
+        text
+        for text, match in found.items()
+        if not match["after"] and text[-1].isdecimal() and text.lstrip("+-")[0].isdecimal()
+    }
     dressed = [text for text in found if text not in plain or _GROUPED_NUMBER.fullmatch(text)]
     units = {(found[text]["before"] or found[text]["code"], found[text]["after"]) for text in dressed} - {(None, None)}
-    return dressed if len(units) <= 1 else [text for text in dressed if text in plain]
+    dressed = dressed if len(units) <= 1 else [text for text in dressed if text in plain]
+    return dressed or _framed(texts)
+
+
+def _framed(texts: Sequence[str]) -> list[str]:
+    """Return the texts that are the same around many different decimals, as "about 37.5 Mio." is."""
+    frames = {text: match.groups() for text in texts if (match := _FRAMED_NUMBER.fullmatch(text))}
+    frame, n_texts = Counter(frames.values()).most_common(1)[0] if frames else (("", ""), 0)
+    return [text for text in frames if frames[text] == frame] if n_texts > _FEW_TEXTS and any(frame) else []
 
 
 def are_dates(column: Any, format: str) -> bool:
