@@ -84,6 +84,19 @@ def test_every_command_is_told_whether_there_are_names(dimargin, tmp_path):
     assert status == 0 and json.loads(out)["rows"] == 61
 
 
+def test_every_command_is_told_that_quotes_are_letters(dimargin, tmp_path):
+    lines = FRAME.assign(label=FRAME.label.where(FRAME.label == "ja", '"für')).to_csv(index=False, sep="\t", quoting=3)
+    (tmp_path / "t.tsv").write_text(lines)
+    assert dimargin("train", tmp_path / "t.tsv", "--model", tmp_path / "m", *HINGE, "--no-quotes")[0] == 0
+    assert dm.load(tmp_path / "m").classes_.tolist() == ['"für', "ja"]
+    for command in commands(tmp_path, tmp_path / "t.tsv"):
+        status, _, err = dimargin(*command)
+        assert (status == 1 and "not closed" in err) or command[0] == "predict", (command, err)
+        done = dimargin(*command, "--no-quotes")
+        assert done[0] == 0, (command, done)
+    assert len((tmp_path / "labels").read_text().split()) == 60
+
+
 @pytest.mark.parametrize("index", ["", "Unnamed: 0"])
 def test_the_index_of_pandas_is_left_out_and_that_is_said(dimargin, tmp_path, index):
     frame = FRAME.rename(columns={"größe": "a"}).sort_values("label", ignore_index=True)

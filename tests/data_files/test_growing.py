@@ -221,8 +221,11 @@ def test_a_byte_order_mark_without_names(written):
 
 
 def test_names_of_any_bytes_and_quotes(written):
-    path = written("rows.csv", b'a,label,"\n1,x,2\n3,"y",4\n')
-    assert assert_read_alike(path) is None
+    for line in (b'a,label,"', b'"a,label,b', b'a,label,"b\nc'):
+        refused = assert_read_alike(written("rows.csv", line + b'\n1,x,2\n3,"y",4\n'))
+        assert refused is not None and "line 1: a quote opens in this row" in refused[0] and refused[0] == refused[1]
+    path = written("rows.csv", b'"a ""\n(b)",label\n1,x\n3,"y"\n')
+    assert assert_read_alike(path) is None and read_data(path).feature_names == ['a "\n(b)']
     refused = assert_read_alike(written("rows.csv", b"\xe4a,label,b\n1,x,2\n"))
     assert refused is not None and "line 1: the name of a column, '\ufffda', is not UTF-8 text" in refused[0]
     assert refused[0] == refused[1]

@@ -248,7 +248,7 @@ def test_csv_line_is_named_after_text_of_several_lines(written):
         ('a,y\n1,2\n1,"2\n' + "2,3\n" * 5, "line 3: the label in column 'y' has a line break"),
         ('y,a\n2,1\n2,"1\n' + "2,3\n" * 5, "line 3: column 'a' is "),
         ('"' + "a" * 200_000 + '",y\n1,2\n', "line 1: field larger"),
-        ('"a\nb",y\n1,2\n', ""),
+        ('"a\nb,y\n1,2\n', "line 1: a quote is not closed"),
         ("\x00\x01\x02,y\n\x00,1\n", "line 1: a NUL byte; text expected"),
         ("a,y\n\x00,1\n", "line 2: "),
     ],

@@ -51,6 +51,7 @@ def check(data):
     reading = {
         "format": (None, "csv")[digest // 288 % 2], "header": (None, None, None, True, False)[digest // 576 % 5],
         "encoding": (None, None, None, "latin-1")[digest // 2880 % 4],
+        "quotes": (None, None, None, True, False)[digest // 23040 % 5],
     }  # fmt: skip
     path, outcomes = file(("rows.csv", "rows.txt")[digest // 11520 % 2], data), []
     for read in (

@@ -22,7 +22,7 @@ def lines_of(text, encoding="utf-8"):
 
 def csv_of(text, label=None, options=UTF8):
     start = text.encode(options.encoding or "utf-8")
-    layout = CsvLayout.of_start("t.csv", options.utf8(start), options.header)
+    layout = CsvLayout.of_start("t.csv", options.utf8(start), options)
     taken = layout.choose(label, None, needs_label=True)
     return CsvText("t.csv", layout, start.split(b"\n")[: layout.n_skipped_lines], taken, options)
 
@@ -47,6 +47,19 @@ def test_lines_of_csv_are_those_of_the_file(tmp_path, text, label):
     expected, parsed = read_file(tmp_path / "t.csv", label), csv_of(text, label).parse(lines_of(text))
     assert_array_equal(parsed.X, expected.X)
     assert_array_equal(label_values(parsed.labels)[parsed.indices], expected.y)
+
+
+def test_quotes_and_names_of_several_lines(tmp_path):
+    """Lines of names of every file are left out, quotes that hold rows are refused, or letters."""
+    form = csv_of('"Q1\n(years)",label\n1,x\n')
+    assert form.layout.names == ["Q1\n(years)", "label"]
+    parsed = form.parse(lines_of('"Q1\n(years)",label\n1,x\n"Q1\n(years)",label\n2,y\n'))
+    assert parsed.X.tolist() == [[1.0], [2.0]]
+    rows = "".join(f'{k},{2 * k},"x\n' if k in (20, 50) else f"{k},{2 * k},x\n" for k in range(100))
+    with pytest.raises(DataFileError, match=r"a quote is not closed|a quote opens in this row"):
+        csv_of("a,b,label\n" + rows).parse(lines_of(rows))
+    parsed = csv_of("a,b,label\n" + rows, None, FileOptions(quotes=False)).parse(lines_of(rows))
+    assert parsed.X[:, 0].tolist() == list(range(100)) and set(parsed.labels) == {"x", '"x'}
 
 
 def test_the_header_of_every_file_and_empty_lines_are_no_rows():

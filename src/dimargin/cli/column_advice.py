@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from dimargin.data_files.chunks import short
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.mixed import MixedData, odd_cells
+from dimargin.data_files.tables import has_break
 from dimargin.preprocessing import CalendarFeatures
 
 _MAX_CATEGORIES = 1000  # A column of more texts is not encoded, since each is a feature.
@@ -24,13 +26,23 @@ _DATE_FORMATS = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y")  # Messages propose 
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 # A column holds numbers if its other cells have at most so many different texts, or are at most this share of all.
 _FEW_ODD_TEXTS, _FEW_ODD_CELLS = 3, 0.1
-_GROUPED_DIGITS = r"\d[\d.,'  \u00a0\u202f]*"
+_BLANK = r"[ \u00a0\u202f]"
+_GROUPED_DIGITS = r"\d[\d.,' \u00a0\u202f]*"
 _DRESSED_NUMBER = re.compile(
-    rf"['\"]?\(?[+-]?(?:[$€£¥₹]|(?P<before>[A-Z]{{3}}) )?[+-]?{_GROUPED_DIGITS}"
-    r"(?:[%‰°$€£¥₹]|(?P<after>[A-Za-zµ][A-Za-zµ/]{0,5}[²³]?))?\)?['\"]?"
+    rf"['\"]?\(?[+\-\u2212]?(?:(?:R\$|[$€£¥₹]){_BLANK}?|(?P<before>[A-Z]{{3}}){_BLANK}|(?P<code>[A-Z]{{3}}))?"
+    rf"[+\-\u2212]?{_GROUPED_DIGITS}"
+    rf"(?:[%‰$€£¥₹]|[°º](?:{_BLANK}?[CFKNSEWO])?|(?P<mark>\*{{1,3}})"
+    r"|(?P<after>[A-Za-zµμΩ][A-Za-zµμΩ/]{0,5}(?:[²³]|\^?[23])?))?\)?['\"]?"
 )
 """A number with a sign or a unit, with separators of thousands, in quotes, or in brackets because it is below zero."""
 _PLAIN_NUMBERS = "plain numbers in the file, such as 1257.3 for 1,257.30, 12.6 for 12.6% and 5 for $5 or 5 km"
+_PLAIN_WITH_COMMAS = (
+    "plain numbers in the file, such as 1257,3 for 1.257,30, 2414 or 2,414 for 2.414, 12,6 for 12,6% and 5 for $5"
+)
+_FRAMED_NUMBER = re.compile(r"(\D*?)[+-]?\d+[.,]\d+((?![\d.,]).*)", re.DOTALL)
+_DECIMALS = re.compile(r"\d[.,]\d")
+_FORTRAN_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d{1,3}", re.ASCII)
+_WRITE_E = r"E for the D of exponents, as sed -E 's/(\.[0-9]*)[Dd]([-+]?[0-9])/\1E\2/g' FILE writes it,"
 _GROUPED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f]\d{3})+([.,]\d+)?")
 
 
@@ -83,7 +95,7 @@ class Problems:
         return text
 
     def _of(self, name: str) -> _Problem | None:
-        column, chosen = self._rows.X.column(name), self._choices
+        column, chosen = self._rows.written.column(name), self._choices
         if column.null_count == len(column):
             return _Problem("--drop COLUMN", "columns that hold nothing", "no value")
         if column.type != "double" and name not in (chosen.category or ()):
@@ -123,17 +135,26 @@ class Problems:
 
     def _of_numbers(self, column: pa.ChunkedArray) -> _Problem | None:
         """Return the problem of a column of numbers that some cells do not show as numbers."""
-        digits = pc.replace_substring(column, ",", ".") if self._choices.decimal_comma else column
-        odd = odd_cells(digits)
-        dressed = _dressed(odd.texts)
-        n_dressed = pc.sum(pc.is_in(digits, pa.array(dressed, pa.string()))).as_py()
-        n_numbers, n_others = len(digits) - digits.null_count - odd.n_odd + n_dressed, odd.n_odd - n_dressed
+        has_commas = bool(self._choices.decimal_comma)
+        odd = odd_cells(column, has_commas)
+        # What is a number among odd cells has a point where commas are expected.
+        fortran = [text for text in odd.texts if _FORTRAN_NUMBER.fullmatch(text)]
+        dressed = fortran or [text for text in odd.texts if is_number(text)] + _dressed(odd.texts)
+        is_dressed = pc.is_in(column, pa.array(dressed, pa.string()))
+        n_dressed = pc.sum(is_dressed).as_py()
+        n_numbers, n_others = len(column) - column.null_count - odd.n_odd + n_dressed, odd.n_odd - n_dressed
         n_texts = len(odd.texts) - len(dressed)
-        if n_others >= n_numbers or (n_texts > _FEW_ODD_TEXTS and n_others > _FEW_ODD_CELLS * len(digits)):
+        if n_others >= n_numbers or (n_texts > _FEW_ODD_TEXTS and n_others > _FEW_ODD_CELLS * len(column)):
             return None
+        if broken := next(filter(has_break, odd.texts), None):
+            place = self._rows.place(pc.index(column, pa.scalar(broken, column.type)).as_py())
+            kind = "columns of numbers with a cell of several lines"
+            return _Problem("a quote that is closed, or --no-quotes,", kind, f"{place}, {short(broken, 30)!r}")
         if dressed:
-            kind = "columns of numbers with signs, units or separators"
-            return _Problem(f"{_PLAIN_NUMBERS},", kind, repr(short(dressed[0], 30)))
+            helps = _WRITE_E if fortran else f"{_PLAIN_WITH_COMMAS if has_commas else _PLAIN_NUMBERS},"
+            what = "exponents that begin with D" if fortran else "signs, units or separators"
+            example = f"{self._rows.place(pc.index(is_dressed, True).as_py())}, {short(dressed[0], 30)!r}"
+            return _Problem(helps, f"columns of numbers with {what}", example)
         if len(column.unique()) <= _FEW_TEXTS and n_others > 1:  # Categories such as 0, 1, 2 and 3+ are not numbers.
             return None
         helps = " ".join(f"--na {shlex.quote(text)}" for text in odd.texts[:_FEW_ODD_TEXTS])
@@ -152,10 +173,26 @@ class Problems:
 def _dressed(texts: Sequence[str]) -> list[str]:
     """Return the texts that are numbers with signs, separators of thousands, or a unit that is the same for all."""
     found = {text: match for text in texts if (match := _DRESSED_NUMBER.fullmatch(text)) and not is_number(text)}
-    plain = {text for text in found if text[-1].isdigit() and text.lstrip("+-")[0].isdigit()}
+    # 37.5* and EUR37.5 are numbers, 3* and ABC37 are names.
+    unsure = [text for text, match in found.items() if match["mark"] or match["code"]]
+    if not any(map(_DECIMALS.search, unsure)):
+        found = {text: match for text, match in found.items() if text not in set(unsure)}
+    plain = {
+        text
+        for text, match in found.items()
+        if not match["after"] and text[-1].isdecimal() and text.lstrip("+-")[0].isdecimal()
+    }
     dressed = [text for text in found if text not in plain or _GROUPED_NUMBER.fullmatch(text)]
-    units = {(found[text]["before"], found[text]["after"]) for text in dressed} - {(None, None)}
-    return dressed if len(units) <= 1 else [text for text in dressed if text in plain]
+    units = {(found[text]["before"] or found[text]["code"], found[text]["after"]) for text in dressed} - {(None, None)}
+    dressed = dressed if len(units) <= 1 else [text for text in dressed if text in plain]
+    return dressed or _framed(texts)
+
+
+def _framed(texts: Sequence[str]) -> list[str]:
+    """Return the texts that are the same around many different decimals, as "about 37.5 Mio." is."""
+    frames = {text: match.groups() for text in texts if (match := _FRAMED_NUMBER.fullmatch(text))}
+    frame, n_texts = Counter(frames.values()).most_common(1)[0] if frames else (("", ""), 0)
+    return [text for text in frames if frames[text] == frame] if n_texts > _FEW_TEXTS and any(frame) else []
 
 
 def are_dates(column: Any, format: str) -> bool:

@@ -23,7 +23,7 @@ from dimargin.data_files.chunks import short
 from dimargin.data_files.data import check_width, column_names, data_format, read_file
 from dimargin.data_files.mixed import MixedData, OddCellError, read_mixed
 from dimargin.data_files.opening import FileOptions
-from dimargin.data_files.tables import matrix
+from dimargin.data_files.tables import has_break, matrix
 from dimargin.preprocessing import CalendarFeatures
 from dimargin.preprocessing.calendar_features import check_format
 from dimargin.preprocessing.tables import check_version, columns_of, numbers_as_they_are
@@ -304,6 +304,8 @@ def _table_like(
             decimal_comma=bool(notes.get("decimal_comma")), options=reading.options,
         )  # fmt: skip
     except OddCellError as error:
+        if error.text is None or has_break(error.text):
+            raise
         raise DataFileError(f"{error}; --na {shlex.quote(error.text)} makes it a missing value") from error
     filled = [] if transformer is None else _stripped(_imputed(transformer))
     if notes.get("missing", True) is not None:  # the model is of --missing, or of Python

@@ -33,6 +33,14 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
         str | None,
         _option(metavar="NAME", help="Encoding of text, such as cp1252 or latin-1.", show_default="UTF-8"),
     ),
+    "quotes": (
+        bool | None,
+        _option(
+            "--quotes/--no-quotes",
+            help="Whether quotes around a cell of CSV hold separators and line breaks together, or are letters.",
+            show_default="they do, but rows within quotes are refused",
+        ),
+    ),
 }
 
 

@@ -154,7 +154,7 @@ def _site(
     folder_of_site.path.mkdir(parents=True, exist_ok=True)
     growing = GrowingFile(
         data, label=_column(label), zero_based=zero_based, needs_label=options.uses_labels, format=reading.format,
-        header=reading.header, encoding=reading.encoding,
+        header=reading.header, encoding=reading.encoding, quotes=reading.quotes,
     )  # fmt: skip
     learning = LearningSite(name, growing, folder_of_site, options, random_state)
     with _lines(log) as write:

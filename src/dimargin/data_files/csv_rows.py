@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dimargin.data_files.chunks import Chunk
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.tables import TableColumns, TextLabels, has_break
 
 MAX_COLUMNS = 2**20
@@ -20,7 +21,17 @@ BLANKS = " "
 _SOME_BLANKS, _BLANKS_AT_ENDS = re.compile(rb"[ \t]+"), re.compile(rb"(?:(?<=[\r\n])|\A) | (?=[\r\n]|\Z)")
 _REMARK_LINE = re.compile(r"#|sep=.\s*$", re.IGNORECASE)
 _BLANKS_OR_QUOTED = re.compile(rb'("[^"\r\n]*")|[ \t]+')
-UNCLOSED = "a quote is not closed"
+_AS_LETTERS = "--no-quotes, in Python quotes=False, takes quotes for letters"
+UNCLOSED = f"a quote is not closed; {_AS_LETTERS}"
+_HOLDS_ROWS = (
+    "a quote opens in this row and closes {} below, behind what looks like rows; is a quote not closed? "
+    f"{_AS_LETTERS}, and --quotes, quotes=True, takes these lines for one cell"
+)
+_ESCAPED = (
+    r"""a quote within quotes is written \", where "" is expected, as sed 's/\\"/""/g' FILE writes it, """
+    'and write.table of R with qmethod = "double"'
+)
+_ESCAPES, _ENDS = re.compile(r"\\."), re.compile("\r\n|\r|\n")
 NOT_UTF8 = "not UTF-8 text; name its encoding, such as cp1252, by --encoding, or encoding= in Python"
 NOTHING = ("", "na", "n/a", "#n/a", "nan", "-nan", "+nan", "null", "none", "?", "-")
 """Texts that say that a value is missing, in small letters."""
@@ -37,11 +48,12 @@ def is_missing(text: str) -> bool:
     return text.lower() in NOTHING
 
 
-def delimited(lines: bytes, delimiter: str) -> bytes:
+def delimited(lines: bytes, delimiter: str, quotes: bool | None = None) -> bytes:
     """Return lines with one delimiter between two fields; `BLANKS` stands for one or several blanks and tabs."""
     if delimiter != BLANKS:
         return lines
-    lines = _BLANKS_OR_QUOTED.sub(_one_blank, lines) if b'"' in lines else _SOME_BLANKS.sub(b" ", lines)
+    has_quotes = quotes is not False and b'"' in lines
+    lines = _BLANKS_OR_QUOTED.sub(_one_blank, lines) if has_quotes else _SOME_BLANKS.sub(b" ", lines)
     return _BLANKS_AT_ENDS.sub(b"", lines)
 
 
@@ -49,11 +61,11 @@ def _one_blank(found: re.Match[bytes]) -> bytes:
     return found[1] or b" "
 
 
-def delimited_line(line: str, delimiter: str) -> str:
+def delimited_line(line: str, delimiter: str, quotes: bool | None = None) -> str:
     """Return a line as `delimited` does."""
     if delimiter != BLANKS:
         return line
-    return delimited(line.encode(errors="surrogateescape"), delimiter).decode(errors="surrogateescape")
+    return delimited(line.encode(errors="surrogateescape"), delimiter, quotes).decode(errors="surrogateescape")
 
 
 def lines_of(block: bytes) -> Iterable[str]:
@@ -64,32 +76,96 @@ def lines_of(block: bytes) -> Iterable[str]:
 class CsvReader:
     """Reader that yields the rows of lines as lists of fields; empty lines are left out.
 
-    `line` is the line where the row given last begins, counted from one, or the one that cannot be read. Raises
-    csv.Error for a field of more letters than Python's reader takes, and behind a last row whose quote is not closed.
+    `line` is the line where the row given last begins, counted from one, `last` the one where it ends, and `fields` are
+    its fields, or all of that which cannot be read. Raises csv.Error for a field of more letters than Python's reader
+    takes, for a quote that is written as in C, and behind a last row whose quote is not closed. `quotes` are as in
+    `FileOptions`; unless they are True, a row whose quotes hold other rows of `width` fields is an error, too.
     """
 
-    def __init__(self, lines: Iterable[str], delimiter: str) -> None:
-        self.line, self._ended = 1, False
-        self._reader = csv.reader(chain(lines, self._end()), delimiter=delimiter)
+    def __init__(self, lines: Iterable[str], delimiter: str, quotes: bool | None = None, width: int = 0) -> None:
+        self.line, self.last, self.fields, self.is_open = 1, 0, list[str](), False
+        self._delimiter, self._quotes, self._width = delimiter, quotes, width
+        self._lines = list[str]()  # of the row
+        lines = lines if quotes is False else map(self._seen, lines)
+        self._reader = csv.reader(
+            chain(lines, self._end()),
+            delimiter=delimiter,
+            quoting=csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL,
+        )
+
+    def _seen(self, line: str) -> str:
+        """Return a line, which is kept until its row is whole."""
+        self._lines.append(line)
+        if _is_escaped(line, self._delimiter):
+            self.fields = [line]
+            raise csv.Error(_ESCAPED)
+        return line
 
     def _end(self) -> Iterator[str]:
         """Yield an empty line, which is a row by itself unless a quote was open before it."""
-        self._ended = True
+        self.is_open = True
         yield "\n"
 
     def __iter__(self) -> Iterator[list[str]]:
         following = 1
         try:
             for row in self._reader:
-                self.line, following = following, self._reader.line_num + 1
+                if row and not self.is_open and (len(self._lines) > 1 or any(map(_has_escape, self._lines))):
+                    self.fields = row
+                    self._check(row)
+                self.line, self.last, self.fields, following = (
+                    following,
+                    self._reader.line_num,
+                    row,
+                    self._reader.line_num + 1,
+                )
+                self._lines.clear()
                 if row:
                     yield row
-                    if self._ended:
+                    if self.is_open:
                         following = self.line
                         raise csv.Error(UNCLOSED)
         except csv.Error:
             self.line = following
             raise
+
+    def _check(self, row: list[str]) -> None:
+        """Raise csv.Error if quotes are written as in C or hold other rows, as far as quotes and lines tell."""
+        try:
+            for _ in csv.reader(self._lines, delimiter=self._delimiter, strict=True):
+                pass
+            is_wrong = any(self._holds_rows(row, k) for k, cell in enumerate(row) if has_break(cell))
+        except csv.Error:  # there is text behind a quote that closes a cell
+            is_wrong = True
+            if any(map(_has_escape, self._lines)):
+                raise csv.Error(_ESCAPED) from None
+        n_lines = len(self._lines) - 1
+        if is_wrong and n_lines and self._quotes is None:
+            raise csv.Error(_HOLDS_ROWS.format(f"{n_lines} line{'s' * (n_lines != 1)}"))
+
+    def _holds_rows(self, row: list[str], k: int) -> bool:
+        """Return whether the lines of a cell are rows of as many fields as the table has, and one of them numbers.
+
+        Tabs are hardly ever in texts: between them, other rows count, too.
+        """
+        rows = [line.split(self._delimiter) for line in _ENDS.split(row[k])]
+        rows[0], rows[-1] = [*row[:k], *rows[0]], [*rows[-1], *row[k + 1 :]]
+        if self._width < 2 or set(map(len, rows)) != {self._width}:
+            return False
+        columns = zip(*rows, strict=True)
+        return self._delimiter == "\t" or any(all(is_number(c.replace(",", ".")) for c in column) for column in columns)
+
+
+def _has_escape(line: str) -> bool:
+    return '\\"' in line
+
+
+def _is_escaped(line: str, delimiter: str) -> bool:
+    r"""Return whether quotes within the quotes of a line are written \", as in C, and nothing speaks against it."""
+    if not _has_escape(line) or '\\"' not in _ESCAPES.findall(line):
+        return False
+    field = rf"""(?:"(?:[^"\\]|\\.)*"|(?!")[^{re.escape(delimiter)}]*)"""
+    return re.fullmatch(f"{field}(?:{re.escape(delimiter)}{field})*", line.rstrip("\r\n")) is not None
 
 
 def chunk_of(rows: list[list[str]], width: int, taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:

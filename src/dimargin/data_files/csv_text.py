@@ -27,7 +27,7 @@ from dimargin.data_files.csv_rows import (
     delimited_line,
     lines_of,
 )
-from dimargin.data_files.first_lines import encoded, fields_of, holds_names, n_before_table, names_of, rows_below
+from dimargin.data_files.first_lines import encoded, first_row, holds_names, n_before_table, names_of, rows_below
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.lines import LONGEST_LINE, blocks_of_lines
 from dimargin.data_files.opening import BOM, FileOptions, open_data
@@ -35,6 +35,7 @@ from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, beginning, s
 from dimargin.data_files.tables import MISSING, TableColumns, TextLabels, has_break, matrix
 
 _WIDE = 1000  # columns from which on Python's reader is faster than Arrow's, which takes 50 us and 4 KB for each
+_OPEN = "; is a quote not closed?"
 # Bytes that Arrow takes for the table of a block by byte of it, which were 2.4 to 6.6 for blocks of 1 MiB, and more for
 # its threads
 _ROOM, _LEAST_ROOM = 7, 16 * 2**20
@@ -95,6 +96,8 @@ class CsvLayout:
     n_skipped_lines : int
     path : str
         For messages.
+    quotes : bool or None
+        As in `FileOptions`.
     """
 
     delimiter: str
@@ -106,6 +109,7 @@ class CsvLayout:
     n_skipped: int
     n_skipped_lines: int
     path: str
+    quotes: bool | None = None
 
     @classmethod
     def of(
@@ -119,29 +123,30 @@ class CsvLayout:
         """Determine the layout of a file; parameters as in `read_data`."""
         with open_data(path, options) as stream:
             start, _ = beginning(blocks_of_lines(stream, path, SAMPLE_BYTES, b"\r\n"))
-        return cls.of_start(path, start, options.header, label, columns, drop)
+        return cls.of_start(path, start, options, label, columns, drop)
 
     @classmethod
     def of_start(
         cls,
         path: Path | str,
         start: bytes,
-        header: bool | None = None,
+        options: FileOptions = FileOptions(),  # noqa: B008 (frozen)
         label: str | int | None = None,
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
     ) -> CsvLayout:
         """Determine the layout by the first lines of a file, in UTF-8; parameters as in `read_data`.
 
-        Whether there is a line of names is decided by `header`, else by the names of columns that were given, else by
+        Whether there is a line of names is decided by `options`, else by the names of columns that were given, else by
         the rows that follow. Blank lines and lines of comments may stand before it.
         """
+        header, quotes = options.header, options.quotes
         mark = len(BOM) if start.startswith(BOM) else 0
         lines = list(io.StringIO(start[mark:].decode(errors="surrogateescape"), newline=""))
-        delimiter = separator("".join(lines[: 2 * SAMPLE_ROWS]))
-        n_before = n_before_table(lines, delimiter)
+        delimiter = separator("".join(lines[: 2 * SAMPLE_ROWS]), quotes)
+        n_before = n_before_table(lines, delimiter, quotes)
         place = f"{path}, line {n_before + 1}"
-        table = [delimited_line(line, delimiter) for line in lines[n_before : n_before + SAMPLE_ROWS + 1]]
+        table = [delimited_line(line, delimiter, quotes) for line in lines[n_before : n_before + SAMPLE_ROWS + 1]]
         if not table:
             raise DataFileError(f"{path}, line 1 is empty; expected column names or values")
         if table[0].count(delimiter) >= MAX_COLUMNS:
@@ -149,22 +154,23 @@ class CsvLayout:
                 f"{place}: {table[0].count(delimiter) + 1} columns, of which CSV may have {MAX_COLUMNS}; LIBSVM text "
                 "and Parquet hold more"
             )
+        table = list(takewhile(lambda line: line.count(delimiter) < MAX_COLUMNS, table))
         try:
-            first = fields_of(table[0], delimiter)
+            first, n_lines = first_row(table, delimiter, quotes)
         except csv.Error as error:
             raise DataFileError(f"{place}: {error}") from error
-        below = rows_below(takewhile(lambda line: line.count(delimiter) < MAX_COLUMNS, table[1:]), delimiter)
+        below = rows_below(table[n_lines:], delimiter, quotes)
         if header is None:
             named = [*drop, *([label] if isinstance(label, str) else [])]
             header = holds_names(place, first, below, named, columns)
         n_skipped = mark + sum(len(encoded(line)) for line in lines[:n_before])
-        length = len(encoded(lines[n_before].rstrip("\r\n")))
+        length = len(encoded("".join(lines[n_before : n_before + n_lines]).rstrip("\r\n")))
         names, vacant = [f"column {k}" for k in range(len(first))], list[str]()
         if header:
             names, vacant = names_of(place, first, below, delimiter)
-            n_skipped, n_before = n_skipped + length, n_before + 1
-        line = encoded(table[0].rstrip("\r\n"))
-        return cls(delimiter, names, first if header else None, vacant, line, length, n_skipped, n_before, str(path))
+            n_skipped, n_before = n_skipped + length, n_before + n_lines
+        line, header_row = encoded("".join(table[:n_lines]).rstrip("\r\n")), first if header else None
+        return cls(delimiter, names, header_row, vacant, line, length, n_skipped, n_before, str(path), quotes)
 
     def choose(
         self, label: str | int | None, columns: Sequence[str] | None, needs_label: bool, drop: Sequence[str] = ()
@@ -185,7 +191,8 @@ class CsvLayout:
         import pyarrow as pa
 
         blocks = blocks_of_lines(stream, self.path, max(CHUNK, 16 * self.length), b"\r\n")
-        blocks = (delimited(block, self.delimiter) for block in (blocks if is_part else self.behind_names(blocks)))
+        blocks = blocks if is_part else self.behind_names(blocks)
+        blocks = (delimited(block, self.delimiter, self.quotes) for block in blocks)
         try:
             if as_text or len(self.names) < _WIDE:
                 yield from self._narrow(blocks, taken, texts, as_text)
@@ -228,7 +235,7 @@ class CsvLayout:
                 table = self._table(block, taken, as_text)
             except pa.ArrowInvalid as error:
                 wrong = error
-            if b'"' in block and not (table and self._is_plain(block, table.num_rows)) and self._is_open(block):
+            if self._may_hold_lines(block, table) and self._is_open(block):
                 if len(block) > LONGEST_LINE:
                     raise pa.ArrowInvalid(UNCLOSED)
                 kept = block
@@ -252,7 +259,7 @@ class CsvLayout:
         """Return whether a row is the line of names."""
         if self.header is None or self.line not in block:
             return False
-        return self.header in CsvReader(lines_of(block), self.delimiter)
+        return self.header in CsvReader(lines_of(block), self.delimiter, self.quotes)
 
     def _table(self, block: bytes, taken: TableColumns, as_text: bool) -> Any:
         import pyarrow as pa
@@ -270,9 +277,15 @@ class CsvLayout:
         return pyarrow.csv.read_csv(
             pa.BufferReader(memory),
             pyarrow.csv.ReadOptions(block_size=len(block) + 2, use_threads=False, column_names=self.names),
-            pyarrow.csv.ParseOptions(delimiter=self.delimiter),
+            pyarrow.csv.ParseOptions(delimiter=self.delimiter, quote_char=False if self.quotes is False else '"'),
             pyarrow.csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[""]),
         )
+
+    def _may_hold_lines(self, block: bytes, table: Any) -> bool:
+        """Return whether quotes may hold lines together, or be written as in C, which `_is_open` finds out."""
+        if self.quotes is False or b'"' not in block:
+            return False
+        return b'\\"' in block or not (table and self._is_plain(block, table.num_rows))
 
     def _is_plain(self, block: bytes, n_rows: int) -> bool:
         """Return whether every line is a row; this is quick where it is so."""
@@ -285,9 +298,8 @@ class CsvLayout:
     def _is_open(self, block: bytes) -> bool:
         """Return whether a quote is not closed in these lines."""
         text = io.StringIO(block.decode(errors="surrogateescape"), newline="")
-        reader = CsvReader(text, self.delimiter)
         try:
-            for _ in reader:
+            for _ in self._reader(text):
                 pass
         except csv.Error as error:
             if str(error) != UNCLOSED:
@@ -299,7 +311,7 @@ class CsvLayout:
         """Yield rows by Python's reader."""
         import pyarrow as pa
 
-        rows = iter(CsvReader(chain.from_iterable(map(lines_of, blocks)), self.delimiter))
+        rows = iter(self._reader(chain.from_iterable(map(lines_of, blocks))))
         indices, step = self._indices(taken), max(1, CHUNK // self.length)
         while some := list(islice(rows, step)):
             try:
@@ -309,13 +321,16 @@ class CsvLayout:
             except ValueError as error:
                 raise pa.ArrowInvalid(str(error)) from error
 
+    def _reader(self, lines: Iterable[str]) -> CsvReader:
+        return CsvReader(lines, self.delimiter, self.quotes, len(self.names))
+
     def _indices(self, taken: TableColumns) -> list[int]:
         index_of = {name: k for k, name in enumerate(self.names)}
         return [index_of[name] for name in taken.wanted]
 
     def block(self, lines: bytes, taken: TableColumns, texts: TextLabels) -> Chunk:
         """Return the rows of lines by Python's reader; raises ValueError or csv.Error for what cannot be read."""
-        rows = list(CsvReader(lines_of(delimited(lines, self.delimiter)), self.delimiter))
+        rows = list(self._reader(lines_of(delimited(lines, self.delimiter, self.quotes))))
         return self._chunk(rows, taken, texts, self._indices(taken))
 
     def _chunk(self, rows: list[list[str]], taken: TableColumns, texts: TextLabels, indices: list[int]) -> Chunk:
@@ -326,17 +341,16 @@ class CsvLayout:
     def rows(self, stream: BinaryIO, n_before: int) -> Iterator[tuple[int, list[str]]]:
         """Yield the rows behind so many lines, and the number of the line where each begins.
 
-        Raises csv.Error as `CsvReader`, with the number of the line as second argument.
+        Raises csv.Error as `CsvReader`, with the number of the line and its fields as further arguments.
         """
         with io.TextIOWrapper(stream, "utf-8-sig", errors="surrogateescape", newline="") as text:
-            reader = CsvReader(
-                (delimited_line(line, self.delimiter) for line in islice(text, n_before, None)), self.delimiter
-            )
+            lines = (delimited_line(line, self.delimiter, self.quotes) for line in islice(text, n_before, None))
+            reader = self._reader(lines)
             try:
                 for row in reader:
                     yield reader.line + n_before, row
             except csv.Error as error:
-                raise csv.Error(str(error), reader.line + n_before) from error
+                raise csv.Error(str(error), reader.line + n_before, reader.fields) from error
 
     def first_fault(
         self, stream: BinaryIO, taken: TableColumns, name: Callable[[int, list[str]], str], n_before: int = 0
@@ -346,7 +360,7 @@ class CsvLayout:
         `name` gives the name of a line from its number and its fields, and `n_before` is the number of lines before the
         rows. What is returned is empty where there are no rows, and None where nothing is wrong.
         """
-        indices, has_rows, row = self._indices(taken), False, list[str]()
+        indices, has_rows = self._indices(taken), False
         try:
             for line, row in self.rows(stream, n_before):
                 has_rows = True
@@ -354,24 +368,25 @@ class CsvLayout:
                 if fault:
                     return f"{name(line, row)}: {fault}"
         except csv.Error as error:
-            return f"{name(error.args[1], row)}: {error.args[0]}"
+            return f"{name(*error.args[1:])}: {error.args[0]}"
         return None if has_rows else ""
 
     def _fault(self, row: list[str], indices: list[int], label: int | None) -> str | None:
         if row == self.header:
             return "the names of the columns are repeated; values expected"
         if len(row) != len(self.names):
-            if len(row) == 1:
-                return f"1 field, expected {len(self.names)}: {short(row[0])!r}"
-            return f"{len(row)} fields, expected {len(self.names)}"
+            found = f"{len(row)} field{'s' * (len(row) != 1)}, expected {len(self.names)}"
+            found += f": {short(row[0])!r}" if len(row) == 1 else ""
+            return found + _OPEN * any(map(has_break, row))
         if label is not None and row[label].strip().lower() in MISSING:
             return f"the label in column {short(self.names[label])!r} is missing"
         if label is not None and has_break(row[label]):
-            return f"the label in column {short(self.names[label])!r} has a line break; is a quote not closed?"
+            return f"the label in column {short(self.names[label])!r} has a line break{_OPEN}"
         for index in indices:
             if not is_number(row[index]) or not np.isfinite(float(row[index])):
                 what = f"is {short(row[index])!r}" if row[index] else "is missing"
-                return f"column {short(self.names[index])!r} {what}; a finite number expected"
+                what += "; a finite number expected" + _OPEN * has_break(row[index])
+                return f"column {short(self.names[index])!r} {what}"
         if any("\udc80" <= letter <= "\udcff" for field in row for letter in field):
             return NOT_UTF8
         return None

@@ -44,6 +44,7 @@ def read_data(
     header: bool | None = None,
     encoding: str | None = None,
     weighted: bool = False,
+    quotes: bool | None = None,
 ) -> DataSet:
     r"""Read a data file.
 
@@ -76,6 +77,9 @@ def read_data(
         Encoding of text, such as "cp1252". By default UTF-8, or UTF-16 where a byte order mark says so.
     weighted : bool, default=False
         Whether the labels of LIBSVM text have weights of the rows behind them: ``1:0.5 3:2`` has the weight 0.5.
+    quotes : bool, optional
+        Whether a quote at the beginning of a cell of CSV opens a text, which may hold separators and line breaks, or is
+        a letter. By default it does, and a text that holds what looks like rows is refused.
 
     Returns
     -------
@@ -106,7 +110,7 @@ def read_data(
     >>> data.X.tolist(), data.y.tolist(), data.feature_names
     ([[120.0, 0.0], [80.0, 7.0]], ['ham', 'spam'], ['length', 'links'])
     """
-    options = FileOptions(format, header, encoding)
+    options = FileOptions(format, header, encoding, quotes)
     data = read_file(path, label, columns, n_features, zero_based, needs_label, drop, options, weighted)
     for remark in data.remarks:
         warnings.warn(remark, DataFileWarning, stacklevel=2)
@@ -173,6 +177,10 @@ def format_taking(
     if kind != "csv" and options.header is not None:
         raise DataFileError(
             f"{path} is {KINDS[kind]}, but header={options.header} was given; a line of names is expected of CSV only"
+        )
+    if kind != "csv" and options.quotes is not None:
+        raise DataFileError(
+            f"{path} is {KINDS[kind]}, but quotes={options.quotes} was given; quotes are expected of CSV only"
         )
     return kind
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from dimargin.data_files.chunks import DataFileError, short
-from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, CsvReader, delimited_line, is_missing, is_remark
+from dimargin.data_files.csv_rows import BLANKS, NOT_UTF8, UNCLOSED, CsvReader, delimited_line, is_missing, is_remark
 from dimargin.data_files.labels import is_number
 from dimargin.data_files.sniffing import has_names
 
@@ -20,26 +20,30 @@ def encoded(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def fields_of(line: str, delimiter: str) -> list[str]:
-    """Return the fields of a line by itself."""
-    return next(csv.reader([delimited_line(line, delimiter).rstrip("\r\n")], delimiter=delimiter), [""])
+def first_row(lines: Iterable[str], delimiter: str, quotes: bool | None) -> tuple[list[str], int]:
+    """Return the fields of the first row, and the number of its lines; raises csv.Error if it cannot be read."""
+    reader = CsvReader(lines, delimiter, quotes)
+    fields = next(iter(reader), [""])
+    if reader.is_open:
+        raise csv.Error(UNCLOSED)
+    return fields, max(1, reader.last)
 
 
-def n_before_table(lines: list[str], delimiter: str) -> int:
+def n_before_table(lines: list[str], delimiter: str, quotes: bool | None) -> int:
     """Return the number of lines before the table: blank ones, and remarks unless they have as many fields as it."""
     filled = [k for k, line in enumerate(lines) if line.strip()]
     first = next((at for at, k in enumerate(filled) if not is_remark(lines[k])), 0)
-    counts = [delimited_line(lines[k], delimiter).count(delimiter) for k in filled[: first + 1]]
+    counts = [delimited_line(lines[k], delimiter, quotes).count(delimiter) for k in filled[: first + 1]]
     while first > 0 and counts[first - 1] == counts[-1] > 0:
         first -= 1
     return filled[first] if filled else len(lines)
 
 
-def rows_below(lines: Iterable[str], delimiter: str) -> list[list[str]]:
+def rows_below(lines: Iterable[str], delimiter: str, quotes: bool | None) -> list[list[str]]:
     """Return the rows of lines, as far as they can be read."""
     rows = list[list[str]]()
     with suppress(csv.Error):
-        for row in CsvReader(lines, delimiter):
+        for row in CsvReader(lines, delimiter, quotes):
             rows.append(row)
         return rows
     return rows[:-1]

@@ -69,6 +69,9 @@ class GrowingFile:
         are there at the first read.
     encoding : str, optional
         Encoding of text, such as "cp1252", by default UTF-8. UTF-16 cannot be read as it grows.
+    quotes : bool, optional
+        Whether a quote at the beginning of a cell of CSV opens a text, which may hold separators and line breaks, or is
+        a letter. By default it does, and a text that holds what looks like rows is refused.
 
     Attributes
     ----------
@@ -106,8 +109,9 @@ class GrowingFile:
         format: Literal["csv", "libsvm", "parquet"] | None = None,
         header: bool | None = None,
         encoding: str | None = None,
+        quotes: bool | None = None,
     ) -> None:
-        self.path, self._options = Path(path), FileOptions(format, header, encoding)
+        self.path, self._options = Path(path), FileOptions(format, header, encoding, quotes)
         self._options.check_lines(self.path)
         self._n_features = n_features
         self._make_rows = partial(_rows_of, self.path, self._options, label, n_features, zero_based, needs_label)
@@ -269,7 +273,7 @@ def _rows_of(
     """Return the parser of a file that begins with these lines."""
     if format_taking(path, options, label, start=start) == "libsvm":
         return _LibsvmText(path, n_features, zero_based, needs_label)
-    return _CsvText(path, n_features, label, needs_label, options.header)
+    return _CsvText(path, n_features, label, needs_label, options)
 
 
 # ---- formats ---------------------------------------------------------------------------------------------------------
@@ -316,10 +320,10 @@ class _LibsvmText(_Rows):
 
 class _CsvText(_Rows):
     def __init__(
-        self, path: Path, n_features: int | None, label: str | int | None, needs_label: bool, header: bool | None
+        self, path: Path, n_features: int | None, label: str | int | None, needs_label: bool, options: FileOptions
     ) -> None:
         super().__init__(path, n_features)
-        self._label, self._needs_label, self._header = label, needs_label, header
+        self._label, self._needs_label, self._options = label, needs_label, options
         self._table: tuple[CsvLayout, TableColumns] | None = None  # known from the first lines on
         self._as_text = False
 
@@ -339,7 +343,7 @@ class _CsvText(_Rows):
         return data
 
     def _begun(self, start: bytes) -> tuple[CsvLayout, TableColumns]:
-        layout = CsvLayout.of_start(self._path, start, self._header, self._label)
+        layout = CsvLayout.of_start(self._path, start, self._options, self._label)
         columns = layout.choose(self._label, None, self._needs_label)
         check_width(self._path, len(columns.wanted), self._n_features)
         return layout, columns

@@ -27,6 +27,7 @@ from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory
 
 _WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
+_CODE = re.compile(r"\d+[eE]\d+", re.ASCII)  # 1e3 and 0e26 are codes; programs write numbers as 1e+03
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,12 @@ class MixedData(DataSet):
     ----------
     place : callable
         Returns where the file has the row of an index, for messages: "line 11", or "row 9" of Parquet.
+    written : pyarrow.Table
+        X with texts as the file has them, for messages: 01 where X has 1.
     """
 
     place: Callable[[int], str] = "row {}".format
+    written: pa.Table = None
 
 
 def read_mixed(
@@ -72,7 +76,8 @@ def read_mixed(
     exact : collection of str
         Names of columns that are read as text as it is written: 01 is not 1.
     decimal_comma : bool, default=False
-        Whether a comma in a number of CSV is its decimal point.
+        Whether a comma in a number of CSV is its decimal point. A cell with a point, which may part thousands, is no
+        number then.
     na : collection of str
         Further texts (of any case) and numbers that are missing values of features.
     options : FileOptions, optional
@@ -121,15 +126,18 @@ def read_mixed(
             table, codes = _joined(path, taken, ((batch.rows, batch.y) for batch in rows.batches()))
             y, names, label = rows.values(codes), taken.wanted, taken.label
         reader = _ColumnReader(path, place, decimal_comma, na)
-        remarks = list(taken.remarks)
+        remarks, written = list(taken.remarks), table
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
             wanted = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
             column = reader.typed(name, table.column(k), wanted)
+            written = written.set_column(k, name, column)
+            if pa.types.is_string(column.type) and wanted != "exact text":
+                column = _spelt_alike(column)
             table = table.set_column(k, name, column)
             if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
                 remarks.append(remark_on_row_number(path, short(repr(name)), values))
-        return MixedData(table, y, names, label, remarks=tuple(remarks), place=place)
+        return MixedData(table, y, names, label, remarks=tuple(remarks), place=place, written=written)
 
 
 def _line_of(path: Path, layout: CsvLayout, options: FileOptions, row: int) -> str:
@@ -166,24 +174,26 @@ class _ColumnReader:
     na: Collection[str]
 
     def typed(self, name: str, column: pa.ChunkedArray, wanted: str | None) -> pa.ChunkedArray:
-        """Return a column as numbers where all its values are, and as text else, or as it is wanted."""
+        """Return a column as numbers where all its values are, as text as it is written else, or as it is wanted."""
         kind = value_type(column.type)
         if is_numeric(kind) or pa.types.is_null(kind):
             column = column.cast(kind)
             if wanted == "text" and not (pa.types.is_floating(kind) or pa.types.is_null(kind)):  # exactly, of any size
-                return _spelt_alike(self._known(column.cast(pa.string())))
+                return self._known(column.cast(pa.string()))
             between = pa.int8() if pa.types.is_boolean(kind) else pa.string() if pa.types.is_decimal(kind) else kind
             if wanted == "exact text":
                 return column.cast(pa.string())
             numbers = column.cast(between).cast(pa.float64(), safe=False)
             numbers = self._finite(name, numbers, numbers)
-            return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
+            return numbers.cast(pa.string()) if wanted == "text" else numbers
         if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
             raise DataFileError(f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected")
         text = self._known(pc.utf8_trim_whitespace(column.cast(pa.string())))
         if wanted in ("text", "exact text"):
-            return _spelt_alike(text) if wanted == "text" else text
-        digits = pc.replace_substring(text, ",", ".") if self.decimal_comma else text
+            return text
+        digits = text
+        if self.decimal_comma:
+            digits = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
         if wanted == "number":
             for word, digit in (("true", "1"), ("false", "0")):
                 digits = pc.if_else(pc.equal(pc.utf8_lower(digits), word), digit, digits)
@@ -191,12 +201,13 @@ class _ColumnReader:
             return self._finite(name, pc.cast(digits, pa.float64()), text)
         except pa.ArrowInvalid:
             if wanted is None:
-                return _spelt_alike(text)
-            found = odd_cells(digits)
+                return text
+            found = odd_cells(text, self.decimal_comma)
+            odd, has_point = found.texts[0], is_number(found.texts[0])
             raise OddCellError(
-                f"{self.path}, {self.place(found.first)}: column {short(name)!r} is {short(found.texts[0])!r}; a "
-                f"finite number expected ({found.said})",
-                found.texts[0],
+                f"{self.path}, {self.place(found.first)}: column {short(name)!r} is {short(odd)!r}; a "
+                f"{'number with a decimal comma' if has_point else 'finite number'} expected ({found.said})",
+                None if has_point else odd,
             ) from None
 
     def _known(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -234,31 +245,36 @@ class OddCells:
 
 
 class OddCellError(DataFileError):
-    """Error for a cell of a column of numbers that is a `text`."""
+    """Error for a cell of a column of numbers that is a `text`, None if it is no text for a missing value."""
 
-    def __init__(self, message: str, text: str) -> None:
+    def __init__(self, message: str, text: str | None) -> None:
         super().__init__(message)
         self.text = text
 
 
-def odd_cells(column: pa.ChunkedArray) -> OddCells:
+def odd_cells(column: pa.ChunkedArray, decimal_comma: bool) -> OddCells:
     """Return the cells of a column of text that are not numbers; there must be at least one."""
     kinds = column.drop_null().unique().to_pylist()
-    texts = [text for text in kinds if not is_number(text)]
+    texts = [text for text in kinds if not is_number(_with_point(text) if decimal_comma else text)]
     odd = pc.is_in(column, pa.array(texts, pa.string()))
     n_odd = pc.sum(odd).as_py()
     return OddCells(n_odd, len(column), texts, pc.index(odd, True).as_py())
+
+
+def _with_point(text: str) -> str:
+    """Return a text with a point for a decimal comma; one with a point is no number afterwards."""
+    return text.replace(".", "_").replace(",", ".")
 
 
 def _spelt_alike(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return texts, those that are numbers or truth values as all files and formats spell them: 1 for 01 and 1.0."""
     kinds = column.unique()
     spelt = pa.array([_spelt(text) for text in kinds.to_pylist()], pa.string())
-    return spelt.take(pc.index_in(column, kinds)) if len(kinds) else column
+    return column if spelt.equals(kinds) else spelt.take(pc.index_in(column, kinds))
 
 
 def _spelt(text: str | None) -> str | None:
-    if text is None or not is_number(text):
+    if text is None or not is_number(text) or _CODE.fullmatch(text):
         return text.lower() if text is not None and text.lower() in ("true", "false") else text
     if _WHOLE.fullmatch(text):  # of more digits than float64 tells apart, as keys are
         return str(int(text.partition(".")[0]))

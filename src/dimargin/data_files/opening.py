@@ -52,11 +52,15 @@ class FileOptions:
         Whether the first line of CSV has the names of the columns.
     encoding : str or None
         Encoding of text, as Python names it; by default UTF-8, or UTF-16 if a byte order mark says so.
+    quotes : bool or None
+        Whether a quote at the beginning of a cell of CSV opens a text, which may hold separators and line breaks, or is
+        a letter. By default it does, and a text that holds what looks like rows is refused.
     """
 
     format: Literal["csv", "libsvm", "parquet"] | None = None
     header: bool | None = None
     encoding: str | None = None
+    quotes: bool | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, *FORMATS):

@@ -87,12 +87,13 @@ class _Counts(NamedTuple):
         return cls(0 < usual == counts[0] and n_lines >= _MIN_AGREEMENT * (len(counts) - 1), usual, counts[0])
 
 
-def separator(text: str) -> str:
+def separator(text: str, quotes: bool | None = None) -> str:
     """Return what separates the columns of the lines of a text.
 
-    Separators within quotes do not count, nor do remarks if there are other lines.
+    Separators within quotes do not count, unless `quotes` is False, nor do remarks if there are other lines.
     """
-    lines = [line for line in _LINE_ENDS.split(_QUOTED_TEXT.sub('""', text)) if line.strip()][: SAMPLE_ROWS + 1]
+    text = text if quotes is False else _QUOTED_TEXT.sub('""', text)
+    lines = [line for line in _LINE_ENDS.split(text) if line.strip()][: SAMPLE_ROWS + 1]
     lines = [line for line in lines if not is_remark(line)] or lines or [""]
     found = {one: _Counts.of([line.count(one) for line in lines]) for one in _SEPARATORS}
     blanks = _Counts.of([max(0, len(line.split(None, MAX_COLUMNS)) - 1) for line in lines])

@@ -210,7 +210,7 @@ def _csv(
     first: list[bytes],
     start: bytes,
 ) -> _Opened:
-    layout = CsvLayout.of_start(path, start, options.header, label, None, [] if weight is None else [weight])
+    layout = CsvLayout.of_start(path, start, options, label, None, [] if weight is None else [weight])
     index = None if weight is None else column_index(path, layout.names, weight, "weight")
     drop = [] if index is None else [layout.names[index]]
     taken = layout.choose(label, None, True, drop)
