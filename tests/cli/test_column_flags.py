@@ -400,3 +400,27 @@ def test_names_with_blanks(dimargin, tmp_path):
         assert dimargin("train", tmp_path / name, "--model", tmp_path / "m", *flags)[0] == 0
         assert dm.load(tmp_path / "m").feature_names_in_.tolist() == ["a", "job"]
         assert dimargin("evaluate", tmp_path / "m", tmp_path / "tidy.csv")[0] == 0
+
+
+@pytest.mark.parametrize("command", [("train",), ("tune",), ("simulate", "gossip")])
+@pytest.mark.parametrize("flags", [(), ("--missing", "median")])
+def test_labels_that_are_no_classes_are_refused_by_line(dimargin, tmp_path, command, flags):
+    if command[0] == "simulate":
+        pytest.importorskip("networkx")
+        flags = ()
+    path = tmp_path / "rows.csv"
+    for odd, said in (("0.5", "0.5; classes are whole numbers or texts"), ("NA", "'NA', which is no label; leave")):
+        path.write_text("a,y\n" + "".join(f"{k}.5,{odd if k == 5 else k % 2}\n" for k in range(40)))
+        status, _, err = dimargin(*command, path, "--model", tmp_path / "m", *flags)
+        assert status == 1 and f"{path}, line 7: the label in column 'y' is {said}" in err
+
+
+def test_a_label_that_may_be_missing_is_a_class_or_refused(dimargin, tmp_path):
+    path, model = tmp_path / "rows.csv", tmp_path / "m"
+    path.write_text("a,y\n" + "".join(f"{k}.5,{('NA', 'EU')[k % 2]}\n" for k in range(40)))
+    status, _, err = dimargin("train", path, "--model", model)
+    assert status == 0 and err.count(f"warning: {path}, line 2: the label 'NA' in column 'y' is a class") == 1
+    status, out, _ = dimargin("predict", model, path)
+    assert status == 0 and set(out.split()) == {"NA", "EU"}
+    status, _, err = dimargin("train", path, "--model", model, "--na", "na")
+    assert status == 1 and f"{path}, line 2: the label in column 'y' is 'NA', which is no label; leave rows" in err

@@ -19,7 +19,7 @@ from dimargin.cli.column_advice import Choices, Problems, are_dates, listed
 from dimargin.cli.file_flags import file_flags, file_options, keywords
 from dimargin.cli.row_columns import RowColumns, heavy
 from dimargin.data_files import DataFileError, DataSet
-from dimargin.data_files.chunks import short
+from dimargin.data_files.chunks import check_classes, short
 from dimargin.data_files.data import check_width, column_names, data_format, read_file
 from dimargin.data_files.mixed import MixedData, OddCellError, read_mixed
 from dimargin.data_files.opening import FileOptions
@@ -175,7 +175,9 @@ class ColumnChoices(Choices):
             As `read_data`; where a column is no numbers, the message names the flag that helps.
         """
         beside = RowColumns.find(path, weight, group, self.options, label, self.drop or ())
-        return replace(self, drop=[*(self.drop or ()), *beside.names])._read(path, label, beside)
+        data, steps = replace(self, drop=[*(self.drop or ()), *beside.names])._read(path, label, beside)
+        check_classes(data.fraction)
+        return data, steps
 
     def _read(self, path: Path, label: str | None, beside: RowColumns) -> tuple[DataSet, list[tuple[str, Any]]]:
         drop = tuple(self.drop or ())
@@ -242,7 +244,8 @@ def _as_array(data: DataSet) -> DataSet:
     """Return rows of numbers as an array."""
     X = matrix(data.X, data.X.column_names)
     beside = {"weights": data.weights, "weight": data.weight, "groups": data.groups}
-    return DataSet(X, data.y, data.feature_names, data.label, **beside, remarks=data.remarks)  # type: ignore[arg-type]
+    rows = DataSet(X, data.y, data.feature_names, data.label, **beside)  # type: ignore[arg-type]
+    return replace(rows, remarks=data.remarks, fraction=data.fraction)
 
 
 # ---- data that is read again -----------------------------------------------------------------------------------------

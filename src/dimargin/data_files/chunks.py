@@ -47,7 +47,10 @@ class DataSet:
     groups : ndarray of shape (n,) or None
         Texts that are the same for the rows of a group; None if they were not read.
     remarks : tuple of str
-        What whoever trains on these rows should know: columns that were left out, or that number the rows.
+        What whoever trains on these rows should know: columns that were left out, or that number the rows, and labels
+        that may be missing.
+    fraction : str or None
+        What `check_classes` says of the first label that is a number but not whole; None if there is none.
     """
 
     X: Any
@@ -59,6 +62,13 @@ class DataSet:
     weight: str | int | None = None
     groups: NDArray[Any] | None = None
     remarks: tuple[str, ...] = ()
+    fraction: str | None = None
+
+
+def check_classes(fraction: str | None) -> None:
+    """Raise DataFileError, with this message, if one is given: a label is a fraction, which is no class."""
+    if fraction is not None:
+        raise DataFileError(fraction)
 
 
 def no_rows(

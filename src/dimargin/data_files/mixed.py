@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dimargin.data_files.chunks import DataFileError, DataSet, short
-from dimargin.data_files.csv_rows import NOTHING
 from dimargin.data_files.csv_text import CsvLayout, faults_named
 from dimargin.data_files.data import explained, format_taking
-from dimargin.data_files.labels import is_number
+from dimargin.data_files.labels import NOTHING, is_number
 from dimargin.data_files.opening import FileOptions, open_data, regular
 from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text, value_type
 from dimargin.data_files.row_numbers import is_row_number, remark_on_row_number
@@ -74,7 +72,7 @@ def read_mixed(
     decimal_comma : bool, default=False
         Whether a comma in a number of CSV is its decimal point.
     na : collection of str
-        Further texts (of any case) and numbers that are missing values of features.
+        Further texts (of any case) and numbers that are missing values of features, and that are no labels.
     options : FileOptions, optional
         Choices of how the file is read; by default its content decides.
 
@@ -105,23 +103,23 @@ def read_mixed(
         if kind == "csv":
             layout = CsvLayout.of(path, options, label, columns, drop)
             taken = layout.choose(label, columns, needs_label, drop)
-            place: Callable[[int], str] = partial(_line_of, path, layout, options)
-            labels = TextLabels(path)
+            place: Callable[[int], str] = partial(layout.place, path, options)
+            labels = TextLabels(path, na=na)
             with (
-                faults_named(path, layout, TableColumns(taken.index, taken.label, []), options),
+                faults_named(path, layout, TableColumns(taken.index, taken.label, []), options, labels),
                 open_data(path, options) as stream,
             ):
                 chunks = layout.chunks(stream, taken, labels, as_text=True)
                 table, codes = _joined(path, taken, ((chunk.X, chunk.y) for chunk in chunks))
-            y = None if codes is None else labels.values(codes)
+            found = labels.found(codes, taken.label, place)
             names, label = (taken.wanted, taken.label) if layout.header else (None, taken.index)
         else:
-            rows = ParquetRows(path, label, columns, needs_label, drop)
+            rows = ParquetRows(path, label, columns, needs_label, drop, na)
             taken, place = rows.taken, "row {}".format
             table, codes = _joined(path, taken, ((batch.rows, batch.y) for batch in rows.batches()))
-            y, names, label = rows.values(codes), taken.wanted, taken.label
+            found, names, label = rows.found(codes), taken.wanted, taken.label
         reader = _ColumnReader(path, place, decimal_comma, na)
-        remarks = list(taken.remarks)
+        remarks = [*taken.remarks, *found.remarks]
         for k, name in enumerate(taken.wanted):
             kinds = {"number": numbers, "text": texts, "exact text": exact}
             wanted = next((kind for kind, of_kind in kinds.items() if name in of_kind), None)
@@ -129,15 +127,7 @@ def read_mixed(
             table = table.set_column(k, name, column)
             if columns is None and column.type == "double" and is_row_number(values := column.to_numpy()):
                 remarks.append(remark_on_row_number(path, short(repr(name)), values))
-        return MixedData(table, y, names, label, remarks=tuple(remarks), place=place)
-
-
-def _line_of(path: Path, layout: CsvLayout, options: FileOptions, row: int) -> str:
-    """Return the number of the line where a row begins."""
-    with open_data(path, options) as stream:
-        rows = layout.rows(stream, layout.n_skipped_lines)
-        line, _ = next(islice(rows, row, None))
-    return f"line {line}"
+        return MixedData(table, found.y, names, label, remarks=tuple(remarks), fraction=found.fraction, place=place)
 
 
 def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBatch, Any]]) -> tuple[pa.Table, Any]:
