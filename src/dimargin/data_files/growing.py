@@ -141,7 +141,7 @@ class GrowingFile:
             self._position.check(self.path, file)
             about, done = os.fstat(file.fileno()), self._position.offset
             size = about.st_size
-            if opener_of(self.path, file) is None:
+            if opener_of(self.path, file, self._options) is None:
                 _check_text(self.path, file)
                 self._check_last_line(file)
                 lines = self._lines(file, most=size - done, whole=self._is_first and _is_quiet(file, about))

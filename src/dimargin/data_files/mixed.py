@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from dimargin.data_files.chunks import DataFileError, DataSet, short
 from dimargin.data_files.csv_text import CsvLayout, faults_named
-from dimargin.data_files.data import explained, format_taking
+from dimargin.data_files.data import IF_CSV, explained, format_taking
 from dimargin.data_files.labels import NOTHING, is_number
 from dimargin.data_files.opening import FileOptions, open_data, regular
 from dimargin.data_files.parquet import ParquetRows, is_numeric, is_text, value_type
@@ -99,7 +99,7 @@ def read_mixed(
     with regular(path) as path, explained(path), arrow_explained(path):
         kind = format_taking(path, options, None)
         if kind == "libsvm":
-            raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values; CSV or Parquet")
+            raise DataFileError(f"{path}: LIBSVM text has neither names of columns nor missing values{IF_CSV}")
         if kind == "csv":
             layout = CsvLayout.of(path, options, label, columns, drop)
             taken = layout.choose(label, columns, needs_label, drop)

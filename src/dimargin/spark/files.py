@@ -29,7 +29,7 @@ from dimargin.data_files.csv_text import CsvLayout
 from dimargin.data_files.data import format_taking
 from dimargin.data_files.labels import fraction_said, known_labels
 from dimargin.data_files.libsvm import DENSE, check_weight
-from dimargin.data_files.opening import FileOptions
+from dimargin.data_files.opening import FileOptions, refuse_others
 from dimargin.data_files.sniffing import SAMPLE_BYTES, SAMPLE_ROWS, name_format
 from dimargin.data_files.tables import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, column_index
 from dimargin.engines.jobs import Jobs
@@ -186,6 +186,7 @@ def _opened(
     start = options.utf8(b"".join(line + b"\n" for line in first))
     if not first:
         raise DataFileError(f"{path} is empty")
+    refuse_others(path, start, options)
     if format_taking(Path(path), options, label, start=start) == "libsvm":
         check_weight(path, weight)
         return _Opened(lines, LibsvmText(path, options, weight is not None), weight=weight)
