@@ -264,7 +264,7 @@ def test_names_are_stripped_as_cells_are(written):
     assert data.feature_names == ["hours"] and data.label == "Salary" and data.X.tolist() == [[2], [4]]
     assert read_data(path, "Salary", columns=[" hours", "age"]).feature_names == ["hours", "age"]  # of an older model
     assert GrowingFile(path, label="Salary").read().feature_names == ["age", "hours"]
-    assert "two columns are called 'a'" in fault(written("t.csv", "a, a,y\n1,2,3\n"))
+    assert "the columns 0 and 1, counted from 0, are all called 'a'" in fault(written("t.csv", "a, a,y\n1,2,3\n"))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n\n"])
@@ -284,3 +284,28 @@ def test_only_so_much_is_looked_at(written, monkeypatch):
     monkeypatch.setattr(sniffing, "SAMPLE_BYTES", 30)
     path = written("t.csv", "0,1,y\n" + "0.5,1.5,x\n" * 500)
     assert read_data(path).X.shape == GrowingFile(path).read().X.shape == (500, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b,a,y\n1,2,3,x\n", "line 1: the columns 0 and 2, counted from 0, are all called 'a'; give them different"),
+        ("# 1\na,a,a,y\n1,2,3,x\n", "line 2: the columns 0, 1 and 2, counted from 0, are all called 'a'"),
+        (",".join("a" * 30) + "\n" + ",".join("1" * 30), "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 20 more, counted from 0"),
+    ],
+)
+def test_columns_of_one_name_are_named_by_their_places(text, said, written):
+    for options in ({}, {"drop": ["a"]}, {"label": "y"}):
+        found = fault(written("rows.csv", text), header=True, **options)
+        assert said in found and "two levels" not in found
+
+
+def test_a_header_of_two_lines_is_named(tmp_path):
+    levels = pd.MultiIndex.from_tuples([("s1", "mean"), ("s1", "std"), ("y", "")])
+    frame = pd.DataFrame({column: np.arange(9) for column in levels})
+    for index in (False, True):
+        frame.to_csv(tmp_path / "rows.csv", index=index)
+        said = (
+            f"the columns {0 + index} and {1 + index}, counted from 0, are all called 's1'; give them different names"
+        )
+        assert said in (found := fault(tmp_path / "rows.csv")) and found.endswith("two levels: make one line of both")

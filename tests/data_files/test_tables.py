@@ -156,7 +156,7 @@ def test_names_of_labels(format, name, tmp_path):
         ("aby", {"n_features": 3}, "2 feature columns, expected 3"),
         ("y", {}, "has no features"),
         ("aby", {"columns": []}, "has no features"),
-        ("aay", {}, "two columns are called 'a'"),
+        ("aay", {}, "the columns 0 and 1, counted from 0, are all called 'a'; give them different names in the file"),
     ],
 )
 def test_columns_that_are_not_there(format, names, options, message, tmp_path):

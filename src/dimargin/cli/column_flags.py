@@ -21,6 +21,7 @@ from dimargin.cli.row_columns import RowColumns, heavy
 from dimargin.data_files import DataFileError, DataSet
 from dimargin.data_files.chunks import check_classes, short
 from dimargin.data_files.data import check_width, column_names, data_format, read_file
+from dimargin.data_files.labels import is_number
 from dimargin.data_files.mixed import MixedData, OddCellError, read_mixed
 from dimargin.data_files.opening import FileOptions
 from dimargin.data_files.tables import matrix
@@ -187,7 +188,10 @@ class ColumnChoices(Choices):
             except DataFileError as error:
                 raise DataFileError(f"{error}{self._advice(path, label)}") from error
             return beside.added(numbers, path, self.options), []
-        mixed = self._mixed(path, label)
+        try:
+            mixed = self._mixed(path, label)
+        except OddCellError as error:
+            raise DataFileError(f"{error}. What helps: {self._as_missing(error)}") from error
         absent = [name for name in self.category or () if name not in mixed.X.column_names]
         if absent:
             raise DataFileError(f"{path} has no feature {short(absent[0])!r} to encode: {listed(mixed.X.column_names)}")
@@ -235,9 +239,15 @@ class ColumnChoices(Choices):
         """Return what would help with a file that could not be read, or nothing."""
         try:
             problems = Problems(self._mixed(path, label), self)
+        except OddCellError as error:
+            return f". What helps: {self._as_missing(error)}"
         except (DataFileError, OSError):
             return ""
         return f". {problems}" if problems else ""
+
+    def _as_missing(self, error: OddCellError) -> str:
+        """Return the flags that make a missing value of a cell, and put another in its place."""
+        return f"--na {shlex.quote(error.text)}{'' if self.missing else ' --missing median'}"
 
 
 def _as_array(data: DataSet) -> DataSet:
@@ -307,7 +317,13 @@ def _table_like(
             decimal_comma=bool(notes.get("decimal_comma")), options=reading.options,
         )  # fmt: skip
     except OddCellError as error:
-        raise DataFileError(f"{error}; --na {shlex.quote(error.text)} makes it a missing value") from error
+        helps = f"--na {shlex.quote(error.text)} makes it a missing value"
+        if error.row is not None:
+            words = read_mixed(path, label, numbers, needs_label, exact=numbers, options=reading.options)
+            cells = [words.X.column(name)[error.row].as_py() for name in numbers]
+            if sum(cell is not None and not is_number(cell.replace(",", ".")) for cell in cells) > 1:
+                helps = f"a file without {words.place(error.row)}, a line of texts, helps"
+        raise DataFileError(f"{error}; {helps}") from error
     filled = [] if transformer is None else _stripped(_imputed(transformer))
     if notes.get("missing", True) is not None:  # the model is of --missing, or of Python
         filled += texts

@@ -17,6 +17,7 @@ from dimargin.system.memory import memory_of_process, out_of_memory
 from dimargin.system.printing import PrintableError
 
 CHUNK = 1 * 2**20  # bytes of text, or of numbers of a Parquet file, parsed at a time
+LEFT_OUT = "; --drop, in Python drop=, leaves a column out"  # behind what cannot be a feature, in a message
 WEIGHT_EXPECTED = "a finite number of 0 or more expected"  # behind what is not a weight, in a message
 
 

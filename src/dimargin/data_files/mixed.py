@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dimargin.data_files.chunks import DataFileError, DataSet, short
+from dimargin.data_files.chunks import LEFT_OUT, DataFileError, DataSet, short
 from dimargin.data_files.csv_text import CsvLayout, faults_named
 from dimargin.data_files.data import IF_CSV, explained, format_taking
 from dimargin.data_files.labels import NOTHING, is_number
@@ -24,6 +24,8 @@ from dimargin.data_files.row_numbers import is_row_number, remark_on_row_number
 from dimargin.data_files.tables import TableColumns, TextLabels, arrow_explained
 from dimargin.system.memory import memory_of_process, out_of_memory
 
+_INFINITE = re.compile(r"[ \t]*[+-]?inf(inity)?[ \t]*", re.IGNORECASE)
+_MOST_PLACES = 10  # that a message names: each costs a pass over the file
 _WHOLE = re.compile(r"[+-]?\d{1,300}(\.0*)?", re.ASCII)
 
 
@@ -146,6 +148,19 @@ def _joined(path: Path, taken: TableColumns, chunks: Iterator[tuple[pa.RecordBat
     return pa.Table.from_batches(batches), None if labels[0] is None else np.concatenate(labels)
 
 
+def remarks_on_empty_rows(path: Path, rows: DataSet) -> tuple[str, ...]:
+    """Return a remark on the rows of a table in which every feature is missing, if there are any."""
+    if not isinstance(rows, MixedData) or not rows.X.num_columns:
+        return ()
+    empty = reduce(pc.and_, (column.is_null() for column in rows.X.columns))
+    found = pc.indices_nonzero(empty).to_pylist()
+    if not found:
+        return ()
+    which = "1 row has" if len(found) == 1 else f"{len(found)} rows have"
+    places = ", ".join(map(rows.place, found[:_MOST_PLACES])) + ", ..." * (len(found) > _MOST_PLACES)
+    return (f"{path}: {which} no value in any column of the model, which gives labels all the same: {places}",)
+
+
 @dataclass(frozen=True)
 class _ColumnReader:
     """Reader of columns as numbers or texts; `place` names the place of a row, the others are as in `read_mixed`."""
@@ -169,7 +184,9 @@ class _ColumnReader:
             numbers = self._finite(name, numbers, numbers)
             return _spelt_alike(numbers.cast(pa.string())) if wanted == "text" else numbers
         if not (is_text(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
-            raise DataFileError(f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected")
+            raise DataFileError(
+                f"{self.path}: column {short(name)!r} holds {kind}; numbers, text or dates expected{LEFT_OUT}"
+            )
         text = self._known(pc.utf8_trim_whitespace(column.cast(pa.string())))
         if wanted in ("text", "exact text"):
             return _spelt_alike(text) if wanted == "text" else text
@@ -187,6 +204,7 @@ class _ColumnReader:
                 f"{self.path}, {self.place(found.first)}: column {short(name)!r} is {short(found.texts[0])!r}; a "
                 f"finite number expected ({found.said})",
                 found.texts[0],
+                found.first if found.n_odd == 1 else None,
             ) from None
 
     def _known(self, text: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -196,14 +214,16 @@ class _ColumnReader:
 
     def _finite(self, name: str, numbers: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return numbers without those that say that a value is missing; raises DataFileError for infinite values."""
-        nothing = pa.array([float(one) for one in self.na if is_number(one)], pa.float64())
+        nothing = pa.array([float(one) for one in self.na if is_number(one) or _INFINITE.fullmatch(one)], pa.float64())
         numbers = pc.if_else(pc.or_(pc.is_nan(numbers), pc.is_in(numbers, nothing)), None, numbers)
         infinite = pc.is_inf(numbers)
         if pc.any(infinite).as_py():
             row = pc.index(infinite, True).as_py()
-            raise DataFileError(
-                f"{self.path}, {self.place(row)}: column {short(name)!r} is {short(repr(values[row].as_py()))}; a "
-                "finite number expected"
+            value = values[row].as_py()
+            raise OddCellError(
+                f"{self.path}, {self.place(row)}: column {short(name)!r} is {short(repr(value))}; a finite number "
+                "expected",
+                str(value),
             )
         return numbers
 
@@ -224,11 +244,11 @@ class OddCells:
 
 
 class OddCellError(DataFileError):
-    """Error for a cell of a column of numbers that is a `text`."""
+    """Error for a cell of a column of numbers that is a `text`, in this `row` only if it is given."""
 
-    def __init__(self, message: str, text: str) -> None:
+    def __init__(self, message: str, text: str, row: int | None = None) -> None:
         super().__init__(message)
-        self.text = text
+        self.text, self.row = text, row
 
 
 def odd_cells(column: pa.ChunkedArray) -> OddCells:

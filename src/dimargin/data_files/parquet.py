@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from dimargin.data_files.chunks import CHUNK, Chunk, Chunks, DataFileError, DataSet, short
+from dimargin.data_files.chunks import CHUNK, LEFT_OUT, Chunk, Chunks, DataFileError, DataSet, short
 from dimargin.data_files.labels import fraction_said, is_number, missing_label
 from dimargin.data_files.parquet_pages import check_pages, footer_of
 from dimargin.data_files.tables import PANDAS_INDEX, FoundLabels, TableColumns, TextLabels, matrix
@@ -132,7 +132,7 @@ def read_parquet(
     names = rows.taken.wanted
     for name, kind in rows.types.items():
         if not (is_numeric(kind) or is_text(kind)):
-            raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected")
+            raise DataFileError(f"{path}: column {short(name)!r} holds {kind}; numbers expected{LEFT_OUT}")
 
     def chunks() -> Iterator[Chunk]:
         for batch in rows.batches():

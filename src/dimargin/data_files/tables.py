@@ -28,7 +28,7 @@ _NO_LABELS = ("", "nan")  # texts that are missing labels, whatever the others a
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the row index, which is no feature
 # An index without a name is called so once pandas has read and written it.
 _WRITTEN_INDEX = re.compile(r"Unnamed: 0(\.\d+)*")
-_INDEX_REMARK = "it is the index of the rows, which pandas writes to CSV unless it is told index=False"
+_INDEX_REMARK = "it has the names or numbers of the rows, as pandas and R write them"
 _VACANT_REMARK = "it has no name, and nothing is in it"
 
 
@@ -61,8 +61,7 @@ class TableColumns:
         columns = None if columns is None else [name if name in known else name.strip() for name in columns]
         drop = [name if name in known else name.strip() for name in drop]
         if len(known) < len(names):
-            double = Counter(names).most_common(1)[0][0]
-            raise DataFileError(f"{path}: two columns are called {short(double)!r}")
+            raise DataFileError(f"{path}: {said_of_doubles(names)}")
         missing = [name for name in (*(columns or []), *drop) if name not in known]
         if missing:
             raise DataFileError(f"{path} lacks the columns {_listed(missing)}; it has {_listed(names)}")
@@ -94,6 +93,18 @@ class TableColumns:
     def all(self) -> list[str]:
         """Names of the features, and behind them that of the label."""
         return self.wanted if self.label is None else [*self.wanted, self.label]
+
+
+def said_of_doubles(names: Sequence[str]) -> str:
+    """Return where columns have the same name, and what helps; there must be such."""
+    double = Counter(names).most_common(1)[0][0]
+    places = [str(k) for k, name in enumerate(names) if name == double]
+    more = f" and {len(places) - 10} more" if len(places) > 10 else ""
+    said = f"{', '.join(places[:10])}{more}" if more else " and ".join([", ".join(places[:-1]), places[-1]])
+    return (
+        f"the columns {said}, counted from 0, are all called {short(double)!r}; give them different names in the file, "
+        "also where one is to be left out"
+    )
 
 
 def _called(name: str) -> str:
